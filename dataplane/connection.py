@@ -11,8 +11,8 @@ import httptools
 import httpx
 
 from dataplane.coalescing import ReadCoalescer
+from dataplane.core import Receiver
 from dataplane.read_waiter import ReadWaiter
-from dataplane.receiver import Receiver
 from dataplane.source import Sink
 
 _HIGH_WATER = 256 * 1024

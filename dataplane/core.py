@@ -1,6 +1,10 @@
-"""Loads the compiled core, if a version that fits is installed (docs/adr/0023)."""
+"""Chooses between the compiled core, if a version that fits is installed, and Python (docs/adr/0023)."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from dataplane.source import FastPath, ReadTemplate
+from translation.chat.relay_template import RelayTemplate
+from translation.responses.delta_template import DeltaTemplate
 
 _VERSION: Final = 10
 """The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""
@@ -11,3 +15,25 @@ except ImportError:
     CORE = None
 else:
     CORE = gateway_core if gateway_core.VERSION == _VERSION else None
+
+if TYPE_CHECKING or CORE is None:
+    from dataplane.python_core import ChunkWriter, Receiver
+else:
+    ChunkWriter, Receiver = CORE.ChunkWriter, CORE.Receiver
+
+__all__ = ["CORE", "ChunkWriter", "Receiver", "make_fast_path"]
+
+
+def make_fast_path(template: ReadTemplate[bytes] | None, client: ChunkWriter) -> FastPath | None:
+    """Returns the compiled code that forwards whole chunks to a client by a template; None without either of the two.
+
+    Without a fast path, reads are encoded by the template's `encode_read`.
+    """
+    if CORE is None:
+        return None
+    path: FastPath | None = None
+    if isinstance(template, DeltaTemplate):
+        path = CORE.TemplateFastPath(template, client)
+    elif isinstance(template, RelayTemplate):
+        path = CORE.RelayFastPath(template, client)
+    return path

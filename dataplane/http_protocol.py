@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from dataplane.client_writer import ChunkWriter
+from dataplane.core import ChunkWriter
 
 CLIENT: Final = "gateway.client"
 """The key of a request's ClientWriter in its ASGI scope. Other servers do not set it."""

@@ -52,7 +52,6 @@ SHARED_NAMES: Final = (
         "shapes of request fields, which /openapi.json names as each API does",
     ),
     SharedNames("translation/parsers/tools", "OPENING_TAG CLOSING_TAG", "the tags of each format of tool calls"),
-    SharedNames("dataplane", "Receiver", "the compiled class, or the same class in Python"),
     SharedNames(
         "gateway/doctor/checks",
         """

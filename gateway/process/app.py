@@ -19,7 +19,6 @@ from gateway.http.guard import ClientDisconnected, Drain
 from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
 from gateway.replies.endpoints import CHAT, RESPONSES
-from gateway.routes.cancel import cancel_routes
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
@@ -42,7 +41,6 @@ from translation.errors import TranslationError
 
 ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     responses_routes,
-    cancel_routes,
     contexts_routes,
     conversations_routes,
     chat_routes,

@@ -9,7 +9,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dataplane.fast_path import make_fast_path
+from dataplane.core import make_fast_path
 from dataplane.http_protocol import CLIENT, ClientWriter, running_loop
 from dataplane.source import FastPath, IteratedSource, ReadTemplate, Source
 from gateway.errors import GatewayError, ShuttingDown

@@ -1,4 +1,4 @@
-"""/v1/responses: create, list, get, delete, input items."""
+"""/v1/responses: create, list, get, cancel, delete, input items."""
 
 from functools import partial
 
@@ -56,6 +56,22 @@ def responses_routes(service: Service) -> APIRouter:
         if stored is None:
             raise not_found_error("Response", response_id)
         return build_json_reply(stored.response, headers=stored_loss_header(stored.losses))
+
+    @router.post("/v1/responses/{response_id}/cancel")
+    async def cancel_response(response_id: str, request: Request) -> Response:
+        """Cancel a background response, whichever server runs it. A response that has ended remains as it is."""
+        owner = service.authenticate(request).name
+        query_of.check_param_names(request.query_params, ())
+        store = service.require_store()
+        stored = await store.load_response(owner, response_id)
+        if stored is not None and not stored.background:
+            raise InvalidRequest(
+                "Only responses that were created with `background: true` can be cancelled.", param="background"
+            )
+        cancelled = stored and await store.cancel_response(owner, response_id)
+        if cancelled is None:
+            raise not_found_error("Response", response_id)
+        return build_json_reply(cancelled.response, headers=stored_loss_header(cancelled.losses))
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:

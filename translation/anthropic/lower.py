@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from translation.anthropic.caching import mark_for_caching
 from translation.anthropic.citations import enable_citations
 from translation.anthropic.lower_items import lower_items, open_turn_has_thinking
 from translation.anthropic.lower_tools import forces_call, lower_tools
@@ -65,7 +64,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)
-    mark_for_caching(body, turn.sampling, losses)
+    _mark_for_caching(body, turn.sampling, losses)
     if turn.stream:
         body["stream"] = True
     return LoweredRequest(body, tuple(dict.fromkeys(losses)))
@@ -145,3 +144,24 @@ def _add_extra(
             body[key] = value
         else:
             losses.append(Loss(key, "dropped"))
+
+
+def _mark_for_caching(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
+    """Sets `cache_control` marks at the ends of the system prompt (or of the tools) and of the messages, in place.
+
+    Without a mark the API caches no prompt, and every turn pays for the whole of it. They are set only for requests
+    with a `prompt_cache_key` or a `prompt_cache_retention`. The API has no parameter for the key. The retention `24h`
+    becomes `1h`, the API's longest, which is reported as a loss.
+    """
+    retention = sampling.get("prompt_cache_retention")
+    if not sampling.get("prompt_cache_key") and not retention:
+        return
+    mark: Json = {"type": "ephemeral"}
+    if retention == "24h":
+        mark["ttl"] = "1h"
+        losses.append(Loss("prompt_cache_retention", "24h as 1h"))
+    if "system" in body:
+        body["system"] = [{"type": "text", "text": body["system"], "cache_control": mark}]
+    elif "tools" in body:
+        body["tools"][-1]["cache_control"] = mark
+    body["messages"][-1]["content"][-1]["cache_control"] = mark

@@ -1,16 +1,17 @@
 """Lowers items to Gemini's contents. Consecutive items of one role become the parts of one content."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
+
+import orjson
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini import details
 from translation.gemini.families import GeminiFamily
 from translation.gemini.parts import lower_parts
-from translation.gemini.results import result_of
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import assistant_text, texts_of_parts
-from translation.lowering.unsupported import history_losses
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -163,7 +164,7 @@ class _ContentsWriter:
         media_parts: list[Json] = []
         for output, call in sorted((self._pairs.output_of(call), call) for call in self._open_calls):
             item = self._items[output]
-            result, media = result_of(item, f"input[{output}].output", self._losses)
+            result, media = _result_of(item, f"input[{output}].output", self._losses)
             response: Json = {"id": item["call_id"], "name": self._items[call]["name"], "response": result}
             if media and self._profile.media_in_tool_messages:
                 response["parts"] = media
@@ -225,3 +226,28 @@ _ITEM_WRITERS: Final[Mapping[str, Callable[[_ContentsWriter, int, Item], None]]]
     "web_search_call": _ContentsWriter.add_search,
 }
 """Item type -> the method that writes it. A type that is not listed is refused by name."""
+
+
+def _result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:
+    """Returns the `response` object for a call output, and its media as parts, which the object cannot hold.
+
+    An output is a failure if its status is unsuccessful or if it is a JSON object whose only key is `error`.
+    """
+    output, media = item["output"], list[Json]()
+    if not isinstance(output, str):
+        parts = lower_parts(output, param, losses)
+        media = [part for part in parts if "text" not in part]
+        output = "\n".join(part["text"] for part in parts if "text" in part)
+    if (error := _error_in(output)) is not None:
+        return {"error": error}, media
+    return {"error" if item.get("status") in UNSUCCESSFUL_STATUSES else "output": output}, media
+
+
+def _error_in(output: str) -> Any:
+    if not output.lstrip().startswith("{"):
+        return None
+    try:
+        parsed = orjson.loads(output)
+    except orjson.JSONDecodeError:
+        return None
+    return parsed["error"] if parsed.keys() == {"error"} else None

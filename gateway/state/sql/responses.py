@@ -22,7 +22,6 @@ from gateway.state.database.tables import (
 )
 from gateway.state.ids import is_valid_id
 from gateway.state.sql.deletion import delete_response_rows
-from gateway.state.sql.heartbeat import upsert_lease
 from gateway.state.sql.json_columns import dump_json, dump_without_output, parse_json, parse_with_output
 from gateway.state.sql.keyset import build_cursor_condition, load_cursor, order_columns
 from gateway.state.sql.lineage import select_ancestors, select_items
@@ -36,7 +35,7 @@ from gateway.state.sql.response_rows import (
     load_item_bodies,
 )
 from gateway.state.sql.single_trip import finish_plain_response
-from gateway.state.sql.statements import FINISH_RESPONSE, INSERT_RESPONSE, LOCK_RESPONSE
+from gateway.state.sql.statements import FINISH_RESPONSE, INSERT_RESPONSE, LOCK_RESPONSE, upsert_lease
 from gateway.state.store import (
     ACTIVE_STATUSES,
     History,

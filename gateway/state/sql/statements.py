@@ -1,13 +1,17 @@
-"""The statements that every stored response executes, built once.
+"""Statements that several modules of the store execute.
 
-SQLAlchemy takes longer to build a statement than to execute it. Other statements are built where they are used.
+Those that every stored response needs are built once, because SQLAlchemy takes longer to build a statement than to
+execute it.
 """
 
 from typing import Final
 
 from sqlalchemy import Text, bindparam, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.database.tables import events, items, responses
+from gateway.state.database.database import Database
+from gateway.state.database.tables import events, items, responses, workers
 from gateway.state.store import ACTIVE_STATUSES
 
 INSERT_RESPONSE: Final = insert(responses)
@@ -46,3 +50,14 @@ FINISH_PLAIN_RESPONSE: Final = _UPDATE_TO_ENDED.where(
     responses.c.conversation_id.is_(None), ~responses.c.background, ~responses.c.logged
 )
 """Ends such a response only if nothing else must be written: it has no conversation, no job and no event log."""
+
+
+async def upsert_lease(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
+    """Set the worker's lease to expire `lease_s` seconds from now, by the database's clock."""
+    insert = sqlite.insert if database.is_sqlite else postgresql.insert
+    alive_until = {"alive_until_us": database.now_us() + int(lease_s * 1_000_000)}
+    await connection.execute(
+        insert(workers)
+        .values(id=worker, **alive_until)
+        .on_conflict_do_update(index_elements=[workers.c.id], set_=alive_until)
+    )

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.client_writer import ChunkWriter
-from dataplane.core import CORE
-from dataplane.fast_path import make_fast_path
+from dataplane.core import CORE, ChunkWriter, make_fast_path
 from tests.unit.support.chat_chunks import chunk, said
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.relay_template import RelayTemplate

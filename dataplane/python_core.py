@@ -1,7 +1,8 @@
-"""Gets each read of a socket first, in Python. `core/` contains the same class compiled."""
+"""What stands for the classes of the compiled core where it is not installed. `core/` contains them compiled."""
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Callable
 from math import inf
 from time import monotonic
 
@@ -78,3 +79,20 @@ class Receiver(asyncio.Protocol):
 
     def on_chunk_complete(self) -> None:
         self.between_chunks = True
+
+
+class ChunkWriter:
+    """Writes chunks of a reply's body (RFC 9112, section 7.1) to the connection of one client."""
+
+    __slots__ = ("ready", "sent_at", "socket", "transport", "write_chunk")
+
+    ready: bool
+    """Whether the connection accepts bytes at once: the client is connected, and reads as fast as it is sent."""
+    write_chunk: Callable[[bytes], None]
+    """Sends bytes that already are whole chunks. The caller has checked `ready`, and the body is in progress."""
+    transport: asyncio.Transport
+    """The transport of the connection."""
+    socket: int
+    """The file descriptor, if compiled code may write to the socket past `transport`; else -1."""
+    sent_at: float
+    """The time of the last write, on the monotonic clock."""
