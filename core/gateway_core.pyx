@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The compiled Receiver and ChunkWriter of `dataplane/`, and fast paths that forward whole chunks by template.
 
-The Python classes in `dataplane/python_receiver.py` and `dataplane/client_writer.py` document the contracts. tests/unit
-hold both implementations to them (docs/adr/0023).
+The Python classes in `dataplane/python_core.py` document the contracts. tests/unit hold both implementations to them
+(docs/adr/0023).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
