@@ -15,6 +15,7 @@ import yaml
 from gateway.config import settings as settings_of
 from gateway.process.server import make_server
 from providers.base import Provider
+from tests.forking import Forked, fork_command
 
 READY_S = 30.0
 
@@ -65,7 +66,7 @@ def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None 
 class Command:
     """`responses-gateway serve` as a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str] | Forked", url: str, log: Path) -> None:
         self.process = process
         self.url = url
         self.log = log
@@ -82,32 +83,31 @@ def command(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     within: Sequence[str] = (),
+    forked: bool = False,
 ) -> Iterator[Command]:
     """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running.
 
     `within`: a command that runs it, in its own process, with fewer rights or in other surroundings.
+    `forked`: whether its process has not imported everything itself (tests/forking.py).
     """
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
     log = folder / "gateway.log"
+    serve = ["serve", "--config", str(file), "--port", "0", *arguments]
+    environment = {**os.environ, **(env or {})}
+    process: subprocess.Popen[str] | Forked
     with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [
-                *within,
-                str(Path(sys.executable).with_name("responses-gateway")),
-                "serve",
-                "--config",
-                str(file),
-                "--port",
-                "0",
-                *arguments,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            cwd=folder,
-            env={**os.environ, **(env or {})},
-        )
+        if forked:
+            process = fork_command(serve, folder, stderr, environment)
+        else:
+            process = subprocess.Popen(
+                [*within, str(Path(sys.executable).with_name("responses-gateway")), *serve],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd=folder,
+                env=environment,
+            )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()

@@ -280,7 +280,7 @@ async def test_long_outputs_are_cut(dialect: str, stream: bool) -> None:
 async def test_the_log_counts_what_a_relay_told(dialect: str, tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(CALLS[dialect](("a", "secret"), ("b", "{}")))
-        with command(config(upstream.url, dialect), tmp_path) as served:
+        with command(config(upstream.url, dialect), tmp_path, forked=True) as served:
             async with httpx.AsyncClient(base_url=served.v1, timeout=20, verify=False, trust_env=False) as client:
                 for stream in (True, False):
                     await ask(client, dialect, [USER], stream=stream)

@@ -13,7 +13,7 @@ from tests.upstream.faults import CHAT as CHAT_ANSWER
 
 async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
-        with command(config(upstream.url, "chat"), tmp_path) as gateway:
+        with command(config(upstream.url, "chat"), tmp_path, forked=True) as gateway:
             upstream.script(reset)
             await ask(gateway.v1, RESPONSES, stream=False)
             upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Reset()]))
@@ -42,7 +42,7 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
 async def test_the_line_of_a_stream_says_that_log_probabilities_did_not_come(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("hi"))
-        with command(config(upstream.url, "chat"), tmp_path) as gateway:
+        with command(config(upstream.url, "chat"), tmp_path, forked=True) as gateway:
             await ask(gateway.v1, RESPONSES, stream=True, include=["message.output_text.logprobs"])
             await ask(gateway.v1, RESPONSES, stream=True)
         lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]

@@ -125,7 +125,7 @@ async def test_the_log_counts_calls_that_do_not_fit_and_says_nothing_of_them(tmp
     unknown = '<tool_call>{"name": "secret", "arguments": {"a": "secret"}}</tool_call>'
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(f"Hi. {unknown}{unknown}"))
-        with command(told_in_words(upstream.url), tmp_path) as gateway:
+        with command(told_in_words(upstream.url), tmp_path, forked=True) as gateway:
             for stream in (True, False):
                 seen = await ask(gateway.v1, CHAT, stream=stream, tools=TOOLS[CHAT])
                 assert seen == Seen(200, "completed", text="Hi. ")

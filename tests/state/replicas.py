@@ -30,14 +30,15 @@ def replica(
     that of `command`."""
     folder.mkdir()
     provider = {"type": "openai_compatible", "base_url": upstream_url, "retries": 0}
-    config = {
+    config: Json = {
         "server": {"drain_s": 0.2},
         "store": {"url": store_url, "poll_s": 0.05, **(store or {})},
         "providers": {"chat": provider},
         "models": {"lasting": {"provider": "chat", "resumable": True}, "*": {"provider": "chat"}},
         **sections,
     }
-    with command(config, folder, within=within) as server:
+    forked = not within and "workers" not in config["server"]
+    with command(config, folder, within=within, forked=forked) as server:
         yield server
 
 

@@ -183,7 +183,7 @@ async def test_a_server_that_stops_lets_a_turn_finish_and_begins_no_other(
 ) -> None:
     go_on = asyncio.Event()
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), REST]))
-    with command(configured(upstream, server={"drain_s": 20.0}), tmp_path) as server:
+    with command(configured(upstream, server={"drain_s": 20.0}), tmp_path, forked=True) as server:
         async with talking(server.v1) as talk:
             await talk.create()
             await talk.create()
@@ -199,7 +199,7 @@ async def test_a_server_that_stops_lets_a_turn_finish_and_begins_no_other(
 
 async def test_a_turn_that_outlasts_the_drain_ends_in_its_own_words(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-    with command(configured(upstream, server={"drain_s": 0.2}), tmp_path) as server:
+    with command(configured(upstream, server={"drain_s": 0.2}), tmp_path, forked=True) as server:
         async with talking(server.v1) as talk:
             await talk.create()
             await talk.read_to("response.output_text.delta")
@@ -214,7 +214,7 @@ async def test_a_turn_that_outlasts_the_drain_ends_in_its_own_words(upstream: Sc
 
 
 async def test_every_turn_has_a_line_in_the_log(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    with command(configured(upstream), tmp_path) as server:
+    with command(configured(upstream), tmp_path, forked=True) as server:
         async with talking(server.v1, additional_headers={"x-request-id": "mine-1"}) as talk:
             await talk.response()
             await talk.error(model="other", temperature=9)

@@ -3,8 +3,10 @@
 import re
 from collections.abc import AsyncIterator
 from functools import reduce
+from itertools import product
 from operator import or_
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,7 +14,7 @@ from sqlalchemy import select
 
 from gateway.state.database.tables import OUTPUT_PLACE, events, items, jobs, responses
 from tests.state.processes import beside
-from tests.state.replicas import Json, client, replica
+from tests.state.replicas import Client, Json, client, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, responses_text
 
@@ -40,33 +42,44 @@ def config(upstream: ScriptedUpstream) -> Json:
     }
 
 
-@pytest.mark.parametrize("model", ["translated", "relayed"])
-@pytest.mark.parametrize("how", [{}, {"background": True}, {"resumable": True}], ids=str)
+HOW: list[Json] = [{}, {"background": True}, {"resumable": True}]
+
+
 async def test_an_id_is_the_same_in_every_event_row_and_log(
-    upstream: ScriptedUpstream, store_url: str, tmp_path: Path, model: str, how: Json
+    upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     with replica(tmp_path / "a", store_url, upstream.url, **config(upstream)) as server:
         async with client(server) as asking:
             asking.http.headers["x-request-id"] = "asked-by-me"
-            async with asking.stream(input="Hello", model=model, **how) as stream:
-                assert stream.answer.headers["x-request-id"] == "asked-by-me"
-                final = await stream.read_all()
-            response_id = stream.response_id
-            assert {event["response"]["id"] for event in stream.events if "response" in event} == {response_id}
-            output = final["response"]["output"]
-            told = {event["item_id"] for event in stream.events if "item_id" in event}
-            told |= {event["item"]["id"] for event in stream.events if "item" in event}
-            assert told == {item["id"] for item in output}
-            read = await asking.read(response_id)
-            assert read == final["response"]
-            (row,) = await beside.rows(store_url, select(responses))
-            assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id)
-            kept = await beside.rows(store_url, select(items).where(items.c.place == OUTPUT_PLACE))
-            assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output]
-            log = await beside.rows(store_url, select(events))
-            assert {entry.response_id for entry in log} == ({response_id} if how else set())
-            assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}
-            assert await beside.rows(store_url, select(jobs)) == []
+            before: set[str] = set()
+            for model, how in product(["translated", "relayed"], HOW):
+                before.add(await check_id(asking, store_url, before, model=model, **how))
+
+
+async def check_id(asking: Client, store_url: str, before: set[str], **asked: Any) -> str:
+    """The id of one more response, whose it is wherever an id is."""
+    async with asking.stream(input="Hello", **asked) as stream:
+        assert stream.answer.headers["x-request-id"] == "asked-by-me"
+        final = await stream.read_all()
+    response_id = stream.response_id
+    assert {event["response"]["id"] for event in stream.events if "response" in event} == {response_id}, asked
+    output = final["response"]["output"]
+    told = {event["item_id"] for event in stream.events if "item_id" in event}
+    told |= {event["item"]["id"] for event in stream.events if "item" in event}
+    assert told == {item["id"] for item in output}, asked
+    read = await asking.read(response_id)
+    assert read == final["response"], asked
+    (row,) = await beside.rows(store_url, select(responses).where(responses.c.id.not_in(before)))
+    assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id), asked
+    of_output = select(items).where(items.c.place == OUTPUT_PLACE, items.c.response_id.not_in(before))
+    kept = await beside.rows(store_url, of_output)
+    assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output], asked
+    log = await beside.rows(store_url, select(events).where(events.c.response_id.not_in(before)))
+    is_logged = "background" in asked or "resumable" in asked
+    assert {entry.response_id for entry in log} == ({response_id} if is_logged else set()), asked
+    assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}, asked
+    assert await beside.rows(store_url, select(jobs)) == []
+    return response_id
 
 
 async def test_ids_cannot_be_guessed(upstream: ScriptedUpstream, tmp_path: Path) -> None:

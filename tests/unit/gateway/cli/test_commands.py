@@ -2,13 +2,11 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
@@ -18,7 +16,6 @@ from gateway.config.settings import Settings
 from providers.base import Capabilities
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
-from tests.serving import command
 
 CONFIG = {
     "auth": {"keys": [{"name": "a", "key": "k"}]},
@@ -210,14 +207,3 @@ def test_checking_a_file_needs_neither_server_nor_http_client(config: Path) -> N
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", source, str(config)], capture_output=True, text=True, env=environ)
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
-
-
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "1"), (signal.SIGTERM, "2")])
-def test_the_command_serves_says_where_and_stops_when_told(
-    number: signal.Signals, workers: str, tmp_path: Path
-) -> None:
-    with command(CONFIG, tmp_path, "--workers", workers) as gateway:
-        assert httpx.get(f"{gateway.url}/healthz").status_code == 200
-        gateway.process.send_signal(number)
-        assert gateway.process.wait(20) == 0
-        assert "Traceback" not in gateway.log.read_text()

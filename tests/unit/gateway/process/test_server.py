@@ -43,10 +43,13 @@ def test_a_server_that_is_told_to_stop_has_done_well(
     stop: signal.Signals, workers: str, tmp_path: Path, client: httpx.Client
 ) -> None:
     with command(CONFIG, tmp_path, "--workers", workers) as server:
+        assert client.get(f"{server.url}/healthz").status_code == 200
         assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
         server.process.send_signal(stop)
         assert server.process.wait(READY_S) == 0
-        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+        log = server.log.read_text()
+        assert "Traceback" not in log
+        lines = [json.loads(line) for line in log.splitlines()]
     assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
 
 

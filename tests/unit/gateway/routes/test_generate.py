@@ -255,7 +255,7 @@ async def test_the_log_says_why_a_stream_ended_badly(upstream: ScriptedUpstream,
     upstream.on("/chat/completions", chat_calls(("add", "{oops")), chat_text("Hello"))
     provider = {"type": "openai_compatible", "base_url": upstream.url}
     config = {"store": {"url": None}, "providers": {"up": provider}, "models": {"tiny": {"provider": "up"}}}
-    with command(config, tmp_path) as running:
+    with command(config, tmp_path, forked=True) as running:
         for _ in range(2):
             assert (await asyncio.to_thread(ask, running, stream=True, tools=[ADD])).status_code == 200
     lines = [json.loads(line) for line in running.log.read_text().splitlines()]
