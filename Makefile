@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # The tests of translation/, which alone cover it to the last branch. To measure them doubles their time: no other is.
 COVERING := tests/unit/translation tests/unit/gateway/replies/test_reply_streams_alike.py
 
@@ -38,9 +38,10 @@ test: setup ## unit, contract, golden, fault and integration tests; translation/
 	$(PYTEST) $(addprefix --ignore=,$(COVERING)) $(ARGS)
 
 test-pure: setup ## what reads and writes streams once more, without the compiled core
-	PYTHONPATH="$(CURDIR)/tests/without_core" $(PYTEST) \
-		tests/contract tests/faults tests/integration tests/unit/dataplane/test_coalescing.py tests/unit/dataplane/test_receiver.py \
-		tests/unit/gateway/replies/test_event_stream.py tests/unit/dataplane/test_transport.py $(ARGS)
+	PYTHONPATH="$(CURDIR)/tests/without_core" $(PYTEST) tests/contract tests/faults \
+		$(addprefix tests/integration/,real_engines upstreams websocket) \
+		$(addprefix tests/unit/dataplane/test_,coalescing.py receiver.py transport.py) \
+		tests/unit/gateway/replies/test_event_stream.py $(ARGS)
 
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm
 	scripts/test_clients $(ARGS)

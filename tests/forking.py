@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -65,6 +66,17 @@ def fork_command(arguments: Sequence[str], folder: Path, stderr: IO[str], env: M
     os.close(to_stdout)
     os.close(to_ended)
     return Forked(int(_nursery().recv(_MESSAGE_BYTES)), os.fdopen(stdout), ended)
+
+
+def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.CompletedProcess[str]":
+    """Run it to its end, and what it said."""
+    with tempfile.TemporaryFile("w+") as stderr:
+        process = fork_command(arguments, folder, stderr, os.environ)
+        with process.stdout:
+            said = process.stdout.read()
+        code = process.wait(timeout)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(arguments, code, said, stderr.read())
 
 
 @cache

@@ -17,6 +17,7 @@ import yaml
 
 from gateway.cli.commands import app
 from gateway.doctor.checks.responses import CHECKS
+from tests.forking import run_forked
 from tests.integration.engines import CONTEXT, ROOT, Engine
 from tests.upstream import closed_port
 
@@ -51,8 +52,7 @@ EMBEDDED = {
 def doctor(config: Mapping[str, Any], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
-    command = [str(Path(sys.executable).with_name("responses-gateway")), "doctor", "--config", str(file), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=150, env={**os.environ})
+    return run_forked("doctor", "--config", str(file), *arguments, folder=folder, timeout=150)
 
 
 def verdicts(report: Mapping[str, Any], number: int = 0) -> dict[str, str]:

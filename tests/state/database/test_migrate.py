@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sqlite3
 import stat
 import subprocess
@@ -29,6 +28,7 @@ from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest, SchemaMismatch, StoredCompletion
 from tests import databases
 from tests.databases import Postgres
+from tests.forking import run_forked
 from tests.state.responses import turn
 
 VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
@@ -163,16 +163,7 @@ def run(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     def command(url: str | None, *arguments: str) -> "subprocess.CompletedProcess[str]":
         file = tmp_path / "config.yaml"
         file.write_text(yaml.safe_dump({"store": {"url": url}, "providers": {"demo": {"type": "scripted"}}}))
-        program = str(Path(sys.executable).with_name("responses-gateway"))
-        return subprocess.run(
-            [program, *arguments, "--config", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ},
-        )
+        return run_forked(*arguments, "--config", str(file), folder=tmp_path, timeout=50)
 
     return command
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import yaml
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
+from tests.forking import run_forked
 from translation.representation.json_types import Json
 
 TIMEOUT_S = 30.0
@@ -30,8 +30,7 @@ def config(store_url: str, tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = Path(sys.executable).with_name("responses-gateway")
-    return subprocess.run([command, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
+    return run_forked(*arguments, folder=Path(), timeout=TIMEOUT_S)
 
 
 def _with_store(url: str, use: Callable[[SqlStore], Awaitable[None]]) -> None:
