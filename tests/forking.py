@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -59,7 +60,7 @@ class Forked:
 
 def fork_command(arguments: Sequence[str], folder: Path, stderr: IO[str], env: Mapping[str, str]) -> Forked:
     """Run `responses-gateway ARGUMENTS` in a folder and in no other environment than `env`."""
-    asked = json.dumps({"arguments": list(arguments), "folder": str(folder), "env": dict(env)}).encode()
+    asked = json.dumps({"arguments": list(arguments), "folder": str(folder), "env": dict(env)}).encode() + b"\n"
     stdout, to_stdout = os.pipe()
     ended, to_ended = os.pipe()
     socket.send_fds(_nursery(), [asked], [to_stdout, stderr.fileno(), to_ended])
@@ -82,7 +83,7 @@ def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.Com
 @cache
 def _nursery() -> socket.socket:
     """To the process that forks. It is started for the first command and ends with the tests."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen([sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
 
@@ -100,13 +101,16 @@ def _nurse(requests: socket.socket) -> bool:
         message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
         if not message:
             return False
+        while not message.endswith(b"\n"):
+            message += requests.recv(_MESSAGE_BYTES)
         stdout, stderr, ended = files
         if os.fork() == 0:
             break
         for file in files:
             os.close(file)
-        while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-            pass
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
     if pid := os.fork():
         requests.send(str(pid).encode())
         for file in (requests.detach(), stdout, stderr):
