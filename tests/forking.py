@@ -1,7 +1,7 @@
-"""The command in processes that are forked from one which has imported it: they start in a tenth of the time.
+"""Starts the command in processes forked from one that has already imported it, in a tenth of the time.
 
-All that such a process shares with others is the modules as they were imported. What a test says of the start itself,
-of workers, or of what surrounds a process, it says of the real command.
+Such processes share nothing but the imported modules. Tests of the start itself, of workers or of a process's
+environment start the real command instead.
 """
 
 import atexit
@@ -24,19 +24,19 @@ _MESSAGE_BYTES = 1 << 16
 
 
 class Forked:
-    """A process of the command, with what tests need of `subprocess.Popen`."""
+    """A forked process of the command, with the part of the interface of `subprocess.Popen` that tests need."""
 
-    def __init__(self, pid: int, stdout: IO[str], ended: int) -> None:
+    def __init__(self, pid: int, stdout: IO[str], exit_pipe: int) -> None:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
-        self._ended = ended
+        self._exit_pipe = exit_pipe
 
     def poll(self) -> int | None:
-        return self._hear_of_its_end(0)
+        return self._read_exit_code(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        code = self._hear_of_its_end(timeout)
+        code = self._read_exit_code(timeout)
         if code is None:
             raise subprocess.TimeoutExpired("responses-gateway", timeout or 0)
         return code
@@ -51,59 +51,62 @@ class Forked:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def _hear_of_its_end(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._ended], [], [], timeout)[0]:
-            self.returncode = int(os.read(self._ended, _MESSAGE_BYTES))
-            os.close(self._ended)
+    def _read_exit_code(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._exit_pipe], [], [], timeout)[0]:
+            self.returncode = int(os.read(self._exit_pipe, _MESSAGE_BYTES))
+            os.close(self._exit_pipe)
         return self.returncode
 
 
 def fork_command(arguments: Sequence[str], folder: Path, stderr: IO[str], env: Mapping[str, str]) -> Forked:
-    """Run `responses-gateway ARGUMENTS` in a folder and in no other environment than `env`."""
-    asked = json.dumps({"arguments": list(arguments), "folder": str(folder), "env": dict(env)}).encode() + b"\n"
+    """Starts `responses-gateway ARGUMENTS` in a folder, with `env` as its whole environment."""
+    request = json.dumps({"arguments": list(arguments), "folder": str(folder), "env": dict(env)}).encode() + b"\n"
     stdout, to_stdout = os.pipe()
-    ended, to_ended = os.pipe()
-    socket.send_fds(_nursery(), [asked], [to_stdout, stderr.fileno(), to_ended])
+    exit_pipe, to_exit_pipe = os.pipe()
+    socket.send_fds(_fork_server(), [request], [to_stdout, stderr.fileno(), to_exit_pipe])
     os.close(to_stdout)
-    os.close(to_ended)
-    return Forked(int(_nursery().recv(_MESSAGE_BYTES)), os.fdopen(stdout), ended)
+    os.close(to_exit_pipe)
+    return Forked(int(_fork_server().recv(_MESSAGE_BYTES)), os.fdopen(stdout), exit_pipe)
 
 
 def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.CompletedProcess[str]":
-    """Run it to its end, and what it said."""
+    """Runs the command to its end. Returns its exit code and its output."""
     with tempfile.TemporaryFile("w+") as stderr:
         process = fork_command(arguments, folder, stderr, os.environ)
         with process.stdout:
-            said = process.stdout.read()
+            output = process.stdout.read()
         code = process.wait(timeout)
         stderr.seek(0)
-        return subprocess.CompletedProcess(arguments, code, said, stderr.read())
+        return subprocess.CompletedProcess(arguments, code, output, stderr.read())
 
 
 @cache
-def _nursery() -> socket.socket:
-    """To the process that forks. It is started for the first command and ends with the tests."""
+def _fork_server() -> socket.socket:
+    """Returns the socket of the process that forks. It is started for the first command and ends with the tests."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen([sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
 
-    def end() -> None:
+    def stop() -> None:
         ours.close()
         process.wait()
 
-    atexit.register(end)
+    atexit.register(stop)
     return ours
 
 
-def _nurse(requests: socket.socket) -> bool:
-    """Fork for each request. Whether this is the process that was asked for: the others get here when no more come."""
+def _serve_forks(requests: socket.socket) -> bool:
+    """Forks a process for each request, until the socket is closed.
+
+    Returns True in a forked process that is to run the command, and False in the fork server itself.
+    """
     while True:
         message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
         if not message:
             return False
         while not message.endswith(b"\n"):
             message += requests.recv(_MESSAGE_BYTES)
-        stdout, stderr, ended = files
+        stdout, stderr, exit_pipe = files
         if os.fork() == 0:
             break
         for file in files:
@@ -116,18 +119,18 @@ def _nurse(requests: socket.socket) -> bool:
         for file in (requests.detach(), stdout, stderr):
             os.close(file)
         _, status = os.waitpid(pid, 0)
-        os.write(ended, str(os.waitstatus_to_exitcode(status)).encode())
+        os.write(exit_pipe, str(os.waitstatus_to_exitcode(status)).encode())
         os._exit(0)
     requests.close()
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
     for file in files:
         os.close(file)
-    asked = json.loads(message)
-    os.chdir(asked["folder"])
+    request = json.loads(message)
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(asked["env"])
-    sys.argv = ["responses-gateway", *asked["arguments"]]
+    os.environ.update(request["env"])
+    sys.argv = ["responses-gateway", *request["arguments"]]
     return True
 
 
@@ -142,5 +145,5 @@ if __name__ == "__main__":
         import gateway.state.sql.store  # noqa: F401
     gc.collect()
     gc.freeze()
-    if _nurse(socket.socket(fileno=int(sys.argv[1]))):
+    if _serve_forks(socket.socket(fileno=int(sys.argv[1]))):
         main()

@@ -85,10 +85,10 @@ def command(
     within: Sequence[str] = (),
     forked: bool = False,
 ) -> Iterator[Command]:
-    """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running.
+    """Starts the command on a free port, and waits for its `listening on` line. Stops it with SIGTERM if still running.
 
-    `within`: a command that runs it, in its own process, with fewer rights or in other surroundings.
-    `forked`: whether its process has not imported everything itself (tests/forking.py).
+    `within` is a command that executes it with fewer rights or in another environment. `forked` starts it from a
+    process that has already imported the gateway (tests/forking.py), which is ten times faster.
     """
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
