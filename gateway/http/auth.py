@@ -29,19 +29,27 @@ class Authenticator:
         self._principals = {_digest(key.secret.encode()): Principal(key.name, key.models) for key in keys}
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
-        """Returns the principal of the key in `Authorization: Bearer KEY`.
+        """Returns the principal of the key in `Authorization: Bearer KEY`, or else of the key in `x-api-key`.
 
         If no keys are configured, everyone is `ANONYMOUS`. Raises NotAuthenticated for a missing or unknown key.
         """
         if not self._principals:
             return ANONYMOUS
-        scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not (key := key.strip()):
-            raise NotAuthenticated("no API key: send it as 'Authorization: Bearer KEY'", headers=_CHALLENGE)
+        # Clients made for Anthropic's API send x-api-key. A proxy may add its own `Authorization: Basic`.
+        key = _bearer_key(headers.get(b"authorization", b"")) or headers.get(b"x-api-key", b"").strip()
+        if not key:
+            message = "no API key: send it as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'"
+            raise NotAuthenticated(message, headers=_CHALLENGE)
         principal = self._principals.get(_digest(key))
         if principal is None:
             raise NotAuthenticated("this server does not know the API key", headers=_CHALLENGE)
         return principal
+
+
+def _bearer_key(authorization: bytes) -> bytes:
+    """Return the key of an `Authorization` header. It is empty if the scheme is another one."""
+    scheme, _, key = authorization.partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else b""
 
 
 def _digest(key: bytes) -> bytes:

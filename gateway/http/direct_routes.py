@@ -55,7 +55,8 @@ class DirectRouter:
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if (socket_app := self._sockets.get(scope["path"])) is None:
-                raise NotFound(f"there is no WebSocket at {scope['path']}")
+                known = ", ".join(self._sockets)
+                raise NotFound(f"there is no WebSocket at {scope['path']:.200}: there is one at {known}")
             await socket_app(scope, receive, send)
         except (GatewayError, TranslationError) as error:
             await build_error_reply(error)(scope, receive, send)

@@ -18,6 +18,7 @@ from gateway.http.direct_routes import DirectRouter
 from gateway.http.guard import ClientDisconnected, Drain
 from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
+from gateway.http.path_suggestions import suggest_path
 from gateway.replies.endpoints import CHAT, RESPONSES
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
@@ -144,13 +145,24 @@ async def _reply_to_failure(request: Request, error: Exception) -> Response:
 
 async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    where = f"{request.method} {request.url.path}"
+    path = request.url.path
+    where = f"{request.method} {path:.200}"
     if error.status_code == 404:
-        return build_error_reply(errors.NotFound(f"there is no {where}"))
+        suggestion = _suggest_path(routes, path)
+        hint = f": did you mean {suggestion}?" if suggestion is not None else ""
+        return build_error_reply(errors.NotFound(f"there is no {where}{hint}"))
     if error.status_code == 405:
         allowed = {"allow": ", ".join(sorted(_allowed_methods(routes, request)))}
         return build_error_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
     return build_error_reply(errors.NotJson(str(error.detail)))
+
+
+def _suggest_path(routes: Sequence[Route], path: str) -> str | None:
+    return suggest_path(
+        path,
+        lambda candidate: any(route.path_regex.match(candidate) for route in routes),
+        [route.path for route in routes if not route.param_convertors],
+    )
 
 
 def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:

@@ -28,7 +28,25 @@ def test_a_known_key_is_its_principal(header: str, principal: Principal) -> None
 @pytest.mark.parametrize(
     "headers",
     [
+        {b"x-api-key": b"key-of-a"},
+        {b"x-api-key": b" key-of-a "},
+        {b"x-api-key": b"key-of-a", b"authorization": b"Basic dXNlcjpwYXNz"},
+        {b"x-api-key": b"key-of-a", b"authorization": b"Bearer"},
+        {b"x-api-key": b"another", b"authorization": b"Bearer key-of-a"},
+    ],
+    ids=["alone", "with spaces", "beside a proxy's password", "beside no key", "beside another key"],
+)
+def test_a_key_is_also_accepted_as_x_api_key(headers: dict[bytes, bytes]) -> None:
+    assert Authenticator(AUTH).authenticate(headers) == Principal("team-a", ("gpt-*",))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
         {},
+        {b"x-api-key": b""},
+        {b"x-api-key": b"Bearer key-of-a"},
+        {b"x-api-key": b"key-of-a", b"authorization": b"Bearer unknown"},
         {b"authorization": b""},
         {b"authorization": b"Bearer"},
         {b"authorization": b"Bearer "},
@@ -37,7 +55,19 @@ def test_a_known_key_is_its_principal(header: str, principal: Principal) -> None
         {b"authorization": b"Bearer key-of-A"},
         {b"authorization": b"Bearer key-of-a2"},
     ],
-    ids=["none", "empty", "no key", "blank", "no scheme", "another scheme", "another case", "another key"],
+    ids=[
+        "none",
+        "x-api-key empty",
+        "x-api-key with a scheme",
+        "x-api-key beside an unknown key",
+        "empty",
+        "no key",
+        "blank",
+        "no scheme",
+        "another scheme",
+        "another case",
+        "another key",
+    ],
 )
 def test_anything_else_is_refused(headers: dict[bytes, bytes]) -> None:
     with pytest.raises(NotAuthenticated) as refusal:

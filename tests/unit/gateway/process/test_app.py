@@ -75,6 +75,43 @@ def test_a_wrong_place_is_told_in_the_apis_words(
     assert reply.headers.get("allow") == allow
 
 
+MEANT: dict[str, tuple[str, str, str]] = {
+    "without z": ("GET", "/health", "/healthz"),
+    "as Kubernetes names it": ("GET", "/livez", "/healthz"),
+    "readiness": ("GET", "/ready", "/readyz"),
+    "below the version": ("GET", "/v1/health", "/healthz"),
+    "without the version": ("POST", "/responses", "/v1/responses"),
+    "without the version, chat": ("POST", "/chat/completions", "/v1/chat/completions"),
+    "without the version, an id": ("GET", "/responses/resp_1/input_items", "/v1/responses/resp_1/input_items"),
+    "the version twice": ("POST", "/v1/v1/responses", "/v1/responses"),
+    "another server's prefix": ("GET", "/api/v1/models", "/v1/models"),
+    "an Azure base URL": ("POST", "/openai/v1/responses", "/v1/responses"),
+    "a slash too many": ("POST", "/v1/responses/", "/v1/responses"),
+    "two slashes": ("POST", "/v1//responses", "/v1/responses"),
+    "capitals": ("POST", "/V1/Responses", "/v1/responses"),
+    "a typing error": ("POST", "/v1/response", "/v1/responses"),
+    "completions of texts": ("POST", "/v1/completions", "/v1/chat/completions"),
+    "the version of generate": ("POST", "/v1/generate", "/generate"),
+    "the base URL": ("GET", "/v1", "/v1/models"),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "meant"), MEANT.values(), ids=MEANT)
+def test_a_path_there_is_not_is_answered_with_the_one_that_is_meant(
+    method: str, path: str, meant: str, client: httpx.Client
+) -> None:
+    reply = client.request(method, path)
+    assert reply.status_code == 404
+    assert error_of(reply)["message"] == f"there is no {method} {path}: did you mean {meant}?"
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/embeddings", "/favicon.ico", "/v1/messages", "/" + "r" * 5000])
+def test_no_path_is_suggested_that_is_not_likely(path: str, client: httpx.Client) -> None:
+    message = error_of(client.post(path))["message"]
+    assert "did you mean" not in message
+    assert len(message) < 300
+
+
 def test_head_is_answered_without_a_body(client: httpx.Client) -> None:
     reply = client.head("/v1/models")
     assert (reply.status_code, reply.content) == (405, b"")
