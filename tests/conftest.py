@@ -1,4 +1,8 @@
-"""What every test may ask for."""
+"""Fixtures and settings of all tests."""
+
+import functools
+import ssl
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -20,3 +24,11 @@ def update_golden(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_tls_contexts() -> Iterator[None]:
+    """Makes clients of httpx share one TLS context: each loads the certificates of all authorities, in 40 ms of CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
