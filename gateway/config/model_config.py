@@ -65,7 +65,8 @@ class ModelConfig(BaseModel):
     tool_validation: ToolValidation | None = Field(
         default=None,
         description="What happens to a call parsed from text whose arguments do not fit the tool's schema: `drop` "
-        "omits it, `report` keeps it. Both add a note to the reply.",
+        "omits it, `report` keeps it. Both add a [warning](tools.md#calls-in-text). With `drop` a stream has a call "
+        "when it is complete, with `report` as it arrives.",
     )
     max_tool_args_bytes: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,

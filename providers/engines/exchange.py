@@ -17,7 +17,7 @@ from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import CLOSING_TAGS, unclosed_tag_name
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.parsers.tools.json_value import JsonValueReader
-from translation.representation.events import Event, Failed, Started, Usage
+from translation.representation.events import Event, Started, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -98,18 +98,12 @@ class _EngineExchange:
             think_open=think_open,
             parser=request.parser and request.parser(),
             tools=request.chat.get("tools", ()),
-            buffered=not self._turn.stream,
         )
         yield [Started(model=self._turn.model)]
         passes = self._run_one_pass(prompt, out) if budget is None else self._run_two_passes(prompt, budget, out)
         async with aclosing(passes) as batches:
             async for batch in batches:
-                failed = batch[-1] if isinstance(batch[-1], Failed) else None
-                if failed is not None:
-                    failed.usage = self._usage
                 yield batch
-                if failed is not None:
-                    return
 
     async def count(self) -> int:
         prompt = await self._render_prompt()
@@ -200,8 +194,7 @@ class _EngineExchange:
             ending = out.feed_text(request.forced_call.suffix)
         elif last.stop_string is not None and last.stop_string == request.block_stop:
             ending = out.feed_text(last.stop_string)
-        is_failed = bool(ending) and isinstance(ending[-1], Failed)
-        yield ending if is_failed else [*ending, *out.finish(last.finish_reason, self._usage)]
+        yield [*ending, *out.finish(last.finish_reason, self._usage)]
 
     async def _begins_with_call(self, prompt: TokenPrompt, opening: str) -> bool:
         """Whether the model begins with a call if it has no constraint. The text of this probe is discarded."""

@@ -143,8 +143,7 @@ class DialectSpec:
     """The path that turns are posted to; a function if it depends on the turn."""
     lower: Callable[[Turn, Profile], LoweredRequest]
     decoder: Callable[..., Decoder]
-    """Takes a function that returns new ids, and a profile. With `parses_text_calls` it also takes the turn's tools,
-    and whether the reply is buffered until it has ended."""
+    """Takes a function that returns new ids, and a profile. With `parses_text_calls` it also takes the turn's tools."""
     model_list: ModelList = _OPENAI_MODEL_LIST
     build_count_request: Callable[[Turn, Profile], CountRequest] | None = None
     """Builds the request to the dialect's own endpoint for counting tokens, if it has one."""
@@ -160,7 +159,7 @@ class DialectSpec:
         """Returns a decoder for the reply to the turn."""
         if self.parses_text_calls:
             tools = () if turn.tool_choice == "none" else turn.tools
-            return self.decoder(new_id, profile, tools, not turn.stream)
+            return self.decoder(new_id, profile, tools)
         return self.decoder(new_id, profile)
 
 

@@ -13,7 +13,7 @@ from tests.unit.support.driving import counting_ids
 from tests.unit.support.tool_texts import TEXTS, parse
 from translation.parsers.text_calls import TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, ParserOutput, PlainText
-from translation.representation.events import Event, Failed, Finished, Started
+from translation.representation.events import Event, Finished, Started
 from translation.representation.grammar import EventGrammar
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
@@ -58,27 +58,21 @@ def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer:
     assert parse(parser, answer) == whole
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["streamed", "held"])
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)
 @settings(max_examples=60, deadline=timedelta(seconds=10))
 @given(pieces=ANSWERS, truncated=st.booleans(), validation=st.sampled_from(["drop", "report"]))
 def test_any_text_becomes_items_in_order(
-    parser: str, held: bool, pieces: list[str], truncated: bool, validation: Literal["drop", "report"]
+    parser: str, pieces: list[str], truncated: bool, validation: Literal["drop", "report"]
 ) -> None:
     new_id = counting_ids()
     writer = ItemWriter(new_id)
-    calls = TextCallDecoder(
-        writer, new_id, PARSER_FACTORIES[parser](), TOOLS, buffered=held, validation=validation, max_args_bytes=60
-    )
+    calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES[parser](), TOOLS, validation=validation, max_args_bytes=60)
     events: list[Event] = [Started("m")]
     for piece in pieces:
         events += calls.feed(piece)
     events += calls.finish(truncated=truncated)
-    if not isinstance(events[-1], Failed):
-        events += [*writer.close(), Finished("stop")]
+    events += [*writer.close(), Finished("stop")]
     EventGrammar().check(events)
-    assert not (held and isinstance(events[-1], Failed))
-    assert not any(isinstance(event, Failed) for event in events[:-1])
 
 
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)

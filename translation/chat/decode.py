@@ -66,7 +66,7 @@ class ChatDecoder:
     Feed every chunk, then call `finish`. A whole `chat.completion` counts as one chunk. Only choice 0 is decoded.
     Chunks after the end are ignored. Raises ProtocolViolation for input that is no chat reply at all. Unusual replies
     are decoded as far as possible, and a reply that broke off ends in Failed. `new_id` makes the ids of items. If the
-    profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools` and `buffered`.
+    profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools`.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class ChatDecoder:
         new_id: NewId,
         profile: Profile = DEFAULT_PROFILE,
         tools: Sequence[Json] = (),
-        buffered: bool = False,
     ) -> None:
         self.state = _WAITING
         self.usage: Usage | None = None
@@ -83,7 +82,7 @@ class ChatDecoder:
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
-        self._text_calls = text_call_decoder_for(self._writer, new_id, profile, tools, buffered) if tools else None
+        self._text_calls = text_call_decoder_for(self._writer, new_id, profile, tools) if tools else None
         self._reasoning = ReasoningReader()
         self._reasoning_runs: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
@@ -168,10 +167,6 @@ class ChatDecoder:
         )
         events = self._end_items("incomplete" if reason in _CUT_REASONS else "completed")
         self.state = _ENDED
-        if self._text_calls is not None:
-            events = self._cut_at_failure(events)
-            if events and isinstance(events[-1], Failed):
-                return events
         if reason in ("stop", "tool_calls"):  # upstreams send `stop` after calls, and `tool_calls` without any
             reason = "tool_calls" if self._has_calls() else "stop"
         raw_reason = None if self._finish_reason == _WHOLE_COMPLETION else self._finish_reason
@@ -202,8 +197,7 @@ class ChatDecoder:
 
     def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            events = self._write_text("text", text) if self._is_plain else self._read_text(text, None)
-            return events if self._text_calls is None else self._cut_at_failure(events)
+            return self._write_text("text", text) if self._is_plain else self._read_text(text, None)
         return self._write_text("reasoning", text) if self._reasoning.claim_source(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
@@ -237,7 +231,7 @@ class ChatDecoder:
                     break
         elif choices is not None:
             raise ProtocolViolation("the upstream sent choices that are not a list")
-        return events if self._text_calls is None else self._cut_at_failure(events)
+        return events
 
     def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
         """Returns the facts of a chunk, as (key, value), that are not known yet."""
@@ -337,13 +331,6 @@ class ChatDecoder:
         if self._text_calls is not None and kind == "text":
             return events + self._text_calls.feed(text, logprobs)
         return events + self._writer.write_block(kind, text, logprobs)
-
-    def _cut_at_failure(self, events: list[Event]) -> list[Event]:
-        """Ends the turn at a Failed event: a call in text turned out to be invalid after its beginning was sent."""
-        for position, event in enumerate(events):
-            if isinstance(event, Failed):
-                return [*events[:position], *self._fail(event)]
-        return events
 
     def _annotate(self) -> list[Event]:
         """Writes the citations. They stay for later if they came before the text that they belong to."""

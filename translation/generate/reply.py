@@ -183,7 +183,8 @@ class GenerateReply:
 
     def _finish(self, event: Finished) -> None:
         self._finish_reason = _FINISH_REASONS.get(event.reason, "stop")
-        broken = [call.name for call in self._calls.values() if not isinstance(call.parse_arguments(), dict)]
+        whole_calls = [call for call in self._calls.values() if not call.is_cut]
+        broken = [call.name for call in whole_calls if not isinstance(call.parse_arguments(), dict)]
         if broken and self._finish_reason == "stop":
             # A call that was cut off is left out. A complete call with such arguments is a failure.
             message = f"the model called '{broken[0]}' with arguments that are not a JSON object"

@@ -33,6 +33,7 @@ from translation.tools.call_ids import CallIdAllocator
 _ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
 
 _NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
+_INVALID_CALL_TEXT: Final = "The model made a tool call that cannot be run."
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +55,7 @@ class ReplyNormalizer:
     details that the upstream signed for the call. Code fences around arguments are removed. Arguments that cannot be
     read stay unchanged. Calls over the profile's limit are left out. Warnings about both are in a `Noted` event
     (`TOOL_WARNINGS`) before the end. If the profile has `fix_empty_final`, a reply without an answer gets one: its
-    reasoning, or else a fixed sentence.
+    reasoning, or else a fixed sentence. No other text is ever added to a reply.
     """
 
     def __init__(
@@ -112,6 +113,11 @@ class ReplyNormalizer:
                 own_observers = (call.texts.append,)
         next_observers = () if self._next_stage is None else self._next_stage.delta_observers(text_key)
         return None if next_observers is None else (*own_observers, *next_observers)
+
+    @property
+    def _explanation(self) -> str:
+        """The sentence for a reply without an answer and without reasoning."""
+        return _INVALID_CALL_TEXT if self._warnings else _NO_ANSWER_TEXT
 
     @property
     def _inspects_text(self) -> bool:
@@ -260,7 +266,7 @@ class ReplyNormalizer:
         if self._awaits_answer and event.reason == "stop":
             self._changed = True
             index = len(self._indexes)
-            text = "".join(self._reasoning_texts).strip() or _NO_ANSWER_TEXT
+            text = "".join(self._reasoning_texts).strip() or self._explanation
             out += [
                 ItemStarted(index, items.new_message(self._new_id(items.ID_PREFIXES["message"]))),
                 PartStarted(index, 0, items.new_output_text()),

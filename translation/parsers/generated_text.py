@@ -6,7 +6,7 @@ from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.text_calls import TextCallDecoder
 from translation.parsers.think_tags import ThinkParser
 from translation.parsers.tools import ToolParser
-from translation.representation.events import Event, Failed, Finished, FinishReason, Usage
+from translation.representation.events import Event, Finished, FinishReason, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
@@ -16,10 +16,9 @@ from translation.representation.profile import Profile
 class GeneratedTextDecoder:
     """Decodes the text of one turn into every event but `Started`.
 
-    No method may be called after `finish`, or after one has returned Failed. With `parse_think_tags` reasoning is the
+    No method may be called after `finish`. With `parse_think_tags` reasoning is the
     text between think tags, and the text begins inside them if `think_open`; without, it is the text that is given to
-    `feed_reasoning`. `parser` reads the calls of the answer; None: an answer has no calls. With `buffered`, for answers
-    that are not streamed, a call is validated before its events are returned.
+    `feed_reasoning`. `parser` reads the calls of the answer; None: an answer has no calls.
     """
 
     def __init__(
@@ -31,7 +30,6 @@ class GeneratedTextDecoder:
         think_open: bool = False,
         parser: ToolParser | None = None,
         tools: Sequence[Json] = (),
-        buffered: bool = False,
     ) -> None:
         self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
@@ -45,7 +43,6 @@ class GeneratedTextDecoder:
                 new_id,
                 parser,
                 tools,
-                buffered=buffered,
                 validation=profile.tool_validation,
                 max_args_bytes=profile.max_tool_args_bytes,
             )
@@ -80,15 +77,12 @@ class GeneratedTextDecoder:
         """Ends the turn. Returns the last events.
 
         With the reason `length` the last item ends as `incomplete`. The reason `stop` becomes `tool_calls` if there are
-        calls. The last event is Finished, or Failed for a call that was sent and turned out to be invalid.
+        calls. The last event is Finished.
         """
         events = self._feed_runs(self._think_parser.finish(), None) if self._think_parser is not None else []
         cut = reason == "length"
         if self._calls is not None:
             events += self._calls.finish(truncated=cut)
-            if events and isinstance(failed := events[-1], Failed):
-                failed.usage = usage
-                return events
             if self._calls.has_calls and reason == "stop":
                 reason = "tool_calls"
         events += self._writer.close("incomplete" if cut else "completed")

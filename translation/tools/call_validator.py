@@ -10,6 +10,8 @@ from translation.representation.json_types import Json
 from translation.tools.declared_functions import functions_of
 from translation.tools.schema_cost import SchemaTooLarge, count_subschemas
 
+UNKNOWN_TOOL_FAULT: Final = "there is no such tool"
+
 _MAX_STEPS: Final = 2_000_000
 """The limit of subschemas times values in the arguments. Above it validation would take over a tenth of a second."""
 
@@ -37,7 +39,7 @@ class CallValidator:
     def fault_of(self, name: str, arguments: str) -> str | None:
         """Returns why this call is invalid, in a few words; None if it is valid."""
         if not self.has_tool(name):
-            return "there is no such tool"
+            return UNKNOWN_TOOL_FAULT
         if len(arguments) > self.max_args_bytes or len(arguments.encode()) > self.max_args_bytes:
             return self.too_long_reason
         try:

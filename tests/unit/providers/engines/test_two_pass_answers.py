@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.providers.engines.asking_engines import ANSWER, CALL, PROMPT, THOUGHT, WEATHER, WORDS, ask, limited
 from tests.unit.support.fake_engine import FakeEngine
-from translation.representation.events import Failed
+from translation.representation.events import Noted
 from translation.representation.profile import Profile
 
 
@@ -29,15 +29,16 @@ async def test_one_block_of_calls_ends_the_answer(single: Any, stream: bool) -> 
     assert engine.runs[1].asked.stop == ("</tool_call>",)
 
 
-async def test_a_call_that_the_end_of_its_block_spoils_ends_the_turn() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_call_that_cannot_be_parsed_is_left_out_with_a_warning(stream: bool) -> None:
     profile = Profile(two_pass="on", tool_parser="hermes", single_tool_block=True)
     answer = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
     engine = FakeEngine([f"{THOUGHT}</think>", answer], words=WORDS)
-    last = (await ask(engine, profile, tools=[WEATHER], stream=True)).events[-1]
-    assert isinstance(last, Failed)
-    assert last.code == "tool_call_parse_error"
-    assert last.usage is not None
-    assert last.usage.reasoning == len(THOUGHT) + 1
+    told = await ask(engine, profile, tools=[WEATHER], stream=stream)
+    assert told.items == [("reasoning", "I think.")]
+    why = {"name": "get_weather", "why": "a call is not valid JSON"}
+    assert Noted(facts={"tool_warnings": [why]}) in told.events
+    assert told.usage.reasoning == len(THOUGHT) + 1
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
@@ -126,10 +127,11 @@ async def test_stop_texts_and_probabilities_are_for_the_answer() -> None:
     assert second.asked.sampling == {"seed": 7, "min_tokens": 1}
 
 
-async def test_a_call_that_cannot_be_used_fails_the_turn_and_frees_the_engine() -> None:
+async def test_a_call_that_cannot_be_used_is_left_out() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", CALL.replace('"city": "Paris"', '"town": 7') + "a" * 100], words=WORDS)
     told = await ask(engine, tools=[WEATHER])
-    assert isinstance(told.events[-1], Failed)
+    assert "function_call" not in dict(told.items)
+    assert told.end.reason == "stop"
 
 
 async def test_one_run_reads_think_tags_out_of_the_text() -> None:

@@ -5,10 +5,10 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
 from tests.unit.support.driving import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
-from translation.representation.events import Event, Failed, Finished
+from translation.representation.events import Event, Finished, Noted
 from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -22,8 +22,8 @@ F = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
 UNFIT = '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
 
 
-def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS, buffered: bool = False) -> list[Event]:
-    return decode(ChatDecoder(counting_ids(), profile, tools=tools, buffered=buffered), chunks)
+def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS) -> list[Event]:
+    return decode(ChatDecoder(counting_ids(), profile, tools=tools), chunks)
 
 
 def brief(events: list[Event]) -> list[object]:
@@ -47,7 +47,7 @@ def test_calls_in_text_are_calls(profile: Profile) -> None:
 
 
 def test_a_whole_answer_is_read_the_same() -> None:
-    events = read(completion({"content": f"Let me see.\n{F}"}), buffered=True)
+    events = read(completion({"content": f"Let me see.\n{F}"}))
     assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
     assert events[-1] == Finished("tool_calls", "stop")
 
@@ -91,23 +91,18 @@ def test_a_refusal_is_no_text_to_read_calls_in() -> None:
     assert [part["refusal"] for part in collect(events)[0]["content"]] == [F]
 
 
-def test_a_call_that_does_not_fit_ends_the_stream_with_what_was_counted() -> None:
-    events = read(usage_only(prompt_tokens=3, completion_tokens=4), said(UNFIT), said("more"), chunk(finish="stop"))
-    failed = events[-1]
-    assert isinstance(failed, Failed)
-    assert failed.code == "tool_call_parse_error"
-    assert failed.usage is not None
-    assert failed.usage.input == 3
+def test_a_call_that_does_not_fit_leaves_the_rest_of_the_stream() -> None:
+    events = read(said(UNFIT[:30]), said(UNFIT[30:]), said(f"more{F}"), chunk(finish="stop"))
+    assert brief(events) == ["more", ("f", '{"a": 1}')]
+    assert events[-1] == Finished("tool_calls", "stop")
 
 
-@pytest.mark.parametrize("finish", [None, "stop"])
-def test_nothing_follows_the_failure_in_its_own_chunk(finish: str | None) -> None:
-    both = chunk({"content": UNFIT, "tool_calls": [call(0, id="c1", name="g", arguments="{}")]}, finish)
-    assert isinstance(read(both)[-1], Failed)
-
-
-def test_a_call_that_breaks_off_fails_at_the_end() -> None:
-    assert isinstance(read(said(F[:-15]), chunk(finish="stop"))[-1], Failed)
+def test_a_call_that_breaks_off_is_reported_at_the_end() -> None:
+    events = read(said(F[:-15]), chunk(finish="stop"))
+    why = "the text ends in the middle of a call"
+    assert brief(events) == []
+    assert Noted(facts={"tool_warnings": [{"name": "f", "why": why}]}) in events
+    assert events[-1] == Finished("stop", "stop")
 
 
 def test_a_call_that_is_cut_at_the_limit_of_tokens_is_incomplete() -> None:
@@ -117,16 +112,15 @@ def test_a_call_that_is_cut_at_the_limit_of_tokens_is_incomplete() -> None:
 
 
 def test_a_call_that_does_not_fit_is_left_out_of_a_whole_answer() -> None:
-    events = read(completion({"content": f"{UNFIT}{F}"}), buffered=True)
+    events = read(completion({"content": f"{UNFIT}{F}"}))
     assert brief(events) == [("f", '{"a": 1}')]
 
 
 def test_a_profile_says_what_becomes_of_calls_that_do_not_fit() -> None:
     reports = Profile(tool_parser="hermes", tool_validation="report")
-    assert brief(read(completion({"content": UNFIT}), buffered=True, profile=reports)) == [("f", '{"a": "x"}')]
+    assert brief(read(completion({"content": UNFIT}), profile=reports)) == [("f", '{"a": "x"}')]
     short = Profile(tool_parser="hermes", max_tool_args_bytes=5)
-    told = brief(read(completion({"content": F}), buffered=True, profile=short))
-    assert told == ["The model made a tool call that cannot be run."]
+    assert brief(read(completion({"content": F}), profile=short)) == []
 
 
 def test_runs_of_text_are_read_for_calls_however_reads_come() -> None:

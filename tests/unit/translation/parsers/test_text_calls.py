@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.support.driving import collect, counting_ids
 from translation.parsers.text_calls import RejectedCall, TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, ParserOutput, PlainText
-from translation.representation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Started
+from translation.representation.events import Delta, Event, Finished, Noted, Started
 from translation.representation.grammar import EventGrammar
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
@@ -39,14 +39,13 @@ class Answer:
     def __init__(self, pieces: Iterable[str], *, truncated: bool = False, tools: tuple[Json, ...] = TOOLS, **more: Any):
         new_id = counting_ids()
         writer = ItemWriter(new_id)
-        self.calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES["hermes"](), tools, **{"buffered": False, **more})
+        self.calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES["hermes"](), tools, **more)
         self.events: list[Event] = [Started("m")]
         for piece in pieces:
             self.events += self.calls.feed(piece)
         self.events += self.calls.finish(truncated=truncated)
-        if not isinstance(self.events[-1], Failed):
-            self.events += writer.close("incomplete" if truncated else "completed")
-            self.events.append(Finished("stop"))
+        self.events += writer.close("incomplete" if truncated else "completed")
+        self.events.append(Finished("stop"))
         grammar = EventGrammar()
         grammar.check(self.events)
         grammar.finish()
@@ -65,146 +64,143 @@ class Answer:
         return found
 
     @property
-    def failed(self) -> Failed | None:
-        last = self.events[-1]
-        return last if isinstance(last, Failed) else None
+    def argument_deltas(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Delta) and event.part_index is None]
 
 
-HELD = pytest.mark.parametrize("held", [False, True], ids=["streamed", "held"])
+VALIDATIONS = pytest.mark.parametrize("validation", ["drop", "report"])
 
 
-@HELD
-def test_calls_are_items_between_messages(held: bool) -> None:
-    answer = Answer([f"One. {F}\n{G} Two."], buffered=held)
+def test_calls_are_items_between_messages() -> None:
+    answer = Answer([f"One. {F}\n{G} Two."])
     assert answer.items == ["One. ", MADE_F, MADE_G, " Two."]
-    assert (answer.calls.has_calls, answer.calls.has_text, answer.calls.rejected) == (True, True, [])
+    assert (answer.calls.has_calls, answer.calls.rejected) == (True, [])
 
 
-@HELD
-def test_every_call_has_an_id_of_its_own(held: bool) -> None:
-    items = collect(Answer([F, F], buffered=held).events)
+def test_every_call_has_an_id_of_its_own() -> None:
+    items = collect(Answer([F, F]).events)
     assert [item["call_id"] for item in items] == ["call_1", "call_2"]
     assert [item["id"] for item in items] == ["fc_1", "fc_2"]
 
 
-@HELD
-def test_an_answer_without_calls_is_its_text(held: bool) -> None:
-    answer = Answer(["1 < 2 ", "<t"], buffered=held)
+def test_an_answer_without_calls_is_its_text() -> None:
+    answer = Answer(["1 < 2 ", "<t"])
     assert answer.items == ["1 < 2 <t"]
-    assert (answer.calls.has_calls, answer.calls.has_text) == (False, True)
+    assert not answer.calls.has_calls
 
 
-@HELD
-def test_nothing_is_nothing(held: bool) -> None:
-    answer = Answer(["\n\n"], buffered=held)
+def test_nothing_is_nothing() -> None:
+    answer = Answer(["\n\n"])
     assert answer.items == []
-    assert (answer.calls.has_calls, answer.calls.has_text) == (False, False)
+    assert not answer.calls.has_calls
 
 
-def test_arguments_are_streamed_as_they_are_written() -> None:
-    answer = Answer(['<tool_call>{"name": "f", "arguments": {', '"a"', ": 1", "}}</tool_call>"])
-    assert [event.text for event in answer.events if isinstance(event, Delta)] == ["{", '"a"', ": 1", "}"]
+PIECES = ('<tool_call>{"name": "f", "arguments": {', '"a"', ": 1", "}}</tool_call>")
 
 
-def test_a_held_call_is_said_at_once() -> None:
-    answer = Answer(F, buffered=True)
-    assert [event.text for event in answer.events if isinstance(event, Delta)] == ['{"a": 1}']
+def test_arguments_of_a_call_that_may_be_left_out_wait_for_its_end() -> None:
+    assert Answer(PIECES).argument_deltas == ['{"a": 1}']
 
 
-@HELD
-def test_a_call_of_no_tool_is_left_out(held: bool) -> None:
-    answer = Answer([f"One. {UNKNOWN}{F}"], buffered=held)
+def test_arguments_are_streamed_where_every_call_is_sent() -> None:
+    assert Answer(PIECES, validation="report").argument_deltas == ["{", '"a"', ": 1", "}"]
+
+
+def test_a_call_of_no_tool_is_left_out() -> None:
+    answer = Answer([f"One. {UNKNOWN}{F}"])
     assert answer.items == ["One. ", MADE_F]
     assert answer.calls.rejected == [RejectedCall("h", "there is no such tool")]
 
 
-def test_a_held_call_that_does_not_fit_is_left_out() -> None:
-    answer = Answer([UNFIT, F], buffered=True)
-    assert answer.items == [MADE_F]
-    assert answer.calls.rejected == [RejectedCall("f", WHY_UNFIT)]
-
-
-def test_a_streamed_call_that_does_not_fit_ends_the_turn() -> None:
+def test_a_call_that_does_not_fit_is_left_out() -> None:
     answer = Answer([G, UNFIT, F, " text"])
-    assert answer.failed == Failed("tool_call_parse_error", f"the model's call of 'f' cannot be used: {WHY_UNFIT}")
-    assert [event.item["name"] for event in answer.events if isinstance(event, ItemStarted)] == ["g", "f"]
+    assert answer.items == [MADE_G, MADE_F, " text"]
     assert answer.calls.rejected == [RejectedCall("f", WHY_UNFIT)]
 
 
-@HELD
+def test_a_bad_call_in_a_list_leaves_the_good_one() -> None:
+    bad, good = ('{"name": "f", "arguments": {"a": "x"}}', '{"name": "f", "arguments": {"a": 1}}')
+    answer = Answer([f"<tool_call>[{bad}, {good}]</tool_call>"])
+    assert answer.items == [MADE_F]
+    assert answer.calls.rejected == [RejectedCall("f", 'arguments.a: "x" is not of type "integer"')]
+
+
 @pytest.mark.parametrize(
     ("text", "made", "why"),
     [(UNFIT, ("f", '{"a": "one"}'), WHY_UNFIT), (UNKNOWN, ("h", '{"a": 1}'), "there is no such tool")],
     ids=["does not fit", "no such tool"],
 )
-def test_a_call_that_does_not_fit_may_be_said_and_reported(text: str, made: Any, why: str, held: bool) -> None:
-    answer = Answer([text, F], buffered=held, validation="report")
+def test_a_call_that_does_not_fit_may_be_said_and_reported(text: str, made: Any, why: str) -> None:
+    answer = Answer([text, F], validation="report")
     assert answer.items == [made, MADE_F]
     assert answer.calls.rejected == [RejectedCall(made[0], why)]
 
 
-@HELD
-@pytest.mark.parametrize("validation", ["drop", "report"])
-def test_arguments_that_are_too_long_are_refused(validation: str, held: bool) -> None:
+@VALIDATIONS
+def test_arguments_that_are_too_long_are_reported(validation: str) -> None:
     long = '<tool_call>{"name": "g", "arguments": {"a": "éééééé'
-    answer = Answer([long, "é", 'é"}}</tool_call>', F], buffered=held, validation=validation, max_args_bytes=20)
-    assert answer.calls.rejected[0] == RejectedCall("g", "the arguments are longer than 20 bytes")
-    if held:
-        assert answer.items == [MADE_F]
-    else:
-        assert answer.failed is not None
-        assert answer.failed.code == "tool_call_parse_error"
+    answer = Answer([long, "é", 'é"}}</tool_call>', F], validation=validation, max_args_bytes=20)
+    assert answer.calls.rejected == [RejectedCall("g", "the arguments are longer than 20 bytes")]
+    assert answer.items == ([MADE_F] if validation == "drop" else [("g", '{"a": "éééééééé"}'), MADE_F])
 
 
 def test_arguments_may_be_as_long_as_allowed() -> None:
     assert Answer([F], max_args_bytes=8).items == [MADE_F]
 
 
-@HELD
-def test_an_answer_of_nothing_but_calls_that_cannot_be_said_says_so(held: bool) -> None:
-    answer = Answer([UNKNOWN], buffered=held)
-    assert answer.items == ["The model made a tool call that cannot be run."]
+def test_an_answer_of_nothing_but_invalid_calls_has_no_text_of_ours() -> None:
+    answer = Answer([UNKNOWN])
+    assert answer.items == []
+    assert answer.calls.rejected == [RejectedCall("h", "there is no such tool")]
     assert not answer.calls.has_calls
 
 
-@HELD
-def test_what_was_dropped_is_noted(held: bool) -> None:
-    answer = Answer([UNKNOWN, F], buffered=held)
+def test_what_was_dropped_is_noted() -> None:
+    answer = Answer([UNKNOWN, F])
     noted = [event.facts for event in answer.events if isinstance(event, Noted)]
     assert noted == [{"tool_warnings": [{"name": "h", "why": "there is no such tool"}]}]
-    assert not any(isinstance(event, Noted) for event in Answer([F, UNFIT]).events)
+    assert not any(isinstance(event, Noted) for event in Answer([F]).events)
 
 
-@HELD
 @pytest.mark.parametrize("truncated", [False, True])
-def test_a_block_of_which_nothing_was_said_is_no_call(truncated: bool, held: bool) -> None:
-    answer = Answer(['<tool_call>{"nam'], buffered=held, truncated=truncated)
-    assert answer.items == ["The model began a tool call and did not finish it."]
+def test_a_block_whose_call_never_began_is_no_call(truncated: bool) -> None:
+    answer = Answer(['<tool_call>{"nam'], truncated=truncated)
+    assert answer.items == []
     assert answer.calls.rejected == [RejectedCall("", "the text ends in the middle of a call")]
 
 
-@pytest.mark.parametrize("truncated", [False, True])
-def test_a_held_call_that_was_cut_is_no_call(truncated: bool) -> None:
-    answer = Answer([F, '<tool_call>{"name": "f", "arguments": {"a'], buffered=True, truncated=truncated)
-    assert answer.items == [MADE_F]
-    assert answer.calls.rejected == [RejectedCall("f", "the text ends in the middle of a call")]
+BEGUN = '<tool_call>{"name": "f", "arguments": {"a'
 
 
-def test_a_streamed_call_that_was_cut_at_the_limit_of_tokens_is_incomplete() -> None:
-    answer = Answer(['<tool_call>{"name": "f", "arguments": {"a'], truncated=True)
-    assert answer.items == [("f", '{"a', "incomplete")]
+@VALIDATIONS
+def test_a_call_that_was_cut_at_the_limit_of_tokens_is_incomplete(validation: str) -> None:
+    answer = Answer([F, BEGUN], truncated=True, validation=validation)
+    assert answer.items == [MADE_F, ("f", '{"a', "incomplete")]
     assert answer.calls.rejected == []
 
 
-def test_a_streamed_call_that_was_cut_elsewhere_fails() -> None:
-    answer = Answer(['<tool_call>{"name": "f", "arguments": {"a'])
-    assert answer.failed is not None
-    assert answer.failed.message.endswith("the text ends in the middle of a call")
+@VALIDATIONS
+def test_a_call_that_the_model_did_not_finish_is_reported(validation: str) -> None:
+    answer = Answer([F, BEGUN], validation=validation)
+    assert answer.items == ([MADE_F] if validation == "drop" else [MADE_F, ("f", '{"a', "incomplete")])
+    assert answer.calls.rejected == [RejectedCall("f", "the text ends in the middle of a call")]
 
 
-@HELD
-def test_a_call_that_was_whole_at_the_limit_of_tokens_is_a_call(held: bool) -> None:
-    assert Answer(['<tool_call>{"name": "f", "arguments": {"a": 1}}'], buffered=held, truncated=True).items == [MADE_F]
+@VALIDATIONS
+def test_a_call_that_was_cut_after_it_became_too_long_is_reported(validation: str) -> None:
+    answer = Answer([BEGUN, "bc"], truncated=True, validation=validation, max_args_bytes=3)
+    assert answer.items == ([] if validation == "drop" else [("f", '{"abc', "incomplete")])
+    assert answer.calls.rejected == [RejectedCall("f", "the arguments are longer than 3 bytes")]
+
+
+def test_a_call_of_no_tool_that_was_cut_is_left_out() -> None:
+    answer = Answer([BEGUN.replace('"f"', '"h"')], truncated=True)
+    assert answer.items == []
+    assert answer.calls.rejected == [RejectedCall("h", "there is no such tool")]
+
+
+def test_a_call_that_was_whole_at_the_limit_of_tokens_is_a_call() -> None:
+    assert Answer(['<tool_call>{"name": "f", "arguments": {"a": 1}}'], truncated=True).items == [MADE_F]
 
 
 def test_a_block_that_is_no_call_is_left_out() -> None:
@@ -213,9 +209,8 @@ def test_a_block_that_is_no_call_is_left_out() -> None:
     assert answer.calls.rejected == [RejectedCall("", "there is no call in it")]
 
 
-@HELD
-def test_a_block_that_is_no_call_may_be_said_as_text(held: bool) -> None:
-    answer = Answer([f"<tool_call>oops</tool_call>{F}"], buffered=held, validation="report")
+def test_a_block_that_is_no_call_may_be_said_as_text() -> None:
+    answer = Answer([f"<tool_call>oops</tool_call>{F}"], validation="report")
     assert answer.items == ["<tool_call>oops</tool_call>", MADE_F]
     assert answer.calls.rejected == [RejectedCall("", "there is no call in it")]
 
@@ -227,15 +222,9 @@ def test_a_call_that_breaks_in_the_middle_is_incomplete_where_faults_are_reporte
     assert answer.calls.rejected == [RejectedCall("f", "a call is not valid JSON")]
 
 
-def test_nothing_follows_a_failure() -> None:
-    answer = Answer([UNFIT])
-    assert answer.failed is not None
-    assert answer.calls.feed("text") == answer.calls.finish(truncated=False) == []
-
-
 def test_log_probabilities_go_with_the_text_that_is_said_next() -> None:
     new_id = counting_ids()
-    calls = TextCallDecoder(ItemWriter(new_id), new_id, PARSER_FACTORIES["hermes"](), TOOLS, buffered=False)
+    calls = TextCallDecoder(ItemWriter(new_id), new_id, PARSER_FACTORIES["hermes"](), TOOLS)
     one, two, three, four = ({"token": str(number)} for number in range(4))
     events = calls.feed("a", [one]) + calls.feed("<t", [two]) + calls.feed("b", [three])
     events += calls.feed(G, [four]) + calls.feed("c") + calls.finish(truncated=False)
@@ -252,17 +241,15 @@ def test_blank_text_of_any_parser_is_dropped() -> None:
             return []
 
     new_id = counting_ids()
-    calls = TextCallDecoder(ItemWriter(new_id), new_id, Blank(), TOOLS, buffered=False)
+    calls = TextCallDecoder(ItemWriter(new_id), new_id, Blank(), TOOLS)
     assert calls.feed(" \n") == []
-    assert not calls.has_text
 
 
 TEXT = f"One.\n{F}{UNKNOWN} Two. {G}\n"
 
 
-@HELD
 @given(cuts=st.lists(st.integers(0, len(TEXT)), max_size=8))
-def test_how_the_text_is_cut_does_not_matter(held: bool, cuts: list[int]) -> None:
+def test_how_the_text_is_cut_does_not_matter(cuts: list[int]) -> None:
     places = sorted({0, len(TEXT), *cuts})
-    answer = Answer([TEXT[start:end] for start, end in pairwise(places)], buffered=held)
+    answer = Answer([TEXT[start:end] for start, end in pairwise(places)])
     assert answer.items == ["One.\n", MADE_F, " Two. ", MADE_G]
