@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from dataplane.bounded_protocol import BoundedHttpProtocol
 from dataplane.core import ChunkWriter
 
 CLIENT: Final = "gateway.client"
@@ -170,17 +171,10 @@ def _encode_chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
 
 
-class HttpProtocol(HttpToolsProtocol):
-    """Gives each request its ClientWriter when its turn on the connection comes.
-
-    A connection has one timer for all idle times between its requests. It checks how long the current one lasts, and
-    schedules itself again. To set and cancel a timer around each request would cost more than the check.
-    """
+class HttpProtocol(BoundedHttpProtocol):
+    """Gives each request its ClientWriter when its turn on the connection comes."""
 
     _client: ClientWriter | None = None
-    _idle_since: float | None = None
-    """The loop time when the last reply ended; None if something has arrived since."""
-    _idle_timer: asyncio.TimerHandle | None = None
     _path_url = b""
     _path = ""
     """The last request target that was a plain path, decoded. The requests of a connection mostly have the same one."""
@@ -201,27 +195,10 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
             return
-        self._idle_since = self.loop.time()
-        if self._idle_timer is None:
-            self._check_idle_in(self.timeout_keep_alive)
-
-    def _unset_keepalive_if_required(self) -> None:
-        self._idle_since = None
-
-    def _check_idle_in(self, seconds: float) -> None:
-        self._idle_timer = self.loop.call_later(seconds, self._check_idle)
-
-    def _check_idle(self) -> None:
-        self._idle_timer = None
-        if self._idle_since is None:
-            return
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left > 0.001:  # the resolution of timers
-            self._check_idle_in(left)
-        else:
-            self.timeout_keep_alive_handler()
+        self._begin_idle_time()
 
     def on_headers_complete(self) -> None:
+        self._end_head()
         # Half of uvicorn's method is for requests that are not plain. Without it a reply that is not streamed takes a
         # fortieth less. A test compares this method with uvicorn's.
         scope, parser, previous = self.scope, self.parser, self.cycle
@@ -282,8 +259,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
         if self._client is not None:
             self._client.on_disconnect()
 

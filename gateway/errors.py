@@ -4,6 +4,9 @@ GatewayError
   NotAuthenticated     no API key, or an unknown one
   UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
+  HeadTooLarge         the first line and the headers are over `server.max_head_kb` or `server.max_head_fields`
+  TargetTooLong        the path and query alone are over `server.max_head_kb`
+  HeadTooSlow          the head did not arrive within `server.head_s`
   BodyTooLarge         the body is over `server.max_body_mb`
   BodyTooSlow          the body did not arrive in time
   UnsupportedEncoding  the body is compressed
@@ -49,6 +52,18 @@ class UnknownModel(GatewayError):
 
 
 class NotJson(GatewayError):
+    pass
+
+
+class HeadTooLarge(GatewayError):
+    pass
+
+
+class TargetTooLong(GatewayError):
+    pass
+
+
+class HeadTooSlow(GatewayError):
     pass
 
 
@@ -126,6 +141,9 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     NotAuthenticated: ErrorReply(401, _INVALID_TYPE, "invalid_api_key"),
     UnknownModel: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
     NotJson: ErrorReply(400, _INVALID_TYPE, None),
+    HeadTooLarge: ErrorReply(431, _INVALID_TYPE, "request_head_too_large"),
+    TargetTooLong: ErrorReply(414, _INVALID_TYPE, "request_target_too_long"),
+    HeadTooSlow: ErrorReply(408, _INVALID_TYPE, "request_timeout"),
     BodyTooLarge: ErrorReply(413, _INVALID_TYPE, "request_too_large"),
     BodyTooSlow: ErrorReply(408, _INVALID_TYPE, "request_timeout"),
     UnsupportedEncoding: ErrorReply(415, _INVALID_TYPE, "unsupported_content_encoding"),

@@ -44,6 +44,19 @@ class ServerSettings(_Section):
     max_json_depth: WholeNumber = Field(
         default=200, ge=1, le=900, description="How deep a request's JSON may be nested."
     )
+    max_head_kb: Number = Field(
+        default=64.0,
+        ge=1,
+        le=1024,
+        description="The largest head of a request, in KiB: its first line and its headers.",
+    )
+    max_head_fields: WholeNumber = Field(default=100, ge=10, le=10_000, description="The most headers of one request.")
+    head_s: Number = Field(
+        default=10.0,
+        gt=0,
+        description="Seconds in which the head of a request must arrive. A new connection that sends nothing is closed "
+        "after the same time.",
+    )
     keepalive_s: Number = Field(
         default=15.0, gt=0, description="Seconds without an event after which a stream gets a comment."
     )

@@ -80,7 +80,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         client_id = headers_of(scope).get(b"x-request-id")
-        request_id = (client_id and _parse_request_id(client_id)) or f"req_{random_hex()[:_ID_DIGITS]}"
+        request_id = (client_id and _parse_request_id(client_id)) or new_request_id()
         began = time.perf_counter_ns()
         reply_sender = ReplySender(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
@@ -95,6 +95,11 @@ class RequestMiddleware:
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]
             scope.pop(CLIENT, None)
+
+
+def new_request_id() -> str:
+    """Returns an id for a request whose client sent none."""
+    return f"req_{random_hex()[:_ID_DIGITS]}"
 
 
 def _parse_request_id(header: bytes) -> str | None:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 
 import uvicorn
 
+from dataplane.bounded_protocol import HeadLimits, bound_heads
 from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import Drain
+from gateway.http.refused_heads import refuse_head
 from gateway.logs import configure_logs
 from gateway.process.app import build_providers, create_app
 from gateway.process.huge_pages import use_huge_pages
@@ -19,6 +21,7 @@ from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
 
+_KB = 1024
 _MB = 1024 * 1024
 
 _READABLE_FACTOR = 2
@@ -105,11 +108,13 @@ def make_server(
     """Build a server that has not started. `providers` replaces configured providers of the same names."""
     drain = Drain()
     all_providers = build_providers(settings, providers)
+    accepting = settings.server
+    limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)
     config = uvicorn.Config(
         create_app(settings, drain, all_providers),
         log_config=None,
         access_log=False,
-        http=HttpProtocol if settings.server.tcp_nodelay else NagleHttpProtocol,
+        http=bound_heads(HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head),
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE_FACTOR * _MB),
         ws_ping_interval=settings.server.keepalive_s,

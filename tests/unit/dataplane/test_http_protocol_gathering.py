@@ -71,4 +71,6 @@ def test_the_configuration_says_which(said: dict[str, bool], kind: type[HttpProt
         },
         environ={},
     )
-    assert make_server(settings, lambda: None).config.http is kind
+    served = make_server(settings, lambda: None).config.http
+    assert isinstance(served, type)
+    assert served.__base__ is kind  # with the limits of the configuration

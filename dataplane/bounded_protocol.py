@@ -1,0 +1,270 @@
+"""uvicorn's HTTP protocol with limits on request heads, and on the times in which a connection may be idle.
+
+It knows no routes: `refuse_head` builds the reply to a head over a limit.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+_LATE_BODY_S = 60.0
+"""Seconds in which the rest of a request's body may arrive after its reply was sent."""
+
+_LINGER_S = 1.0
+_LINGER_BYTES = 4 * 1024 * 1024
+"""How long, and how much, is read and dropped after a refusal.
+
+Closing a connection on which the client still sends resets it, and the client loses the reply.
+"""
+
+_TIMER_RESOLUTION_S = 0.001
+
+
+class HeadLimits(NamedTuple):
+    """The most bytes and header fields of a request head, and the seconds in which it must arrive.
+
+    The seconds count from its first byte; on a new connection, from the connection.
+    """
+
+    max_bytes: int = 64 * 1024
+    max_fields: int = 100
+    max_s: float = 10.0
+
+
+class HeadFailure(Enum):
+    """The limit that a request head exceeds."""
+
+    TARGET_TOO_LONG = "target"
+    TOO_LARGE = "bytes"
+    TOO_MANY_FIELDS = "fields"
+    TOO_SLOW = "time"
+
+
+HeadRefusal: TypeAlias = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
+"""The status, the headers and the body of the reply to a refused head."""
+
+
+class _HeadRefused(Exception):
+    """Stops the parser at the field that exceeds a limit."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """Refuses request heads over `limits`, and closes connections that stay idle.
+
+    A connection has one timer for all its waits: for the first request, for the rest of a head, for the next request.
+    It checks how long the current wait lasts, and schedules itself again. To set and cancel a timer around each request
+    would cost more than the check.
+    """
+
+    limits: ClassVar[HeadLimits] = HeadLimits()
+
+    _in_head = False
+    _unparsed_bytes = 0
+    """The bytes of the reads since the last complete head or piece of a body. Heads, trailers, chunk extensions and
+    empty lines before a request all count."""
+    _failure: HeadFailure | None = None
+    _head_since: float | None = None
+    """The loop time since which a head is awaited: that of its first byte, or of the connection before any."""
+    _idle_since: float | None = None
+    """The loop time when the last reply ended; None if a request has begun since."""
+    _replied_at = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _timer_due = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._head_since = self.loop.time()
+        self._check_within(self.limits.max_s)
+
+    def data_received(self, data: bytes) -> None:
+        # uvicorn's method, without a call for a timer that is not used here.
+        self._unparsed_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._on_parser_failure()
+            return
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._unsupported_upgrade_warning()
+            return
+        if self._in_head and self._head_since is None:
+            self._head_since = self.loop.time()
+            self._check_within(self.limits.max_s)
+        if self._unparsed_bytes > self.limits.max_bytes and self._failure is None:
+            self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
+
+    def refuse_head(self, failure: HeadFailure) -> HeadRefusal:
+        """Builds the reply to a refused head. `bound_heads` replaces this one, which has no body."""
+        status = {HeadFailure.TARGET_TOO_LONG: 414, HeadFailure.TOO_SLOW: 408}.get(failure, 431)
+        return status, (), b""
+
+    def _on_parser_failure(self) -> None:
+        if self._failure is not None:
+            self._refuse(self._failure)
+            return
+        message = "Invalid HTTP request received."
+        self.logger.warning(message)
+        self.send_400_response(message)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._idle_since = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer: RFC 9110, section 6.5.1, forbids to take it for a header
+        headers = self.headers
+        if len(headers) >= self.limits.max_fields:
+            self._fail(HeadFailure.TOO_MANY_FIELDS)
+        # The rest is uvicorn's. To call it costs as much as to repeat it, for each field.
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed_bytes = 0
+        if self._idle_since is not None:
+            self._idle_since = min(self.loop.time(), self._replied_at + _LATE_BODY_S)
+        super().on_body(body)
+
+    def _end_head(self) -> None:
+        """Ends the wait for a head. `on_headers_complete` calls it first."""
+        if self._unparsed_bytes > self.limits.max_bytes and (failure := self._find_size_failure()):
+            self._fail(failure)
+        self._in_head = False
+        self._head_since = None
+        self._unparsed_bytes = 0
+
+    def _begin_idle_time(self) -> None:
+        """Begins the wait for the next request. Called when a reply is complete."""
+        self._idle_since = self._replied_at = self.loop.time()
+        self._check_within(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Does nothing: `on_message_begin` ends the idle time. Bytes between requests do not."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _find_size_failure(self) -> HeadFailure | None:
+        """Returns the limit that the target, or it and the complete fields of the head, exceed."""
+        if not self._in_head:
+            return None
+        size = len(self.url)
+        if size > self.limits.max_bytes:
+            return HeadFailure.TARGET_TOO_LONG
+        size += sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        return HeadFailure.TOO_LARGE if size > self.limits.max_bytes else None
+
+    def _fail(self, failure: HeadFailure) -> None:
+        """Stops the parser, which then raises HttpParserError."""
+        self._failure = failure
+        raise _HeadRefused(failure)
+
+    def _refuse(self, failure: HeadFailure) -> None:
+        """Sends the reply to a refused head, and closes the connection."""
+        self._failure = failure
+        if self._is_replying():
+            # Another reply on the wire must not be followed by this one before its end.
+            self.transport.close()
+            return
+        status, headers, body = self.refuse_head(failure)
+        lines = [
+            *self.server_state.default_headers,
+            *headers,
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        head = STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % line for line in lines)
+        self.transport.write(b"%b\r\n%b" % (head, body))
+        self.transport.set_protocol(_LingeringProtocol(self, self.transport, self.loop))
+
+    def _is_replying(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _check_within(self, seconds: float) -> None:
+        """Makes sure that the timer fires in at most `seconds`."""
+        due = self.loop.time() + seconds
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self.loop.call_at(due, self._check_wait)
+
+    def _check_wait(self) -> None:
+        """Ends the current wait if it has lasted too long."""
+        self._timer = None
+        if self._failure is not None:
+            return
+        if self._head_since is not None:
+            if self._is_replying():
+                self._head_since = self.loop.time()  # the next head may wait as long as the reply before it
+            left = self._head_since + self.limits.max_s - self.loop.time()
+        elif self._idle_since is not None:
+            left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        else:
+            return
+        if left > _TIMER_RESOLUTION_S:
+            self._check_within(left)
+        elif self._in_head:
+            self._refuse(HeadFailure.TOO_SLOW)
+        else:
+            self.timeout_keep_alive_handler()
+
+
+class _LingeringProtocol(asyncio.Protocol):
+    """Ends a connection after a refusal: sends what is written, and drops what arrives, up to a time and a size."""
+
+    def __init__(
+        self, refusing: HttpToolsProtocol, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._refusing = refusing
+        self._transport = transport
+        self._bytes_left = _LINGER_BYTES
+        self._timer = loop.call_later(_LINGER_S, transport.abort)
+        if transport.can_write_eof():
+            transport.write_eof()
+
+    def data_received(self, data: bytes) -> None:
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            self._transport.abort()
+
+    def eof_received(self) -> None:
+        self._transport.close()
+
+    def pause_writing(self) -> None:
+        """Does nothing: nothing more is written."""
+
+    def resume_writing(self) -> None:
+        """Does nothing: nothing more is written."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._refusing.connection_lost(exc)
+
+
+def bound_heads(
+    protocol: type[BoundedHttpProtocol],
+    limits: HeadLimits,
+    refuse_head: Callable[[HeadFailure, HeadLimits], HeadRefusal],
+) -> type[BoundedHttpProtocol]:
+    """Returns `protocol` with other limits and another reply to what exceeds them."""
+
+    def refuse_bound_head(_: BoundedHttpProtocol, failure: HeadFailure) -> HeadRefusal:
+        return refuse_head(failure, limits)
+
+    attributes: dict[str, Any] = {"limits": limits, "refuse_head": refuse_bound_head}
+    return type(protocol.__name__, (protocol,), attributes)

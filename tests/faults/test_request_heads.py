@@ -1,0 +1,186 @@
+"""Request heads that are endless, too large, too many or too slow, on real sockets and without a key."""
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.faults.config import StartGateway, config
+from tests.faults.connection import Connection, connected
+from tests.faults.seen import CHAT, question
+from tests.upstream import Hang, Reply, ScriptedUpstream
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT as ANSWER
+
+KEYS = {"keys": [{"name": "alice", "key": "a-key-of-alice-that-nobody-else-has"}]}
+FIRST_LINE = b"POST /v1/responses HTTP/1.1\r\nhost: gateway\r\n"
+FLOOD_BYTES = 64 * 1024 * 1024
+PIECE = 64 * 1024
+
+
+@pytest.fixture
+def url(gateway: StartGateway) -> str:
+    """Nobody who sends a head in these tests has a key."""
+    return gateway({**config("http://127.0.0.1:9", "chat"), "auth": KEYS, "server": {"head_s": 0.5}}).v1
+
+
+async def reply_of(client: Connection) -> tuple[int, dict, str]:
+    """The status, the error and the whole head of the reply."""
+    head = (await client.reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+    return int(head.split()[1]), json.loads(await client.reader.readexactly(length))["error"], head
+
+
+async def flood(client: Connection, pieces: Iterator[bytes], until: asyncio.Task[Any]) -> int:
+    """Sends pieces as fast as they are taken, until the task is done. Returns the bytes sent."""
+    sent = 0
+    while not until.done() and sent < FLOOD_BYTES:
+        client.writer.write(piece := next(pieces))
+        sent += len(piece)
+        with suppress(ConnectionError):
+            await client.writer.drain()
+        await asyncio.wait([until], timeout=0)
+    return sent
+
+
+def fields_without_end() -> Iterator[bytes]:
+    while True:
+        yield b"x-a: b\r\n" * (PIECE // 8)
+
+
+def a_field_without_end() -> Iterator[bytes]:
+    yield b"x-a: "
+    while True:
+        yield b"b" * PIECE
+
+
+def a_name_without_end() -> Iterator[bytes]:
+    while True:
+        yield b"x" * PIECE
+
+
+def a_target_without_end() -> Iterator[bytes]:
+    while True:
+        yield b"a" * PIECE
+
+
+def empty_lines_without_end() -> Iterator[bytes]:
+    while True:
+        yield b"\r\n" * (PIECE // 2)
+
+
+FLOODS: dict[str, tuple[bytes, Callable[[], Iterator[bytes]], int, str]] = {
+    "fields": (FIRST_LINE, fields_without_end, 431, "server.max_head_fields"),
+    "one field": (FIRST_LINE, a_field_without_end, 431, "server.max_head_kb"),
+    "one name": (FIRST_LINE, a_name_without_end, 431, "server.max_head_kb"),
+    "one target": (b"GET /", a_target_without_end, 414, "server.max_head_kb"),
+    "empty lines": (b"", empty_lines_without_end, 431, "server.max_head_kb"),
+}
+
+
+@pytest.mark.parametrize(("begin", "pieces", "status", "limit"), FLOODS.values(), ids=FLOODS)
+async def test_an_endless_head_is_refused_at_once(
+    begin: bytes, pieces: Callable[[], Iterator[bytes]], status: int, limit: str, url: str
+) -> None:
+    before, began = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+    async with connected(url) as client:
+        client.writer.write(begin)
+        reading = asyncio.create_task(reply_of(client))
+        sent = await flood(client, pieces(), reading)
+        got, error, head = await reading
+    assert (got, error["type"]) == (status, "invalid_request_error")
+    assert limit in error["message"]
+    assert "connection: close" in head
+    assert "x-request-id: req_" in head
+    assert sent < FLOOD_BYTES / 8
+    assert time.process_time() - began < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before.ru_maxrss < 64 * 1024
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET", FIRST_LINE, FIRST_LINE + b"x-a: b"], ids=["nothing", "a word", "a line", "half a field"]
+)
+async def test_a_head_that_does_not_arrive_in_time_ends_its_connection(sent: bytes, url: str) -> None:
+    async with connected(url) as client:
+        client.writer.write(sent)
+        began = time.monotonic()
+        if sent:
+            status, error, _ = await reply_of(client)
+            assert (status, error["code"]) == (408, "request_timeout")
+            assert "server.head_s" in error["message"]
+        else:
+            assert await client.reader.read() == b""
+        assert 0.4 < time.monotonic() - began < 3
+
+
+async def test_a_head_in_drips_is_refused_however_often_one_comes(url: str) -> None:
+    async with connected(url) as client:
+        client.writer.write(FIRST_LINE)
+        reading = asyncio.create_task(reply_of(client))
+        began = time.monotonic()
+        while not reading.done() and time.monotonic() - began < 5:
+            client.writer.write(b"x")
+            await asyncio.wait([reading], timeout=0.02)
+        status, error, _ = await reading
+    assert (status, error["code"]) == (408, "request_timeout")
+    assert time.monotonic() - began < 3
+
+
+async def test_the_head_of_a_later_request_has_the_same_limits(url: str) -> None:
+    async with connected(url) as client:
+        client.writer.write(b"GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n")
+        assert await client.status() == 200
+        client.writer.write(FIRST_LINE)
+        assert b"HTTP/1.1 408" in await client.reader.read()
+
+
+@pytest.mark.parametrize(("count", "status"), [(99, 401), (100, 431)], ids=["a hundred", "one more"])
+async def test_the_fields_are_counted(count: int, status: int, url: str) -> None:
+    async with connected(url) as client:
+        client.writer.write(FIRST_LINE + b"x-a: b\r\n" * count + b"\r\n")
+        assert await client.status() == status
+
+
+@pytest.mark.parametrize(("value", "status"), [(60_000, 401), (70_000, 431)], ids=["below", "above"])
+@pytest.mark.parametrize("pieces", [1, 50], ids=["at once", "in pieces"])
+async def test_the_bytes_are_counted(value: int, status: int, pieces: int, url: str) -> None:
+    head = FIRST_LINE + b"x-a: " + b"b" * value + b"\r\n\r\n"
+    async with connected(url) as client:
+        for start in range(0, len(head), size := len(head) // pieces + 1):
+            client.writer.write(head[start : start + size])
+            await client.writer.drain()
+        assert await client.status() == status
+
+
+async def test_a_trailer_without_end_ends_its_request(gateway: StartGateway) -> None:
+    url = gateway(config("http://127.0.0.1:9", "chat")).v1
+    async with connected(url) as client:
+        client.writer.write(FIRST_LINE + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nx-a: ")
+        reading = asyncio.create_task(client.reader.read())
+        assert await flood(client, a_name_without_end(), reading) < FLOOD_BYTES / 8
+        with suppress(ConnectionError):
+            assert await reading == b""
+
+
+async def test_a_trailer_is_no_header(url: str) -> None:
+    body = b"2\r\n{}\r\n0\r\nauthorization: Bearer a-key-of-alice-that-nobody-else-has\r\n\r\n"
+    async with connected(url) as client:
+        client.writer.write(FIRST_LINE + b"transfer-encoding: chunked\r\n\r\n" + body)
+        assert await client.status() == 401
+
+
+async def test_a_second_head_over_the_limit_leaves_the_reply_before_it_as_it_is(gateway: StartGateway) -> None:
+    """Its refusal would otherwise stand within the first reply."""
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[ANSWER.opening, Hang()]))
+        url = gateway(config(upstream.url, "chat")).v1
+        async with connected(url) as client:
+            client.post(CHAT, question(CHAT, stream=True))
+            await client.read_to(b"upstream")
+            client.writer.write(FIRST_LINE + b"x-a: b\r\n" * 200)
+            assert b"HTTP/1.1" not in await client.reader.read()
