@@ -32,6 +32,14 @@ class NotHttp(httpx.RemoteProtocolError):
     """The server sent bytes that are not HTTP, at the beginning of its reply or later."""
 
 
+class ClosedWhileIdle(httpx.ReadError):
+    """The server closed a connection that had served a request before, and sent nothing of the next reply.
+
+    It did so without announcing it, and the next request was already on its way. llama.cpp's server ends every streamed
+    reply like this. The request may be sent again on a new connection.
+    """
+
+
 class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
     """Call `send`, then `take` until `is_complete`, then `end_exchange`. That says whether to `send` again.
 
@@ -44,8 +52,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
         "_coalescer",
         "_ends_with_connection",
         "_failure",
+        "_has_begun",
         "_head_complete",
         "_in_use",
+        "_is_reused",
         "_join_stagger",
         "_keeps_alive",
         "_loop",
@@ -91,6 +101,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
         # The parser calls it for every chunk, and a method would cost more.
         self.on_body = self._pieces.append
         self._in_use = False
+        self._is_reused = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._parser = httptools.HttpResponseParser(self)
@@ -98,6 +109,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
 
     def _reset(self) -> None:
         self.headers = []
+        self._has_begun = False
         self._head_complete = False
         self.is_complete = False
         """Whether the end of the reply has arrived."""
@@ -118,11 +130,12 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
         """
         if self._head_complete:
             self._reset()
+            self._is_reused = True
         self._in_use = True
         self._keeps_alive = True
         self._read_timeout = read_timeout
         if self.closed:
-            raise httpx.RemoteProtocolError("the server closed the connection")
+            raise ClosedWhileIdle("the server closed the connection")
         self._transport.write(request)
         while not self._head_complete:
             if self._failure is not None:
@@ -331,13 +344,15 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
         ):
             self.is_complete = True
         if not self.is_complete:
-            moment = "in the middle of its reply" if self._head_complete else "before its reply"
-            self._fail(httpx.ReadError(f"the server closed the connection {moment}"))
+            moment = "in the middle of its reply" if self._has_begun else "before its reply"
+            kind = ClosedWhileIdle if self._is_reused and not self._has_begun else httpx.ReadError
+            self._fail(kind(f"the server closed the connection {moment}"))
         self._wake()
 
     def on_message_begin(self) -> None:
         if self.is_complete:
             raise httptools.HttpParserError("the server sent a second reply")
+        self._has_begun = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))

@@ -74,9 +74,15 @@ class PooledTransport(httpx.AsyncBaseTransport):
         body = await self.send(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
         return body.response(request)
 
-    async def send(self, target: Target, content: bytes, limits: Limits) -> "Body":
-        """Sends a request, and returns its reply when the head has arrived. The caller must read or close the body."""
-        connection = self._pop_idle(target.origin) or await self._connect(target.origin, limits)
+    async def send(self, target: Target, content: bytes, limits: Limits, *, on_new_connection: bool = False) -> "Body":
+        """Sends a request, and returns its reply when the head has arrived. The caller must read or close the body.
+
+        It raises ClosedWhileIdle if it took an idle connection that the server was closing. With `on_new_connection` it
+        takes no idle one.
+        """
+        connection = None if on_new_connection else self._pop_idle(target.origin)
+        if connection is None:
+            connection = await self._connect(target.origin, limits, may_reuse=not on_new_connection)
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
             await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
@@ -132,11 +138,11 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._discard(connection)
         return None
 
-    async def _connect(self, origin: Origin, limits: Limits) -> Connection:
+    async def _connect(self, origin: Origin, limits: Limits, *, may_reuse: bool) -> Connection:
         while self._max_connections and self._open_count >= self._max_connections:
             if not self._discard_one_idle():
                 await self._wait_for_slot(limits.pool)
-                if (connection := self._pop_idle(origin)) is not None:
+                if may_reuse and (connection := self._pop_idle(origin)) is not None:
                     return connection
         self._open_count += 1
         try:

@@ -41,6 +41,9 @@ class ProviderDefaults(NamedTuple):
     """Headers that every request to it must have."""
     own_dialect: WireDialect | None = None
     """The upstream's own dialect, if it has none of the client APIs."""
+    closes_after_streams: bool = False
+    """Its server closes the connection after every streamed reply and does not announce it. Such requests ask for the
+    close, so that no other request uses the connection."""
 
 
 PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
@@ -64,7 +67,7 @@ PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
     ),
     "ollama": ProviderDefaults("http://localhost:11434", (), own_dialect="ollama"),
     "vllm": ProviderDefaults("http://localhost:8000/v1", ("chat",)),
-    "llama_server": ProviderDefaults("http://127.0.0.1:8080/v1", ("chat",)),
+    "llama_server": ProviderDefaults("http://127.0.0.1:8080/v1", ("chat",), closes_after_streams=True),
     "harmony": ProviderDefaults("http://127.0.0.1:8080/v1", (), own_dialect="harmony"),
     "vllm_inprocess": ProviderDefaults(None, ()),
     "llamacpp": ProviderDefaults(None, ("chat",)),
@@ -205,7 +208,8 @@ class ProviderConfig(BaseModel):
         default=2,
         ge=0,
         le=10,
-        description="How often a request is retried if its connection fails before the reply begins.",
+        description="How often a request is retried, on a new connection, if its connection fails before the reply "
+        "begins. There is no wait before the retry if the server closed an idle connection while it was being used.",
     )
     max_line_mb: Number = Field(
         default=16.0, gt=0, description="The longest line of a stream, or the longest reply without a stream, in MiB."

@@ -18,6 +18,8 @@ respond."""
 
 _PROC: Final = Path("/proc")
 
+_PF_EXITING: Final = 0x4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watchdog:
@@ -95,6 +97,19 @@ def cpu_time_of(pids: Iterable[int]) -> float | None:
     if not (_PROC / "self/stat").exists():
         return None
     return sum(_cpu_ticks_of(pid) for pid in pids) / os.sysconf("SC_CLK_TCK")
+
+
+def is_process_ending(pid: int) -> bool:
+    """Whether a process has ended or is ending. Always False if the system has no `/proc`.
+
+    A process that ends closes its connections first, and only then does its parent learn of its end. In between, its
+    flags say that it is ending: `PF_EXITING` of `proc_pid_stat(5)`.
+    """
+    try:
+        fields = (_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return (_PROC / "self/stat").exists()
+    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
 def _cpu_ticks_of(pid: int) -> int:

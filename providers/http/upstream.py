@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from dataplane.connection import NotHttp
+from dataplane.connection import ClosedWhileIdle, NotHttp
 from dataplane.source import IteratedSource, Sink, Source
 from dataplane.transport import Body, Limits, PooledTransport, Target
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
@@ -42,6 +42,8 @@ _MIN_SECRET_CHARS = 8
 """Shorter keys and header values, such as EMPTY, are not redacted: they are no secrets, and may be ordinary words."""
 
 _RETRY_DELAY_S = 0.1
+
+_EVENT_STREAM = "text/event-stream"
 
 _LF = 0x0A
 
@@ -232,7 +234,7 @@ class Upstream:
         Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
         times.
         """
-        accept = "text/event-stream" if stream else "application/json"
+        accept = _EVENT_STREAM if stream else "application/json"
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("POST", path, accept)
         template = self._request_templates.get(kind)
@@ -276,6 +278,8 @@ class Upstream:
         url = self._base_url.removesuffix("/v1") if path.startswith(_ROOT_PREFIX) else self._base_url
         url += path.removeprefix(_ROOT_PREFIX)
         headers = {**self._headers, "accept": accept}
+        if accept == _EVENT_STREAM and PROVIDER_DEFAULTS[self._config.type].closes_after_streams:
+            headers["connection"] = "close"
         limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
         request = httpx.Request(method, url, headers=headers)
         target = Target.of(method, request.url, request.headers.raw)
@@ -292,14 +296,17 @@ class Upstream:
                 if self._pooled is None:
                     reply: RawReply = await self._send_with_httpx(template, content)
                 else:
-                    reply = await self._pooled.send(template.target, content, template.limits)
+                    reply = await self._pooled.send(
+                        template.target, content, template.limits, on_new_connection=attempt > 0
+                    )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = _HttpxBody(reply.response())
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
                     self.raise_provider_error(failure, reply_started=False)
-                await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
+                if not isinstance(failure, ClosedWhileIdle):
+                    await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if reply.status < 300:
             return UpstreamReply(self, reply, template.silence_s)
         raise await self._read_rejection(reply)

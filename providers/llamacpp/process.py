@@ -16,7 +16,7 @@ import structlog
 
 from providers.config import ProviderConfig
 from providers.engines.supervisor import ReportProgress
-from providers.engines.watchdog import Watchdog, cpu_time_of, ping_http, wait_until_dead_or_hung
+from providers.engines.watchdog import Watchdog, cpu_time_of, is_process_ending, ping_http, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD_COMMAND, is_xllamacpp_installed
 
@@ -39,11 +39,13 @@ _ERROR_LINE = re.compile(r"^[\d.]+ E +(?P<message>.+)$")
 
 
 class EngineProcess:
-    """A process that serves. `url` has no path. Requests need `key` as their API key."""
+    """A process that serves. `url` has no path. Requests need `key` as their API key. `is_dead` returns whether the
+    process has ended or is ending."""
 
-    def __init__(self, url: str, key: str, end: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, url: str, key: str, *, is_dead: Callable[[], bool], end: Callable[[], Awaitable[str]]) -> None:
         self.url = url
         self.key = key
+        self.is_dead = is_dead
         self._end = end
 
     async def wait_until_dead(self) -> str:
@@ -82,7 +84,12 @@ async def run_engine_process(
                 if not (url := await _read_address(name, process, json.dumps(request))):
                     raise EngineUnavailable(await wait_for_exit(), provider=name)
                 watchdog = _build_watchdog(process, url, key, config.hang_s)
-                yield EngineProcess(url, key, lambda: wait_until_dead_or_hung(wait_for_exit(), watchdog))
+                yield EngineProcess(
+                    url,
+                    key,
+                    is_dead=lambda: process.returncode is not None or is_process_ending(process.pid),
+                    end=lambda: wait_until_dead_or_hung(wait_for_exit(), watchdog),
+                )
             finally:
                 await _stop_process(process)
                 log_copy.cancel()

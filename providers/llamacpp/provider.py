@@ -1,6 +1,6 @@
 """The provider for llama.cpp in a child process. While the process is up, it is used like any llama-server."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -80,7 +80,7 @@ class LlamacppProvider:
             address = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
             transport = build_pooled_transport(self._config)
             config = self._config.model_copy(update=address)
-            upstream = _ChildUpstream(self._name, config, f"{process.url}/v1", transport)
+            upstream = _ChildUpstream(self._name, config, f"{process.url}/v1", transport, process.is_dead)
             provider = LlamaServerProvider(upstream, self._capabilities, "chat", has_llguidance=True)
             try:
                 yield _RunningEngine(process, provider, transport)
@@ -101,10 +101,16 @@ class _RunningEngine:
 
 
 class _ChildUpstream(Upstream):
-    """An upstream in a child process. If its connection fails other than by a timeout, the process is dead."""
+    """An upstream in a child process. Its failures name the end of the process if it has ended."""
+
+    def __init__(
+        self, name: str, config: ProviderConfig, base_url: str, transport: PooledTransport, is_dead: Callable[[], bool]
+    ) -> None:
+        super().__init__(name, config, base_url, transport)
+        self._is_dead = is_dead
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
-        if isinstance(failure, httpx.TimeoutException):
+        if isinstance(failure, httpx.TimeoutException) or not self._is_dead():
             super().raise_provider_error(failure, reply_started=reply_started)
         message = "the engine died in the middle of its reply" if reply_started else "the engine died"
         raise EngineUnavailable(message, provider=self.name) from failure

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from providers import errors
 from providers.base import Dialect, EngineHost, Provider, WireDialect
 from providers.config import EMBEDDED_TYPES, ProviderConfig, ProviderType
 from providers.llamacpp.process import EngineProcess
@@ -78,12 +77,6 @@ def dialect(kind: tuple[ProviderType, WireDialect]) -> WireDialect:
 
 
 @pytest.fixture
-def unreachable(kind: tuple[ProviderType, WireDialect]) -> type[errors.ProviderError]:
-    """What it is called that there is nobody to talk to: a process of the gateway's own is dead then."""
-    return errors.EngineUnavailable if kind[0] in EMBEDDED_TYPES else errors.UpstreamUnreachable
-
-
-@pytest.fixture
 async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Build]:
     """Call it with the upstream's address; what it builds is closed when the test ends."""
     async with AsyncExitStack() as open_providers:
@@ -117,4 +110,4 @@ async def _process_at(url: str) -> AsyncGenerator[EngineProcess, None]:
     async def end() -> str:
         return await never
 
-    yield EngineProcess(url.removesuffix("/v1"), KEY, end)
+    yield EngineProcess(url.removesuffix("/v1"), KEY, is_dead=lambda: False, end=end)

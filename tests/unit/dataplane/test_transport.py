@@ -8,10 +8,11 @@ import httpx
 import pytest
 
 from dataplane.coalescing import ReadCoalescer
-from dataplane.connection import Connection
+from dataplane.connection import ClosedWhileIdle, Connection
 from dataplane.transport import Body, PooledTransport
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
+from providers.http import upstream as upstream_module
 from providers.http.upstream import Upstream
 from tests.unit.dataplane.sinks import FakeSink
 from tests.upstream.builders import json_reply
@@ -169,6 +170,51 @@ async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing
         server.script(answer_and_close, json_reply({"n": 2}))
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url), server.url)
         assert [await upstream.get_json("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
+        await upstream.aclose()
+
+
+async def close_without_reply(exchange: Exchange) -> None:
+    exchange.close()
+
+
+async def test_a_reused_connection_that_closes_before_its_reply_is_reported_as_such() -> None:
+    async with talking(reply(b"one"), close_without_reply, close_without_reply) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"one"
+        with pytest.raises(ClosedWhileIdle):
+            await transport.handle_async_request(post(upstream))
+        with pytest.raises(httpx.ReadError) as fresh:
+            await transport.handle_async_request(post(upstream))
+        assert not isinstance(fresh.value, ClosedWhileIdle), "a new connection was not idle"
+
+
+async def test_a_reply_that_had_begun_is_not_reported_as_an_idle_connection() -> None:
+    async def break_off_in_head(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200")
+        exchange.close()
+
+    async with talking(reply(b"one"), break_off_in_head) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"one"
+        with pytest.raises(httpx.ReadError) as broken:
+            await transport.handle_async_request(post(upstream))
+        assert not isinstance(broken.value, ClosedWhileIdle)
+
+
+async def test_a_request_that_met_a_closing_connection_is_sent_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upstream_module, "_RETRY_DELAY_S", 600.0)
+    first_pair = asyncio.Barrier(2)
+
+    async def answer_together(exchange: Exchange) -> None:
+        await first_pair.wait()
+        await json_reply({"n": 1})(exchange)
+
+    async with ScriptedUpstream() as server:
+        # Two connections are idle. The second try must take neither, because a server closes its idle ones together.
+        server.script(answer_together, answer_together, close_without_reply, json_reply({"n": 2}))
+        upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url, retries=1), server.url)
+        async with asyncio.timeout(10):
+            await asyncio.gather(upstream.get_json("/models"), upstream.get_json("/models"))
+            assert await upstream.get_json("/models") == {"n": 2}
+        assert server.accepted == 3
         await upstream.aclose()
 
 

@@ -73,6 +73,21 @@ async def test_without_a_key_none_is_sent() -> None:
     assert "authorization" not in seen[0].headers
 
 
+@pytest.mark.parametrize(
+    ("kind", "streamed", "expected"),
+    [("llama_server", True, "close"), ("llama_server", False, None), ("vllm", True, None)],
+)
+async def test_a_server_that_closes_after_streams_is_asked_to(kind: str, streamed: bool, expected: str | None) -> None:
+    seen: list[httpx.Request] = []
+
+    def answering(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json={})
+
+    await upstream(answering, type=kind).post("/completion", {}, stream=streamed)
+    assert seen[0].headers.get("connection") == expected
+
+
 FAILURES: dict[str, tuple[Answering, type[errors.ProviderError]]] = {
     "no connection": (fails(httpx.ConnectError("no")), errors.UpstreamUnreachable),
     "no connection in time": (fails(httpx.ConnectTimeout("no")), errors.UpstreamUnreachable),

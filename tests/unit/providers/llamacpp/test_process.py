@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -102,3 +103,19 @@ async def test_it_is_gone_when_the_block_has_ended(deaf: str, monkeypatch: pytes
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc that shows an ending process")
+async def test_a_killed_process_is_dead_when_its_connections_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    listen = "import socket; server = socket.create_server(('127.0.0.1', 0)); "
+    serve = "print('http://127.0.0.1:%d' % server.getsockname()[1], flush=True); connection, _ = server.accept(); "
+    program = f"import os, sys, time; sys.stdin.readline(); {listen}{serve}"
+    instead(monkeypatch, program + "connection.sendall(str(os.getpid()).encode()); time.sleep(600)")
+    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(started.url.rpartition(":")[2]))
+        pid = int(await reader.read(10))
+        assert not started.is_dead()
+        os.kill(pid, signal.SIGKILL)
+        assert not await reader.read()
+        assert started.is_dead()
+        writer.close()
