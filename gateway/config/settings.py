@@ -97,6 +97,12 @@ class StoreSettings(_Section):
     deadline_s: Number = Field(
         default=5.0, gt=0, description="Seconds for one transaction, after which the database counts as unavailable."
     )
+    begin_delay_ms: Number = Field(
+        default=100.0,
+        ge=0,
+        description="Milliseconds after which a response without `stream` is stored as `in_progress`. One that ends "
+        "before that is stored once, at its end. A streamed response is stored as soon as it begins.",
+    )
     poll_s: Number = Field(
         default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."
     )

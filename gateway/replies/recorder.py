@@ -27,6 +27,10 @@ class ReplyRecorder(Protocol):
         """Called when the request is accepted. It does not wait for the store."""
         ...
 
+    def begin_unsent(self) -> None:
+        """Called instead of `begin` if the client learns nothing of the reply, not even its id, before its end."""
+        ...
+
     async def finish(self, result: Json | None) -> None:
         """Stores the end of a reply, good or failed, and returns when it is committed.
 
@@ -64,15 +68,26 @@ class Lease(Protocol):
 
 
 class ForegroundRecorder:
-    """Stores a response in the foreground. Its row is created while the upstream works; its end is one transaction."""
+    """Stores a response in the foreground. Its row is created while the upstream works; its end is one transaction.
 
-    def __init__(self, store: Store, lease: Lease, new: NewResponse, render_losses: RenderLosses) -> None:
+    If the client learns of the reply only at its end, the row is created after `begin_delay_s`. A reply that ends
+    before that is stored in one transaction as a whole.
+    """
+
+    def __init__(
+        self, store: Store, lease: Lease, new: NewResponse, render_losses: RenderLosses, *, begin_delay_s: float
+    ) -> None:
         self._store = store
         self._lease = lease
         self._new_response = new
         self._render_losses = render_losses
+        self._begin_delay_s = begin_delay_s
+        self._begin_timer: asyncio.TimerHandle | None = None
         self._begin_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
+
+    def begin_unsent(self) -> None:
+        self._begin_timer = asyncio.get_running_loop().call_later(self._begin_delay_s, self.begin)
 
     def begin(self) -> None:
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
@@ -80,19 +95,29 @@ class ForegroundRecorder:
 
     async def finish(self, result: Json | None) -> None:
         assert result is not None
-        self._end_task = _start_detached_task(self._commit_end(result))
+        self._stop_begin_timer()
+        self._end_task = _start_detached_task(
+            self._commit_whole(result) if self._begin_task is None else self._commit_end(self._begin_task, result)
+        )
         # If the client disconnects now, the complete response is stored all the same.
         await asyncio.shield(self._end_task)
 
     async def abandon(self, unfinished: Json | None) -> None:
+        self._stop_begin_timer()
         if self._end_task is None and self._begin_task is not None:
-            self._end_task = _start_detached_task(self._commit_abandonment(unfinished))
+            self._end_task = _start_detached_task(self._commit_abandonment(self._begin_task, unfinished))
             await asyncio.shield(self._end_task)
 
-    async def _commit_end(self, result: Json) -> None:
-        assert self._begin_task is not None
+    def _stop_begin_timer(self) -> None:
+        if self._begin_timer is not None:
+            self._begin_timer.cancel()
+
+    async def _commit_whole(self, result: Json) -> None:
+        await self._store.store_ended_response(self._new_response, result, losses=self._render_losses())
+
+    async def _commit_end(self, begin: asyncio.Task[None], result: Json) -> None:
         try:
-            await self._begin_task
+            await begin
             owner, losses = self._new_response.owner, self._render_losses()
             await self._store.finish_response(owner, result, worker=self._lease.worker, losses=losses)
         except LeaseLost:
@@ -100,10 +125,9 @@ class ForegroundRecorder:
         finally:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
-    async def _commit_abandonment(self, unfinished: Json | None) -> None:
-        assert self._begin_task is not None
+    async def _commit_abandonment(self, begin: asyncio.Task[None], unfinished: Json | None) -> None:
         try:
-            await self._begin_task
+            await begin
             if unfinished is None:
                 await self._store.delete_response(self._new_response.owner, self._new_response.response["id"])
             else:
@@ -130,6 +154,9 @@ class CompletionRecorder:
         self._render_losses = render_losses
 
     def begin(self) -> None:
+        return
+
+    def begin_unsent(self) -> None:
         return
 
     async def finish(self, result: Json | None) -> None:

@@ -38,7 +38,7 @@ class AcceptedRequest:
         return self.run.produce_reply() if self.recorder is None else self._produce_and_store(self.recorder)
 
     async def _produce_and_store(self, recorder: ReplyRecorder) -> Json:
-        recorder.begin()
+        recorder.begin_unsent()
         try:
             result = await self.run.produce_reply()
             await recorder.finish(result)

@@ -51,6 +51,7 @@ class Intake:
         self._clock: Callable[[], int] = lambda: int(time.time())
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
+        self._begin_delay_s = settings.store.begin_delay_ms / 1000
 
     async def accept(
         self,
@@ -109,7 +110,10 @@ class Intake:
         if not storage.is_detached:
             assert self._store is not None
             assert self._lease is not None
-            return replace(accepted, recorder=ForegroundRecorder(self._store, self._lease, new, run.render_losses))
+            accepted.recorder = ForegroundRecorder(
+                self._store, self._lease, new, run.render_losses, begin_delay_s=self._begin_delay_s
+            )
+            return accepted
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),

@@ -136,6 +136,14 @@ class ResponseStore(Protocol):
         """
         ...
 
+    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+        """Store a response that was not stored before and has ended: `create_response` and `finish_response` in one.
+
+        `response` is its end. `new` must have neither a job nor an event log. Raises InvalidRequest if the parent has
+        been deleted meanwhile.
+        """
+        ...
+
     async def finish_response(
         self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
     ) -> None:

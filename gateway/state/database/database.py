@@ -19,7 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import TransactionMode, begin_sqlite, driver_of, make_engines, may_be_in_transaction
 from gateway.state.database.failures import TIMEOUT_MESSAGE, describe_error, is_data_error
+from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
+from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.store import SchemaMismatch
 
 _log = structlog.get_logger(__name__)
@@ -31,6 +33,9 @@ _CLOSE_TIMEOUT_S: Final = 1.0
 
 _PROBE_INTERVAL_S: Final = 1.0
 """Seconds between two probes of a database that has failed."""
+
+MAINTENANCE: Final = ""
+"""Stands for an owner where a transaction is for no single one: leases, retention, migrations."""
 
 _Result = TypeVar("_Result")
 PrepareHook = Callable[[AsyncConnection], Awaitable[None]]
@@ -52,9 +57,9 @@ class Database:
         self._engines = make_engines(self.url, deadline_s=deadline_s)
         self._prepare_hook = prepare
         self._prepare_lock = asyncio.Lock()
-        # SQLite has one writer at a time. Waiting for this lock is fair and cheap; waiting for the file's lock is not.
-        self._write_lock = asyncio.Lock()
-        self._writer: AsyncConnection | None = None
+        self._sqlite_writer = SqliteWriter(
+            lambda: self._connect("write"), self._release_connection, verify_commit=lambda: None
+        )
         self._closed = False
         self._failures: dict[TransactionMode, str] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -66,28 +71,37 @@ class Database:
         return self._failures.get("write") or self._failures.get("read")
 
     @asynccontextmanager
-    async def write_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Run the block in one transaction, which is committed at the block's end. Raises StoreUnavailable."""
-        async with self._guard_transaction("write"):
-            await self._ensure_prepared()
-            async with self._open_write_transaction() as connection:
-                yield connection
+    async def write_transaction(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
+        """Run the block in one transaction, which is committed at the block's end. Raises StoreUnavailable.
 
-    async def run_transaction(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Run `work` as one transaction in the thread of the SQLite connection. Raises StoreUnavailable.
-
-        `work` is synchronous, so the event loop is not involved until the transaction has ended.
+        `owner` is whose data it writes: on SQLite, which has one writer at a time, owners take turns.
         """
         async with self._guard_transaction("write"):
-            await self._ensure_prepared()
-            async with self._acquire_sqlite_writer() as connection:
-                return await driver_of(connection).run_transaction(work)
+            if self._prepare_hook is not None:
+                await self._ensure_prepared()
+            async with self._open_write_transaction(owner) as connection:
+                yield connection
+
+    async def run_transaction(
+        self, work: Callable[[sqlite3.Connection], _Result], *, owner: str = MAINTENANCE, size: int = ROW_BYTES
+    ) -> _Result:
+        """Run `work` on the SQLite connection in a transaction that other works may share; return its result.
+
+        `work` is synchronous, may be executed in any thread, and again after a rollback. It has an effect only as a
+        whole, and none if it raises. `size` is about how many bytes it writes, ROW_BYTES per row included. Raises
+        StoreUnavailable.
+        """
+        async with self._guard_transaction("write"):
+            if self._prepare_hook is not None:
+                await self._ensure_prepared()
+            return await self._sqlite_writer.run(work, owner=owner, size=size)
 
     @asynccontextmanager
     async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
         """Run the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable."""
         async with self._guard_transaction("read"):
-            await self._ensure_prepared()
+            if self._prepare_hook is not None:
+                await self._ensure_prepared()
             async with self._open_transaction("read") as connection:
                 yield connection
 
@@ -98,11 +112,8 @@ class Database:
 
     async def aclose(self) -> None:
         """Close every connection. Running transactions may end first, within the deadline of a transaction."""
-        async with self._write_lock:
-            self._closed = True
-            if self._writer is not None:
-                await self._writer.close()
-                self._writer = None
+        self._closed = True
+        await self._sqlite_writer.aclose()
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.wait({self._probe})
@@ -129,8 +140,6 @@ class Database:
             await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(lock_name, 0))))
 
     async def _ensure_prepared(self) -> None:
-        if self._prepare_hook is None:
-            return
         try:
             await self._prepare_once()
         except SchemaMismatch as error:
@@ -140,42 +149,23 @@ class Database:
     async def _prepare_once(self) -> None:
         async with self._prepare_lock:
             if self._prepare_hook is not None:
-                async with self._open_write_transaction() as connection:
+                async with self._open_write_transaction(MAINTENANCE) as connection:
                     await self._prepare_hook(connection)
                 self._prepare_hook = None
 
     @asynccontextmanager
-    async def _open_write_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
+    async def _open_write_transaction(self, owner: str) -> AsyncGenerator[AsyncConnection, None]:
         if not self.is_sqlite:
             async with self._open_transaction("write") as connection:
                 yield connection
                 await connection.commit()
             return
-        async with self._acquire_sqlite_writer() as connection:
+        async with self._sqlite_writer.acquire(owner) as connection:
             await begin_sqlite(connection, "write")
             yield connection
             await connection.commit()
             if may_be_in_transaction(connection):  # no statement was executed, so `commit` did not end the transaction
                 await driver_of(connection).rollback()
-
-    @asynccontextmanager
-    async def _acquire_sqlite_writer(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Yield the only connection that writes to SQLite.
-
-        It stays open until an error: taking a connection from the pool and returning it costs as much as a statement.
-        """
-        async with self._write_lock:
-            if self._closed:
-                raise StoreUnavailable("the server is shutting down")
-            if self._writer is None:
-                self._writer = await self._connect("write")
-            connection = self._writer
-            try:
-                yield connection
-            except BaseException:
-                self._writer = None
-                await self._release_connection(connection)
-                raise
 
     @asynccontextmanager
     async def _open_transaction(self, mode: TransactionMode) -> AsyncGenerator[AsyncConnection, None]:

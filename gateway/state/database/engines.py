@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry, PoolResetState
 from sqlalchemy.util.concurrency import in_greenlet
 
-from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
+from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection, is_busy
 
 TransactionMode: TypeAlias = Literal["write", "read"]
 """The kind of a transaction. A "read" transaction sees one snapshot of the database and writes nothing."""
@@ -22,9 +22,6 @@ TransactionMode: TypeAlias = Literal["write", "read"]
 _BEGIN_STATEMENTS: Final[dict[TransactionMode, str]] = {"write": BEGIN_IMMEDIATE, "read": "BEGIN"}
 
 _WAL_RETRY_S: Final = 0.02
-_PRIMARY_CODE_MASK: Final = 0xFF
-"""The bits of an extended SQLite error code that are the primary code: https://www.sqlite.org/rescode.html"""
-
 _PING_AFTER_IDLE_S: Final = 1.0
 """A connection that was idle for longer is pinged before use: the server may have been restarted."""
 
@@ -78,7 +75,8 @@ def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
         arguments, options = engine.sync_engine.dialect.create_connect_args(url)
         # The driver's implicit transactions leave reads outside of them. `begin_sqlite` begins them instead.
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect
-        connection = connect(*arguments, **options, isolation_level=None)
+        # Threads take turns with a connection: see `sqlite_writer`.
+        connection = connect(*arguments, **{**options, "check_same_thread": False}, isolation_level=None)
         try:
             for setting in settings:
                 connection.execute(setting).close()
@@ -126,7 +124,7 @@ def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
             connection.execute("PRAGMA journal_mode=WAL").close()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & _PRIMARY_CODE_MASK != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_WAL_RETRY_S)  # in the connection's own thread
 

@@ -4,9 +4,7 @@ With plain aiosqlite, SQLAlchemy creates a cursor, executes, fetches and closes:
 between threads. Most of a transaction's time was spent on that.
 """
 
-import asyncio
 import sqlite3
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, Final, Protocol, TypeVar
@@ -19,6 +17,9 @@ BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
 
 A transaction that reads first and then writes fails if another one has written meanwhile. This one waits instead.
 """
+
+_PRIMARY_CODE_MASK: Final = 0xFF
+"""The bits of an extended SQLite error code that are the primary code: https://www.sqlite.org/rescode.html"""
 
 _ITERATION_ROWS: Final = 64
 """Rows that aiosqlite fetches at once when a cursor is iterated over. SQLAlchemy does not do that."""
@@ -52,33 +53,28 @@ class OneTripConnection(aiosqlite.Connection):
         await super().rollback()
         self.may_be_in_transaction = False
 
-    async def run_transaction(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Run `work` as one transaction in one trip to the thread.
+    @property
+    def raw_connection(self) -> sqlite3.Connection:
+        """The connection of Python's driver. It may be used in any thread, but in one at a time."""
+        return self._conn
 
-        An exception from `work`, or cancellation before the commit, rolls back.
+    def try_begin(self) -> bool:
+        """Begin a transaction that can write, in the calling thread. Returns False if another process has the lock.
+
+        The connection's own thread must have nothing to do.
         """
-        cancelled = threading.Event()
-        self.may_be_in_transaction = True
-        try:
-            result: _Result = await self.run_in_thread(self._run_in_transaction, work, cancelled)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        self.may_be_in_transaction = False
-        return result
-
-    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], _Result], cancelled: threading.Event) -> _Result:
         connection = self._conn
+        (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        connection.execute("PRAGMA busy_timeout=0").close()
         try:
-            _raise_if_cancelled(cancelled)
             self._begin(BEGIN_IMMEDIATE)
-            result = work(connection)
-            _raise_if_cancelled(cancelled)
-            connection.commit()
-        except BaseException:
-            connection.rollback()
+        except sqlite3.OperationalError as error:
+            if is_busy(error):
+                return False
             raise
-        return result
+        finally:
+            connection.execute(f"PRAGMA busy_timeout={timeout_ms}").close()
+        return True
 
     def _begin(self, statement: str) -> None:
         self._conn.execute(statement).close()
@@ -102,9 +98,9 @@ class OneTripConnection(aiosqlite.Connection):
         return OneTripCursor(self)
 
 
-def _raise_if_cancelled(cancelled: threading.Event) -> None:
-    if cancelled.is_set():
-        raise asyncio.CancelledError
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether the error says that another connection has the lock."""
+    return error.sqlite_errorcode & _PRIMARY_CODE_MASK == sqlite3.SQLITE_BUSY
 
 
 class _CursorExecute(Protocol):

@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import orjson
-from sqlalchemy import delete, insert, select, tuple_, update
+from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
+from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.ids import is_valid_id
 from gateway.state.sql.json_columns import dump_json, parse_json
+from gateway.state.sql.single_trip import insert_completion
+from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
 from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 
@@ -34,9 +37,17 @@ class SqlCompletionStore:
             "messages": orjson.dumps(list(messages)).decode(),
             "losses": losses,
         }
-        async with self._database.write_transaction() as connection:
-            await connection.execute(insert(completions).values(**row))
-            await _insert_metadata(connection, owner, completion["id"], completion.get("metadata"))
+        metadata_rows = _build_metadata_rows(owner, completion["id"], completion.get("metadata"))
+        if self._database.is_sqlite:
+            size = len(row["body"]) + len(row["messages"]) + ROW_BYTES * (1 + len(metadata_rows))
+            await self._database.run_transaction(
+                lambda connection: insert_completion(connection, row, metadata_rows), owner=owner, size=size
+            )
+            return
+        async with self._database.write_transaction(owner) as connection:
+            await connection.execute(INSERT_COMPLETION, row)
+            if metadata_rows:
+                await connection.execute(INSERT_COMPLETION_METADATA, metadata_rows)
 
     async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
         async with self._database.read_transaction() as connection:
@@ -69,7 +80,7 @@ class SqlCompletionStore:
         return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             before = await _load_completion(connection, owner, completion_id)
             if before is None:
                 return None
@@ -87,13 +98,14 @@ class SqlCompletionStore:
                     completion_metadata.c.owner == owner, completion_metadata.c.completion_id == completion_id
                 )
             )
-            await _insert_metadata(connection, owner, completion_id, metadata)
+            if metadata_rows := _build_metadata_rows(owner, completion_id, metadata):
+                await connection.execute(INSERT_COMPLETION_METADATA, metadata_rows)
             return StoredCompletion(completion=after, losses=before.losses)
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool:
         if not is_valid_id(completion_id):
             return False
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             return bool(await delete_completions(connection, [(owner, completion_id)]))
 
     async def list_completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
@@ -133,11 +145,9 @@ async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[s
     return deleted_count
 
 
-async def _insert_metadata(connection: AsyncConnection, owner: str, completion_id: str, metadata: Json | None) -> None:
+def _build_metadata_rows(owner: str, completion_id: str, metadata: Json | None) -> list[dict[str, str]]:
     keys = {"owner": owner, "completion_id": completion_id}
-    rows = [keys | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
-    if rows:
-        await connection.execute(insert(completion_metadata), rows)
+    return [keys | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
 
 
 async def _load_completion(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:

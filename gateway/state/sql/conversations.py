@@ -27,7 +27,7 @@ class SqlConversationStore:
     async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None:
         now = time.time_ns() // 1000
         row = {"owner": owner, "id": conversation["id"], "created_us": now, "used_us": now, "next_position": 0}
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             await connection.execute(insert(conversations).values(**row, body=dump_json(conversation)))
             await append_item_rows(connection, owner, conversation["id"], items)
 
@@ -36,7 +36,7 @@ class SqlConversationStore:
             return await _load_conversation(connection, owner, conversation_id)
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             before = await _load_conversation(connection, owner, conversation_id)
             if before is None:
                 return None
@@ -51,13 +51,13 @@ class SqlConversationStore:
     async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
         if not is_valid_id(conversation_id):
             return False
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             return bool(await delete_conversations(connection, [(owner, conversation_id)]))
 
     async def add_conversation_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
         if not is_valid_id(conversation_id):
             return False
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             return await append_item_rows(connection, owner, conversation_id, items)
 
     async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
@@ -93,7 +93,7 @@ class SqlConversationStore:
         return None if row is None else parse_json(row.body)
 
     async def delete_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             row = await _load_item_row(connection, owner, conversation_id, item_id)
             if row is None:
                 return False

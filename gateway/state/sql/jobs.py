@@ -52,7 +52,7 @@ class SqlJobQueue:
         return [job for row in rows_to_claim if (job := claimed[row]) is not None]
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             if not await self._lease_response(connection, owner, response_id, worker, worker):
                 raise LeaseLost(response_id)
         self._notifier.notify_changed(response_id, is_cached=True)  # the worker appends this to the log itself

@@ -1,12 +1,9 @@
 """Stores responses and their items in SQL."""
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, insert, literal, null, select, tuple_, union_all, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, and_, delete, literal, null, select, tuple_, union_all, update
 
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
@@ -22,36 +19,22 @@ from gateway.state.database.tables import (
 )
 from gateway.state.ids import is_valid_id
 from gateway.state.sql.deletion import delete_response_rows
-from gateway.state.sql.json_columns import dump_json, dump_without_output, parse_json, parse_with_output
+from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.sql.keyset import build_cursor_condition, load_cursor, order_columns
 from gateway.state.sql.lineage import select_ancestors, select_items
 from gateway.state.sql.response_rows import (
-    append_turn,
-    build_item_rows,
     cancel_locked_response,
     end_locked_response,
-    insert_items,
-    insert_log_entry,
     load_item_bodies,
 )
-from gateway.state.sql.single_trip import finish_plain_response
-from gateway.state.sql.statements import FINISH_RESPONSE, INSERT_RESPONSE, LOCK_RESPONSE, upsert_lease
 from gateway.state.store import (
     ACTIVE_STATUSES,
     History,
-    LeaseLost,
-    LogEntry,
-    NewResponse,
     Page,
     PageRequest,
     StoredResponse,
 )
-from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
-
-_CONVERSATION_STATUSES = ("completed", "incomplete")
-"""A turn that ends with one of these statuses is added to its conversation. A failed turn is not: the client sends it
-again."""
 
 _IDS_PER_QUERY = 1000
 _ROWS_PER_TRANSACTION = 100
@@ -59,101 +42,11 @@ _US_PER_DAY = 86_400_000_000
 
 
 class SqlResponseStore:
-    """Implements `ResponseStore` over one database."""
+    """Implements `ResponseStore` over one database, except what `SqlResponseWriter` does."""
 
-    def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
+    def __init__(self, database: Database, notifier: ChangeNotifier) -> None:
         self._database = database
         self._notifier = notifier
-        self._lease_s = lease_s
-        self._lease_renewed_at: dict[str, float] = {}
-
-    async def create_response(self, new: NewResponse) -> None:
-        response_id = new.response["id"]
-        renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
-        async with self._database.write_transaction() as connection:
-            if new.worker is not None and renews_lease:
-                # In the same transaction as the row: a response whose worker has no lease would read as orphaned.
-                await upsert_lease(connection, self._database, new.worker, lease_s=self._lease_s)
-            if new.parent_id is not None:
-                await self._lock_parent(connection, new.owner, new.parent_id)
-            now = time.time_ns() // 1000
-            await connection.execute(
-                INSERT_RESPONSE,
-                {
-                    "owner": new.owner,
-                    "id": response_id,
-                    "created_us": now,
-                    "status": new.response["status"],
-                    "parent_id": new.parent_id,
-                    "conversation_id": new.conversation_id,
-                    "body": dump_without_output(new.response),
-                    "background": bool(new.response.get("background")),
-                    "logged": new.logged,
-                    "losses": new.losses,
-                    "worker": new.worker,
-                },
-            )
-            await insert_items(connection, new.owner, response_id, INPUT_PLACE, new.input_items)
-            if new.job_request is not None:
-                await connection.execute(
-                    insert(jobs).values(
-                        owner=new.owner,
-                        response_id=response_id,
-                        created_us=now,
-                        request=dump_json(new.job_request),
-                        worker=new.worker,
-                        attempt=0 if new.worker is None else 1,
-                    )
-                )
-            if new.logged:
-                created = endings.encode_lifecycle_frame("response.created", new.response, 0)
-                await insert_log_entry(connection, new.owner, response_id, LogEntry(0, 0, created))
-        if new.worker is not None and renews_lease:
-            self._lease_renewed_at[new.worker] = time.monotonic()
-        if new.job_request is not None:
-            self._notifier.notify_changed(JOBS_KEY)
-
-    async def finish_response(
-        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
-    ) -> None:
-        parameters = {
-            "its_owner": owner,
-            "its_id": response["id"],
-            "its_worker": worker,
-            "ended_status": response["status"],
-            "ended_body": dump_without_output(response),
-            "ended_losses": losses,
-        }
-        seems_plain = last is None and not response.get("background") and response.get("conversation") is None
-        if not (
-            seems_plain and self._database.is_sqlite and await self._finish_plain_response(owner, response, parameters)
-        ):
-            await self._finish_in_transaction(owner, response, parameters, last)
-        self._notifier.notify_changed(response["id"])
-
-    async def _finish_plain_response(self, owner: str, response: Json, parameters: Mapping[str, Any]) -> bool:
-        output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
-        return await self._database.run_transaction(
-            lambda connection: finish_plain_response(connection, parameters, output_rows)
-        )
-
-    async def _finish_in_transaction(
-        self, owner: str, response: Json, parameters: Mapping[str, Any], last: LogEntry | None
-    ) -> None:
-        response_id = response["id"]
-        async with self._database.write_transaction() as connection:
-            row = (await connection.execute(FINISH_RESPONSE, parameters)).one_or_none()
-            if row is None:
-                raise LeaseLost(response_id)
-            await insert_items(connection, owner, response_id, OUTPUT_PLACE, response["output"])
-            if row.conversation_id is not None and response["status"] in _CONVERSATION_STATUSES:
-                await append_turn(connection, owner, row.conversation_id, response)
-            if last is not None:
-                await insert_log_entry(connection, owner, response_id, last)
-            if (
-                row.background or row.logged
-            ):  # others have no job; one statement is a quarter of this transaction's time
-                await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
 
     async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
@@ -191,7 +84,7 @@ class SqlResponseStore:
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
             return False
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             was_there = await delete_response_rows(connection, self._database, owner, response_id)
         if was_there:
             self._notifier.notify_changed(response_id, JOBS_KEY)
@@ -200,7 +93,7 @@ class SqlResponseStore:
     async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
             return None
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(owner) as connection:
             result = await connection.execute(
                 select(responses)
                 .where(*_match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
@@ -323,9 +216,6 @@ class SqlResponseStore:
             )
             await connection.execute(update(jobs).values(worker=None))
 
-    def _is_lease_renewal_due(self, worker: str) -> bool:
-        return time.monotonic() - self._lease_renewed_at.get(worker, -math.inf) > self._lease_s / 3
-
     def _select_responses(self) -> Any:
         return select(
             responses.c.id,
@@ -344,16 +234,6 @@ class SqlResponseStore:
         )
         job = select(jobs.c.owner).where(jobs.c.owner == responses.c.owner, jobs.c.response_id == responses.c.id)
         return and_(responses.c.status.in_(ACTIVE_STATUSES), ~living.exists(), ~job.exists())
-
-    async def _lock_parent(self, connection: AsyncConnection, owner: str, parent_id: str) -> None:
-        """Prevent the deletion of the parent until the transaction ends. Raises InvalidRequest if it does not exist."""
-        result = await connection.execute(LOCK_RESPONSE, {"its_owner": owner, "its_id": parent_id})
-        if result.one_or_none() is None:
-            raise InvalidRequest(
-                f"Previous response with id '{parent_id:.80}' not found.",
-                param="previous_response_id",
-                code="previous_response_not_found",
-            )
 
 
 def _match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:

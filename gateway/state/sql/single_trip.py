@@ -1,49 +1,85 @@
-"""Stores the end of a plain response in one trip to SQLite's thread.
+"""Writes that are executed on the SQLite connection directly, as works of a group: the rows of plain responses.
 
-SQLAlchemy compiles these statements but does not execute them: its own overhead took longer than SQLite itself.
+A response is plain without a job, an event log, and a conversation that it appends to. SQLAlchemy compiles the
+statements but does not execute them: its own overhead took longer than SQLite itself.
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import UpdateBase
+from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 
-from gateway.state.sql.statements import FINISH_PLAIN_RESPONSE, INSERT_ITEMS
+from gateway.state.sql.statements import (
+    COMPLETION_COLUMNS,
+    FINISH_PLAIN_RESPONSE,
+    INSERT_COMPLETION,
+    INSERT_COMPLETION_METADATA,
+    INSERT_ITEMS,
+    INSERT_RESPONSE,
+    ITEM_COLUMNS,
+    LOCK_RESPONSE,
+    RESPONSE_COLUMNS,
+)
+
+Values: TypeAlias = Mapping[str, Any]
+"""The values of a row, or of the parameters of a statement, by name."""
 
 
 class CompiledStatement:
     """A statement that is compiled to SQLite's text once. The values of its parameters, `names`, reach SQLite as they
     are."""
 
-    def __init__(self, statement: UpdateBase, *names: str) -> None:
-        compiled = statement.compile(dialect=sqlite.dialect(), column_keys=names)
+    def __init__(self, statement: ClauseElement, *names: str) -> None:
+        compiled: Any = statement.compile(dialect=sqlite.dialect(), column_keys=names)
         self.text = str(compiled)
         self._constants = compiled.params
         self._parameter_names = compiled.positiontup or ()
 
-    def bind_parameters(self, parameters: Mapping[str, Any]) -> Sequence[Any]:
+    def bind_parameters(self, parameters: Values) -> Sequence[Any]:
         """Return the values in the order in which the text uses them."""
         values = {**self._constants, **parameters}
         return [values[name] for name in self._parameter_names]
 
 
+_INSERT_RESPONSE_SQL: Final = CompiledStatement(INSERT_RESPONSE, *RESPONSE_COLUMNS)
+_LOCK_RESPONSE_SQL: Final = CompiledStatement(LOCK_RESPONSE, "its_owner", "its_id")
 _FINISH_PLAIN_SQL: Final = CompiledStatement(
     FINISH_PLAIN_RESPONSE, "its_owner", "its_id", "its_worker", "ended_status", "ended_body", "ended_losses"
 )
-_INSERT_ITEMS_SQL: Final = CompiledStatement(INSERT_ITEMS, "owner", "response_id", "place", "position", "id", "body")
+_INSERT_ITEMS_SQL: Final = CompiledStatement(INSERT_ITEMS, *ITEM_COLUMNS)
+_INSERT_COMPLETION_SQL: Final = CompiledStatement(INSERT_COMPLETION, *COMPLETION_COLUMNS)
+_INSERT_METADATA_SQL: Final = CompiledStatement(INSERT_COMPLETION_METADATA, "owner", "completion_id", "entry")
 
 
-def finish_plain_response(
-    connection: sqlite3.Connection, parameters: Mapping[str, Any], output_rows: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Store the end of a response and its output items, within a transaction on SQLite's thread.
+def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows: Sequence[Values]) -> bool:
+    """Insert a response, begun or ended, with its items. Returns False and writes nothing if its parent does not exist.
+
+    `row` has the values of RESPONSE_COLUMNS, each of `item_rows` those of ITEM_COLUMNS.
+    """
+    if row["parent_id"] is not None:
+        key = {"its_owner": row["owner"], "its_id": row["parent_id"]}
+        if not connection.execute(_LOCK_RESPONSE_SQL.text, _LOCK_RESPONSE_SQL.bind_parameters(key)).fetchall():
+            return False
+    connection.execute(_INSERT_RESPONSE_SQL.text, _INSERT_RESPONSE_SQL.bind_parameters(row))
+    connection.executemany(_INSERT_ITEMS_SQL.text, map(_INSERT_ITEMS_SQL.bind_parameters, item_rows))
+    return True
+
+
+def finish_plain_response(connection: sqlite3.Connection, parameters: Values, output_rows: Sequence[Values]) -> bool:
+    """Store the end of a response and its output items.
 
     `parameters` are those of FINISH_PLAIN_RESPONSE, `output_rows` rows of `items`. Returns False and writes nothing
-    unless the response is active, held by the worker, and plain: without a conversation, a job and an event log.
+    unless the response is active, held by the worker, and plain.
     """
     if connection.execute(_FINISH_PLAIN_SQL.text, _FINISH_PLAIN_SQL.bind_parameters(parameters)).rowcount == 0:
         return False
     connection.executemany(_INSERT_ITEMS_SQL.text, map(_INSERT_ITEMS_SQL.bind_parameters, output_rows))
     return True
+
+
+def insert_completion(connection: sqlite3.Connection, row: Values, metadata_rows: Sequence[Values]) -> None:
+    """Insert a chat completion and the rows by which lists filter it. `row` has the values of COMPLETION_COLUMNS."""
+    connection.execute(_INSERT_COMPLETION_SQL.text, _INSERT_COMPLETION_SQL.bind_parameters(row))
+    connection.executemany(_INSERT_METADATA_SQL.text, map(_INSERT_METADATA_SQL.bind_parameters, metadata_rows))

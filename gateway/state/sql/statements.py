@@ -11,11 +11,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
-from gateway.state.database.tables import events, items, responses, workers
+from gateway.state.database.tables import completion_metadata, completions, events, items, responses, workers
 from gateway.state.store import ACTIVE_STATUSES
+
+RESPONSE_COLUMNS: Final = tuple(column.name for column in responses.columns if column.name != "deleted")
+"""The columns of `responses` that an insert sets."""
+
+ITEM_COLUMNS: Final = tuple(items.columns.keys())
+COMPLETION_COLUMNS: Final = tuple(completions.columns.keys())
 
 INSERT_RESPONSE: Final = insert(responses)
 INSERT_ITEMS: Final = insert(items)
+INSERT_COMPLETION: Final = insert(completions)
+INSERT_COMPLETION_METADATA: Final = insert(completion_metadata)
 INSERT_LOG_ENTRY: Final = insert(events)
 
 _IS_READABLE = (

@@ -14,13 +14,22 @@ from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.jobs import SqlJobQueue
+from gateway.state.sql.response_writer import SqlResponseWriter
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.sealing_key import load_or_create_sealing_key
 from gateway.state.store import SchemaMismatch
 
 
-class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEventLog, SqlJobQueue, SqlRetention):
+class SqlStore(
+    SqlResponseWriter,
+    SqlResponseStore,
+    SqlConversationStore,
+    SqlCompletionStore,
+    SqlEventLog,
+    SqlJobQueue,
+    SqlRetention,
+):
     """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
 
     def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
@@ -31,7 +40,8 @@ class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEv
         database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
         self._process_lock = ProcessLock(self._file, deadline_s=settings.deadline_s) if self._file else None
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
-        SqlResponseStore.__init__(self, database, notifier, lease_s=background.lease_s)
+        SqlResponseWriter.__init__(self, database, notifier, lease_s=background.lease_s)
+        SqlResponseStore.__init__(self, database, notifier)
         SqlConversationStore.__init__(self, database)
         SqlCompletionStore.__init__(self, database)
         SqlEventLog.__init__(self, database, notifier)

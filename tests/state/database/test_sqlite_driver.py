@@ -15,6 +15,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.engines import driver_of
 from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import items, workers
+from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from gateway.state.sql.single_trip import CompiledStatement
 from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
@@ -62,11 +63,10 @@ async def test_what_fails_at_once_has_done_nothing_and_holds_nothing(database: D
 
     async with database.write_transaction() as connection:
         driver = driver_of(connection)
-    with pytest.raises(LookupError):
-        await driver.run_transaction(half)
-    assert not driver.in_transaction
-    with pytest.raises(LookupError):
-        await database.run_transaction(half)
+    for size in (ROW_BYTES, MAX_GROUP_BYTES + 1):
+        with pytest.raises(LookupError):
+            await database.run_transaction(half, size=size)
+        assert not driver.in_transaction
     assert database.degraded_reason is None
     assert await database.run_transaction(adding("whole")) == "whole"
     assert await names(database) == {"whole"}
@@ -92,7 +92,7 @@ async def test_whoever_leaves_before_the_end_at_once_has_done_nothing(database: 
         begun.set()
         left.wait()
 
-    work = asyncio.create_task(database.run_transaction(slow))
+    work = asyncio.create_task(database.run_transaction(slow, size=MAX_GROUP_BYTES + 1))
     await asyncio.to_thread(begun.wait)
     work.cancel()
     await asyncio.wait({work})
@@ -127,11 +127,12 @@ async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(fil
     database = Database(url, deadline_s=60.0)
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    writer = database._sqlite_writer
     loop = asyncio.get_running_loop()
     began = loop.time()
     for _ in range(3):
         work = asyncio.create_task(add(database))
-        await eventually(lambda: database._writer is not None and driver_of(database._writer).may_be_in_transaction)
+        await eventually(lambda: writer.connection is not None and driver_of(writer.connection).may_be_in_transaction)
         work.cancel()
         await asyncio.wait({work})
         assert await names(database) == set()

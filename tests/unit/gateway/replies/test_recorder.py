@@ -39,12 +39,17 @@ class Log:
         self.gate.set()
         self.failure: Exception | None = None
         self.losses: str | None = None
+        self.written = asyncio.Event()
 
     async def create_response(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])
 
     async def finish_response(self, owner: str, response: Json, *, worker: str, losses: str | None = None) -> None:
         await self._write("finish", response["status"])
+        self.losses = losses
+
+    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+        await self._write("whole", (new.response["id"], response["status"]))
         self.losses = losses
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
@@ -60,6 +65,7 @@ class Log:
         if self.failure is not None:
             raise self.failure
         self.said.append((what, detail))
+        self.written.set()
 
 
 @pytest.fixture
@@ -75,7 +81,16 @@ async def lease() -> Lease:
 @pytest.fixture
 async def recording(log: Log, lease: Lease) -> ForegroundRecorder:
     store: Any = log
-    return ForegroundRecorder(store, lease, NewResponse(owner="o", response=HEAD, input_items=[]), lambda: "n=late")
+    new = NewResponse(owner="o", response=HEAD, input_items=[])
+    return ForegroundRecorder(store, lease, new, lambda: "n=late", begin_delay_s=3600.0)
+
+
+@pytest.fixture
+async def hurried(log: Log, lease: Lease) -> ForegroundRecorder:
+    """It is begun at the next turn of the event loop, whether its client knows of it or not."""
+    store: Any = log
+    new = NewResponse(owner="o", response=HEAD, input_items=[])
+    return ForegroundRecorder(store, lease, new, lambda: "n=late", begin_delay_s=0.0)
 
 
 async def test_the_beginning_is_written_before_the_end(recording: ForegroundRecorder, log: Log, lease: Lease) -> None:
@@ -83,6 +98,36 @@ async def test_the_beginning_is_written_before_the_end(recording: ForegroundReco
     assert lease.held == {"resp_1"}
     await recording.finish(DONE)
     await recording.abandon(None)
+    assert log.said == [("begin", "in_progress"), ("finish", "completed")]
+    assert not lease.held
+
+
+async def test_a_short_reply_that_its_client_learns_of_at_its_end_is_stored_once(
+    recording: ForegroundRecorder, log: Log, lease: Lease
+) -> None:
+    recording.begin_unsent()
+    await recording.finish(DONE)
+    await recording.abandon(None)
+    assert (log.said, log.losses) == ([("whole", ("resp_1", "completed"))], "n=late")
+    assert not lease.held
+
+
+async def test_a_short_reply_that_fails_before_its_client_learns_of_it_leaves_nothing(
+    recording: ForegroundRecorder, log: Log, lease: Lease
+) -> None:
+    recording.begin_unsent()
+    await recording.abandon(None)
+    assert (log.said, lease.held) == ([], set())
+
+
+async def test_a_long_reply_is_stored_as_begun_although_its_client_knows_nothing_of_it(
+    hurried: ForegroundRecorder, log: Log, lease: Lease
+) -> None:
+    hurried.begin_unsent()
+    async with asyncio.timeout(5):
+        await log.written.wait()
+    assert lease.held == {"resp_1"}
+    await hurried.finish(DONE)
     assert log.said == [("begin", "in_progress"), ("finish", "completed")]
     assert not lease.held
 

@@ -1,0 +1,216 @@
+"""Writes to a SQLite database on behalf of the whole process, because SQLite has one writer at a time.
+
+What waits at one moment is written in one transaction, and so with one flush of the disk: a group commit. Callers are
+answered after the commit.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.errors import StoreUnavailable
+from gateway.state.database.engines import driver_of
+from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
+from gateway.state.database.write_queue import MAX_GROUP_BYTES, ExclusiveTurn, GroupTurn, WriteQueue
+
+_SLOW_GROUP_S: Final = 0.02
+_SLOW_FILE_S: Final = 30.0
+"""If the statements of a group take longer than _SLOW_GROUP_S, as on a disk that is slow to read, those of the next
+_SLOW_FILE_S are executed in the thread, where they do not hold up the event loop."""
+
+_Result = TypeVar("_Result")
+
+
+class SqliteWriter:
+    """Executes transactions one after another, on a connection that it opens with `connect`.
+
+    The connection stays open until an error; then it is given to `release`. Statements of a small group are executed on
+    the event loop: they only change pages in memory, which takes less time than two switches between threads. The
+    commit, which waits for the disk, is left to the connection's thread, and so is everything that may wait: another
+    process that has the file's lock, and a large group.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[AsyncConnection]],
+        release: Callable[[AsyncConnection], Awaitable[None]],
+        *,
+        verify_commit: Callable[[], None],
+    ) -> None:
+        self.connection: AsyncConnection | None = None
+        self._connect = connect
+        self._release = release
+        self._verify_commit = verify_commit
+        self._queue = WriteQueue()
+        self._group: Sequence[GroupTurn] = ()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._slow_until = 0.0
+
+    async def run(self, work: Callable[[sqlite3.Connection], _Result], *, owner: str, size: int) -> _Result:
+        """Execute `work` in a transaction that it may share with others, and return its result after the commit.
+
+        An exception from `work` is raised here and undoes nothing but this work. `work` may be executed again if the
+        group was rolled back, and in any thread. A caller that leaves before the commit has no effect. Raises
+        sqlite3.Error if the group could not be committed.
+        """
+        turn = GroupTurn(owner, work, size, asyncio.get_running_loop().create_future())
+        self._submit(turn)
+        try:
+            result: _Result = await turn.done
+        except asyncio.CancelledError:
+            self._stop_abandoned_group()
+            raise
+        return result
+
+    @asynccontextmanager
+    async def acquire(self, owner: str) -> AsyncGenerator[AsyncConnection, None]:
+        """Yield the connection, for one transaction of the caller alone."""
+        loop = asyncio.get_running_loop()
+        turn = ExclusiveTurn(owner, loop.create_future(), loop.create_future())
+        self._submit(turn)
+        try:
+            await turn.granted
+            connection = await self._open_connection()
+            try:
+                yield connection
+            except BaseException:
+                await self._drop_connection()
+                raise
+        finally:
+            turn.ended.set_result(None)
+
+    async def aclose(self) -> None:
+        """Execute what waits, then close the connection. Later calls raise StoreUnavailable."""
+        self._closed = True
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+        if self.connection is not None:
+            connection, self.connection = self.connection, None
+            await connection.close()
+
+    def _submit(self, turn: GroupTurn | ExclusiveTurn) -> None:
+        if self._closed:
+            raise StoreUnavailable("the server is shutting down")
+        self._queue.add(turn)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._serve_queue())
+
+    async def _serve_queue(self) -> None:
+        while (turn := self._queue.take()) is not None:
+            if isinstance(turn, ExclusiveTurn):
+                turn.granted.set_result(None)
+                await turn.ended
+                continue
+            self._group = turn
+            try:
+                await self._commit_group(turn)
+            except asyncio.CancelledError:
+                await self._drop_connection()  # its thread may wait for a lock that nobody here wants any more
+            except Exception as error:
+                await self._drop_connection()
+                for member in turn:
+                    if not member.done.done():
+                        member.done.set_exception(error)
+            finally:
+                self._group = ()
+
+    def _stop_abandoned_group(self) -> None:
+        if self._task is not None and self._group and all(turn.has_left for turn in self._group):
+            self._group = ()
+            self._task.cancel()
+
+    async def _commit_group(self, group: Sequence[GroupTurn]) -> None:
+        driver = driver_of(self.connection or await self._open_connection())
+        driver.may_be_in_transaction = True
+        if not self._execute_on_loop(driver, group):
+            await driver.run_in_thread(self._execute_and_commit, driver.raw_connection, group)
+        elif driver.raw_connection.in_transaction:
+            await driver.run_in_thread(self._commit, driver.raw_connection)
+        driver.may_be_in_transaction = False
+        for turn in group:
+            if turn.done.done():
+                continue
+            if turn.error is None:
+                turn.done.set_result(turn.result)
+            else:
+                turn.done.set_exception(turn.error)
+
+    def _execute_on_loop(self, driver: OneTripConnection, group: Sequence[GroupTurn]) -> bool:
+        """Execute a small group in a new transaction. Returns False, without effect, if that could take long."""
+        started = time.monotonic()
+        if started < self._slow_until or sum(turn.size for turn in group) > MAX_GROUP_BYTES:
+            return False
+        if not driver.try_begin():
+            return False
+        _execute_group(driver.raw_connection, group)
+        if time.monotonic() - started > _SLOW_GROUP_S:
+            self._slow_until = started + _SLOW_FILE_S
+        return True
+
+    def _execute_and_commit(self, connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
+        connection.execute(BEGIN_IMMEDIATE).close()
+        _execute_group(connection, group)
+        if any(turn.has_left for turn in group):  # that may have taken long
+            connection.rollback()
+            if remaining := [turn for turn in group if not turn.has_left]:
+                self._execute_and_commit(connection, remaining)
+        else:
+            self._commit(connection)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        self._verify_commit()
+
+    async def _open_connection(self) -> AsyncConnection:
+        if self.connection is None:
+            self.connection = await self._connect()
+        return self.connection
+
+    async def _drop_connection(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await self._release(connection)
+
+
+def _execute_group(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
+    """Execute the work of a group in the open transaction. Exceptions of single works become their `error`.
+
+    Raises sqlite3.Error if SQLite has ended the transaction, because the disk is full for example.
+    """
+    try:
+        for turn in group:
+            turn.result, turn.error = turn.work(connection), None
+    except Exception as error:
+        connection.rollback()
+        if len(group) == 1:
+            turn.error = error
+            return
+        connection.execute(BEGIN_IMMEDIATE).close()
+        _execute_isolated(connection, group)
+
+
+def _execute_isolated(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
+    """Execute the work of a group so that one that fails has no effect on the others.
+
+    Only a group in which something has failed is executed in this way: savepoints cost as much as short work.
+    """
+    for turn in group:
+        connection.execute("SAVEPOINT work").close()
+        try:
+            turn.result, turn.error = turn.work(connection), None
+        except Exception as error:
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO work").close()
+            turn.error = error
+        connection.execute("RELEASE work").close()

@@ -1,0 +1,187 @@
+"""Stores the beginnings and the ends of responses in SQL.
+
+On SQLite, plain responses are written by `single_trip`, in transactions that many of them share.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import delete, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state import endings
+from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
+from gateway.state.database.database import Database
+from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, jobs
+from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.sql.json_columns import dump_json, dump_without_output
+from gateway.state.sql.response_rows import append_turn, build_item_rows, insert_items, insert_log_entry
+from gateway.state.sql.single_trip import Values, finish_plain_response, insert_plain_response
+from gateway.state.sql.statements import FINISH_RESPONSE, INSERT_ITEMS, INSERT_RESPONSE, LOCK_RESPONSE, upsert_lease
+from gateway.state.store import LeaseLost, LogEntry, NewResponse
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+
+_CONVERSATION_STATUSES: Final = ("completed", "incomplete")
+"""A turn that ends with one of these statuses is added to its conversation. A failed turn is not: the client sends it
+again."""
+
+
+class SqlResponseWriter:
+    """Implements the methods of `ResponseStore` that every stored response needs, over one database."""
+
+    def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
+        self._database = database
+        self._notifier = notifier
+        self._lease_s = lease_s
+        self._lease_renewed_at: dict[str, float] = {}
+
+    async def create_response(self, new: NewResponse) -> None:
+        row = _build_row(new, new.response, worker=new.worker)
+        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
+        is_plain = new.job_request is None and not new.logged
+        if is_plain and not renews_lease and self._database.is_sqlite:
+            await self._insert_plain(new, row, item_rows)
+        else:
+            await self._create_in_transaction(new, row, item_rows, renews_lease=renews_lease)
+        if new.job_request is not None:
+            self._notifier.notify_changed(JOBS_KEY)
+
+    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+        row = _build_row(new, response, worker=None)
+        if losses is not None:
+            row["losses"] = losses
+        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
+        if new.conversation_id is None and self._database.is_sqlite:
+            await self._insert_plain(new, row, item_rows)
+            return
+        async with self._database.write_transaction(new.owner) as connection:
+            await _insert_rows(connection, new, row, item_rows)
+            if new.conversation_id is not None and response["status"] in _CONVERSATION_STATUSES:
+                await append_turn(connection, new.owner, new.conversation_id, response)
+
+    async def finish_response(
+        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
+    ) -> None:
+        parameters = {
+            "its_owner": owner,
+            "its_id": response["id"],
+            "its_worker": worker,
+            "ended_status": response["status"],
+            "ended_body": dump_without_output(response),
+            "ended_losses": losses,
+        }
+        seems_plain = last is None and not response.get("background") and response.get("conversation") is None
+        if not (seems_plain and self._database.is_sqlite and await self._finish_plain(owner, response, parameters)):
+            await self._finish_in_transaction(owner, response, parameters, last)
+        self._notifier.notify_changed(response["id"])
+
+    async def _insert_plain(self, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
+        was_inserted = await self._database.run_transaction(
+            lambda connection: insert_plain_response(connection, row, item_rows),
+            owner=new.owner,
+            size=_size_of(row["body"], item_rows),
+        )
+        if not was_inserted:
+            raise _unknown_parent(new)
+
+    async def _create_in_transaction(
+        self, new: NewResponse, row: Values, item_rows: Sequence[Values], *, renews_lease: bool
+    ) -> None:
+        async with self._database.write_transaction(new.owner) as connection:
+            if new.worker is not None and renews_lease:
+                # In the same transaction as the row: a response whose worker has no lease would read as orphaned.
+                await upsert_lease(connection, self._database, new.worker, lease_s=self._lease_s)
+            await _insert_rows(connection, new, row, item_rows)
+            if new.job_request is not None:
+                await connection.execute(
+                    insert(jobs).values(
+                        owner=new.owner,
+                        response_id=row["id"],
+                        created_us=row["created_us"],
+                        request=dump_json(new.job_request),
+                        worker=new.worker,
+                        attempt=0 if new.worker is None else 1,
+                    )
+                )
+            if new.logged:
+                created = endings.encode_lifecycle_frame("response.created", new.response, 0)
+                await insert_log_entry(connection, new.owner, row["id"], LogEntry(0, 0, created))
+        if new.worker is not None and renews_lease:
+            self._lease_renewed_at[new.worker] = time.monotonic()
+
+    async def _finish_plain(self, owner: str, response: Json, parameters: Values) -> bool:
+        output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
+        return await self._database.run_transaction(
+            lambda connection: finish_plain_response(connection, parameters, output_rows),
+            owner=owner,
+            size=_size_of(parameters["ended_body"], output_rows),
+        )
+
+    async def _finish_in_transaction(
+        self, owner: str, response: Json, parameters: Mapping[str, Any], last: LogEntry | None
+    ) -> None:
+        response_id = response["id"]
+        async with self._database.write_transaction(owner) as connection:
+            row = (await connection.execute(FINISH_RESPONSE, parameters)).one_or_none()
+            if row is None:
+                raise LeaseLost(response_id)
+            await insert_items(connection, owner, response_id, OUTPUT_PLACE, response["output"])
+            if row.conversation_id is not None and response["status"] in _CONVERSATION_STATUSES:
+                await append_turn(connection, owner, row.conversation_id, response)
+            if last is not None:
+                await insert_log_entry(connection, owner, response_id, last)
+            if (
+                row.background or row.logged
+            ):  # others have no job; one statement is a quarter of this transaction's time
+                await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+
+    def _is_lease_renewal_due(self, worker: str) -> bool:
+        return time.monotonic() - self._lease_renewed_at.get(worker, -math.inf) > self._lease_s / 3
+
+
+def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[str, Any]:
+    return {
+        "owner": new.owner,
+        "id": response["id"],
+        "created_us": time.time_ns() // 1000,
+        "status": response["status"],
+        "parent_id": new.parent_id,
+        "conversation_id": new.conversation_id,
+        "body": dump_without_output(response),
+        "background": bool(response.get("background")),
+        "logged": new.logged,
+        "losses": new.losses,
+        "worker": worker,
+    }
+
+
+async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
+    """Insert a response with its items. Raises InvalidRequest if its parent does not exist.
+
+    The parent cannot be deleted until the transaction ends.
+    """
+    if new.parent_id is not None:
+        parent = await connection.execute(LOCK_RESPONSE, {"its_owner": new.owner, "its_id": new.parent_id})
+        if parent.one_or_none() is None:
+            raise _unknown_parent(new)
+    await connection.execute(INSERT_RESPONSE, row)
+    if item_rows:
+        await connection.execute(INSERT_ITEMS, item_rows)
+
+
+def _unknown_parent(new: NewResponse) -> InvalidRequest:
+    return InvalidRequest(
+        f"Previous response with id '{new.parent_id:.80}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+def _size_of(body: str, item_rows: Sequence[Values]) -> int:
+    """Return the size of a response's rows as a work of a group."""
+    return ROW_BYTES + len(body) + sum(ROW_BYTES + len(row["body"]) for row in item_rows)

@@ -1,0 +1,183 @@
+"""gateway/state/database/sqlite_writer.py: what waits is committed together, and every caller is answered after it."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from gateway.errors import StoreUnavailable
+from gateway.state.database.database import Database
+from gateway.state.database.engines import driver_of
+from gateway.state.database.migrate import migrate_database
+from gateway.state.database.tables import workers
+from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
+from tests import databases
+
+SIZES = [ROW_BYTES, MAX_GROUP_BYTES + 1]
+"""Of a work that is executed on the event loop, and of one that is executed in the thread."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+async def database(file: Path) -> AsyncIterator[Database]:
+    url = databases.sqlite(file)
+    await migrate_database(url)
+    opened = Database(url, deadline_s=5.0)
+    await opened.run_transaction(lambda connection: None)
+    yield opened
+    await opened.aclose()
+
+
+def adding(name: str) -> Callable[[sqlite3.Connection], str]:
+    def add(connection: sqlite3.Connection) -> str:
+        connection.execute("INSERT INTO workers (id, alive_until_us) VALUES (?, 0)", (name,))
+        return name
+
+    return add
+
+
+def failing(name: str) -> Callable[[sqlite3.Connection], str]:
+    def fail(connection: sqlite3.Connection) -> str:
+        adding(name)(connection)
+        raise LookupError(name)
+
+    return fail
+
+
+async def names(database: Database) -> set[str]:
+    async with database.read_transaction() as connection:
+        return set(await connection.scalars(select(workers.c.id)))
+
+
+@contextmanager
+def counted_commits(database: Database) -> Iterator[list[str]]:
+    """The commits of the writer, as SQLite executes them."""
+    connection = database._sqlite_writer.connection
+    assert connection is not None
+    commits: list[str] = []
+    raw = driver_of(connection).raw_connection
+    raw.set_trace_callback(lambda text: commits.append(text) if text.startswith("COMMIT") else None)
+    yield commits
+    raw.set_trace_callback(None)
+
+
+async def test_works_that_wait_together_are_one_commit(database: Database) -> None:
+    expected = [f"{number}" for number in range(100)]
+    with counted_commits(database) as commits:
+        results = await asyncio.gather(*(database.run_transaction(adding(name)) for name in expected))
+    assert results == expected
+    assert await names(database) == set(expected)
+    assert len(commits) < 5
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_caller_is_answered_only_after_the_commit(database: Database, file: Path, size: int) -> None:
+    for number in range(20):
+        name = await database.run_transaction(adding(f"{number}"), size=size)
+        with sqlite3.connect(file) as beside:
+            assert beside.execute("SELECT id FROM workers WHERE id = ?", (name,)).fetchall() == [(name,)]
+
+
+async def test_a_work_that_fails_fails_alone(database: Database) -> None:
+    works = [adding("one"), failing("two"), adding("three"), failing("four"), adding("five")]
+    results = await asyncio.gather(*map(database.run_transaction, works), return_exceptions=True)
+    assert [str(result) for result in results] == ["one", "two", "three", "four", "five"]
+    assert [type(result) for result in results] == [str, LookupError, str, LookupError, str]
+    assert await names(database) == {"one", "three", "five"}
+    assert database.degraded_reason is None
+
+
+async def test_works_that_all_fail_leave_nothing_open(database: Database) -> None:
+    with counted_commits(database) as commits:
+        works = [database.run_transaction(failing(name)) for name in "abc"]
+        results = await asyncio.gather(*works, return_exceptions=True)
+    assert [type(result) for result in results] == [LookupError] * 3
+    assert len(commits) <= 1
+    assert await database.run_transaction(adding("after")) == "after"
+    assert await names(database) == {"after"}
+
+
+async def test_a_caller_that_leaves_before_its_group_runs_has_no_effect(database: Database) -> None:
+    async with database.write_transaction("ann"):
+        staying, leaving = (asyncio.create_task(database.run_transaction(adding(name))) for name in ("a", "b"))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+    assert await staying == "a"
+    assert await names(database) == {"a"}
+
+
+async def test_of_a_long_group_only_what_somebody_still_waits_for_has_an_effect(database: Database) -> None:
+    begun, left = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> str:
+        begun.set()
+        left.wait()
+        return adding("slow")(connection)
+
+    other = sqlite3.connect(database.url.database or "", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # so the group is executed in the thread
+    leaving = asyncio.create_task(database.run_transaction(slow))
+    staying = asyncio.create_task(database.run_transaction(adding("short")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    other.rollback()
+    other.close()
+    await asyncio.to_thread(begun.wait)
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    left.set()
+    assert await staying == "short"
+    assert await names(database) == {"short"}
+
+
+async def test_a_group_that_cannot_be_committed_fails_as_a_whole(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(database._sqlite_writer, "_verify_commit", fail)
+    works = [database.run_transaction(adding(name)) for name in "abc"]
+    results = await asyncio.gather(*works, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreUnavailable] * 3
+
+
+async def test_another_process_that_has_the_lock_is_waited_for(file: Path, database: Database) -> None:
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    work = asyncio.create_task(database.run_transaction(adding("one")))
+    assert await names(database) == set(), "reading waits for nobody"
+    assert not work.done()
+    other.rollback()
+    other.close()
+    assert await work == "one"
+
+
+async def test_an_owner_does_not_wait_for_all_that_another_has_to_write(database: Database) -> None:
+    order: list[str] = []
+
+    def noting(name: str) -> Callable[[sqlite3.Connection], None]:
+        return lambda _: order.append(name)
+
+    async with database.write_transaction("maintenance"):
+        large = [
+            asyncio.create_task(
+                database.run_transaction(noting(f"large {number}"), owner="ann", size=MAX_GROUP_BYTES + 1)
+            )
+            for number in range(20)
+        ]
+        await asyncio.sleep(0)
+        small = asyncio.create_task(database.run_transaction(noting("small"), owner="bob"))
+        await asyncio.sleep(0)
+    await asyncio.gather(small, *large)
+    assert order.index("small") == 1
