@@ -37,7 +37,8 @@ class Result:
     ends: list[float] = field(default_factory=list)
     """The times from the last delta to the terminal event of a Responses stream. Printed is only `median_and_p95`."""
     wholes: list[float] = field(default_factory=list)
-    """The times from a request to the terminal event of a Responses stream. Printed is only their median."""
+    """The times from a request to the terminal event of a Responses stream, or to the end of an answer that is not
+    streamed. Printed is only their median."""
     delays: list[float] = field(default_factory=list)
     """The times from the upstream's write of a stamped delta to its arrival. Printed is only `median_and_p95`."""
     wrong: list[str] = field(default_factory=list)
@@ -92,6 +93,8 @@ class Client(asyncio.Protocol):
             self.result.wholes.append(now - self._sent_at)
 
     def on_message_complete(self) -> None:
+        if not self._spec.stream:
+            self.result.wholes.append(perf_counter() - self._sent_at)
         body = b"".join(self._body)
         status = self._parser.get_status_code()
         if status != 200:

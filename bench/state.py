@@ -65,6 +65,8 @@ class StateScenario:
     connections: int
     readings: tuple[Reading, ...]
     stored_fields: dict[str, Any]
+    stream: bool = True
+    """Whether answers are streamed. Otherwise each is one JSON object."""
     together: bool = False
     """Whether streams begin at the same time, and so end at the same time."""
     resume: bool = False
@@ -114,6 +116,15 @@ _CPU = (
     Reading("CPU per delta", "µs", per_delta_us, target=0.3),
     Reading("CPU per stream", "µs", per_stream_us),
 )
+_RATE = Reading(
+    "rate", "answers/s", lambda runs: runs[0].result.requests / runs[0].result.elapsed, less_is_better=False
+)
+_ANSWERS = (
+    Reading("CPU per answer", "µs", lambda runs: _per_stream_us(runs[0]), target=280.0),
+    _RATE,
+    Reading("whole answer", "ms", lambda runs: runs[0].result.wholes[0] * 1e3),
+)
+_STREAMS = (Reading("CPU per stream", "µs", lambda runs: _per_stream_us(runs[0]), target=260.0), _RATE)
 _LOG = (
     Reading("CPU per delta", "µs", lambda runs: runs[0].cpu_s * 1e6 / runs[0].result.deltas),
     Reading("rate", "deltas/s", lambda runs: runs[0].result.deltas / runs[0].result.elapsed, less_is_better=False),
@@ -135,6 +146,11 @@ STATE = (
     ),
     StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _STORED, default=False),
     StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _STORED),
+    StateScenario("state: JSON answers, 16 connections", ("bench-128",), 16, _ANSWERS, _STORED, stream=False),
+    StateScenario(
+        "state: JSON answers, 1 connection", ("bench-128",), 1, _ANSWERS[-1:], _STORED, stream=False, default=False
+    ),
+    StateScenario("state: streams, 64 connections", ("bench-128",), 64, _STREAMS, _STORED),
     StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
     StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED, default=False),
     StateScenario("state: resumed, 16 connections", ("bench-128",), 16, _LOG, _LOGGED, resume=True),
@@ -196,7 +212,7 @@ def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench
             port=server.port,
             path="/v1/responses",
             model=name,
-            stream=True,
+            stream=scenario.stream,
             connections=scenario.connections,
             seconds=bench.seconds,
             fields=fields,
