@@ -287,6 +287,9 @@ class FakeRecording:
     def begin(self) -> None:
         self.begun = True
 
+    def begin_unsent(self) -> None:
+        raise NotImplementedError
+
     async def finish(self, result: Any) -> None:
         assert result == {"ended": True}
         self.tried.append(self._client.body)

@@ -203,6 +203,9 @@ class FullDisk:
     def begin(self) -> None:
         return
 
+    def begin_unsent(self) -> None:
+        raise NotImplementedError
+
     async def finish(self, result: Json | None) -> None:
         raise StoreUnavailable("the disk is full")
 
