@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Coroutine
 from dataclasses import fields
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -13,6 +12,7 @@ import typer
 from gateway.config import settings as settings_of
 from gateway.config.settings import Settings
 from gateway.config.yaml_file import ConfigError
+from gateway.version import installed_version
 
 app = typer.Typer(
     name="responses-gateway",
@@ -45,7 +45,7 @@ def _print_version(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"responses-gateway {_installed_version()}")
+        typer.echo(f"responses-gateway {installed_version()}")
         raise typer.Exit
 
 
@@ -225,13 +225,6 @@ def _require_writable(file: Path) -> None:
 def _exit_with_error(message: str) -> NoReturn:
     typer.echo(message, err=True)
     raise typer.Exit(2)
-
-
-def _installed_version() -> str:
-    try:
-        return metadata.version("responses-gateway")
-    except metadata.PackageNotFoundError:
-        return "(run from source, not installed)"
 
 
 def _format_count(number: int, word: str) -> str:

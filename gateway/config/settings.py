@@ -69,6 +69,10 @@ class ServerSettings(_Section):
         "acknowledged earlier ones. This costs less processor time for streams of a thousand deltas per "
         "second, but each delta waits longer, some for 40 ms.",
     )
+    doctor_report: NonEmptyText | None = Field(
+        default="responses-gateway-doctor.json",
+        description="The file in which `doctor` saves its results, which the page `/` shows. `null` saves nothing.",
+    )
     cors: CorsSettings | None = Field(
         default=None, description="Which web pages may call the gateway. If left out, none may."
     )

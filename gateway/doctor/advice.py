@@ -1,6 +1,7 @@
-"""Suggests what to do about a failed check."""
+"""Suggests what to do about a failed check: first what most often causes it, then what the configuration can change."""
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 from gateway.doctor.checks.subjects import Subject
 
@@ -12,8 +13,51 @@ _READ_UPSTREAM_LOG: Final = "Read the upstream's log: it failed, or left its rep
 UNPARSED_OUTPUT: Final = "misread"
 """The code of output that the gateway would parse with another setting."""
 
+
+class _CommonCause(NamedTuple):
+    """A message by which an upstream names what it was started without."""
+
+    message: re.Pattern[str]
+    advice: str
+
+
+_COMMON_CAUSES: Final = (
+    _CommonCause(
+        # Source of the message: `vllm/renderers/online_renderer.py` of vLLM 0.32.
+        re.compile("--tool-call-parser"),
+        "Start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME. The name depends on the model, such as "
+        "hermes for Qwen, llama3_json for Llama 3, mistral for Mistral. If it cannot be restarted, write "
+        "text_tool_calls: hermes at {model}.",
+    ),
+    _CommonCause(
+        # Source of this message and the next: llama-server of llama.cpp.
+        re.compile("requires --jinja flag"),
+        "Start llama-server with --jinja. If it cannot be restarted, write text_tool_calls: hermes at {model}.",
+    ),
+    _CommonCause(
+        re.compile("provide the mmproj"),
+        "Start llama-server with --mmproj and the model's projector. If the model has none, write "
+        "capabilities: {{images: false}} at {model}.",
+    ),
+    _CommonCause(
+        re.compile("is not a multimodal model|does not support (?:image|vision)", re.IGNORECASE),
+        "The model cannot read images: write capabilities: {{images: false}} at {model}.",
+    ),
+    _CommonCause(
+        # Source of the message: Ollama.
+        re.compile("does not support tools"),
+        "The model's template has no tools: write capabilities: {{tools: false}} at {model}, or choose another model.",
+    ),
+)
+
+_PARSERS_OF_UPSTREAMS: Final = {
+    "vllm": "Start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME for calls, and with "
+    "--reasoning-parser NAME for thinking. ",
+    "llama_server": "Start llama-server with --jinja. ",
+}
+"""Provider type -> how its server parses the output of a model itself."""
+
 _ADVICE_BY_CODE: Final = {
-    UNPARSED_OUTPUT: "Write that setting at {model}.",
     TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
     "upstream_unreachable": "Start the upstream, or correct base_url at {provider}.",
     "upstream_timeout": "Find out why the upstream does not respond; if it needs more time, raise answer_s and "
@@ -35,18 +79,33 @@ _ADVICE_BY_CODE: Final = {
 """Error code -> advice, for errors that say nothing about the model's capabilities."""
 
 
-def suggest_fix(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:
-    """Return the advice for a failed check, in one or two sentences.
+def suggest_fix(
+    subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool, detail: str = ""
+) -> str:
+    """Return the advice for a failed check, in a few sentences.
 
-    `code` is that of the error, `needs` the capabilities that the check requires. `undeclared` says that the check
-    passed although a capability is not declared.
+    `detail` is what failed. It is searched for messages of upstreams that name the cause. `code` is that of the error,
+    `needs` the capabilities that the check requires. `undeclared` says that the check passed although a capability is
+    not declared.
     """
     provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
+    for cause in _COMMON_CAUSES:
+        if cause.message.search(detail):
+            return cause.advice.format(model=model)
+    if code == UNPARSED_OUTPUT:
+        parsers = _PARSERS_OF_UPSTREAMS.get(subject.provider_type)
+        return f"{parsers}Or write that setting at {model}." if parsers else f"Write that setting at {model}."
     if code in _ADVICE_BY_CODE:
         return _ADVICE_BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
         return f"If the model can do this, write {_render_capabilities(missing, 'true')} at {model}."
+    if "tools" in needs and subject.provider_type == "vllm" and code is None:
+        capabilities = _render_capabilities(("tools",), "false")
+        return (
+            "Check that vLLM runs with --enable-auto-tool-choice and the --tool-call-parser of this model: with "
+            f"another, calls remain text. If the model cannot call tools, write {capabilities} at {model}."
+        )
     if needs:
         capabilities = _render_capabilities(needs[-1:], "false")
         return f"If the model cannot do this, write {capabilities} at {model}; if it can, fix the upstream."

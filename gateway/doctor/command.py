@@ -10,8 +10,10 @@ from typing import Final
 import typer
 
 from gateway.config.settings import Settings
+from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.html_report import render_html
 from gateway.doctor.interrupts import interrupt_waits
+from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.runner import count_checks, diagnose
 from gateway.doctor.text_report import render_json as rendered_json
 from gateway.doctor.text_report import render_text
@@ -24,7 +26,7 @@ _LABEL_WIDTH: Final = 40
 def run_doctor(
     settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None
 ) -> bool:
-    """Examine the models, print the report to stdout, and write the page if `html` names a file.
+    """Examine the models, print the report to stdout, save the results, and write the page if `html` names a file.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. It
     also gets the gateway's error logs. Raises NothingToExamine and GatewayNotStarted.
@@ -33,13 +35,24 @@ def run_doctor(
     configure_logs(logging.ERROR)
     with interrupt_waits(), _draw_progress(steps) as on_step:
         diagnoses = diagnose(settings, names, deadline_s, on_step)
+    origin = describe_origin(settings)
     typer.echo(
-        rendered_json(diagnoses).decode()
+        rendered_json(diagnoses, origin).decode()
         if as_json
         else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
-    is_written = html is None or _write_page(html, render_html(diagnoses))
+    if settings.server.doctor_report is not None:
+        _save_results(Path(settings.server.doctor_report), diagnoses, origin)
+    is_written = html is None or _write_page(html, render_html(diagnoses, origin))
     return is_written and not any(diagnosis.failed for diagnosis in diagnoses)
+
+
+def _save_results(file: Path, diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> None:
+    """Save the results for the server's home page. If that fails, the report has been printed nevertheless."""
+    try:
+        save_results(file, diagnoses, origin)
+    except OSError as error:
+        typer.echo(f"server.doctor_report: {file} cannot be written: {error.strerror}", err=True)
 
 
 def _write_page(file: Path, page: str) -> bool:

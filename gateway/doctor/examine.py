@@ -71,7 +71,7 @@ def examine(
                 first_token_s=session.first_token_s,
                 asked=session.transcript.request_text if failed else "",
                 came=session.transcript.reply_text if failed else "",
-                advice=suggest_fix(subject, outcome.code, needs, undeclared=outcome.undeclared) if failed else "",
+                advice=_suggest_fix(subject, outcome, needs) if failed else "",
             )
         )
         is_unanswered = check is checks[0] and not session.was_answered
@@ -84,6 +84,10 @@ def examine(
         capabilities={name: value for name, value in facts if value is None or isinstance(value, bool | int)},
         findings=tuple(findings),
     )
+
+
+def _suggest_fix(subject: Subject, outcome: "_Outcome", needs: tuple[str, ...]) -> str:
+    return suggest_fix(subject, outcome.code, needs, undeclared=outcome.undeclared, detail=outcome.detail)
 
 
 class _Outcome(NamedTuple):

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
-from gateway.doctor.text_report import format_duration, render_summary
+from gateway.doctor.report_origin import PRODUCT, ReportOrigin
+from gateway.doctor.text_report import format_duration, render_score, render_summary
+from gateway.pages.document import build_document
 
 _SYMBOLS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Symbols beside the verdicts, for people who cannot distinguish the colours."""
@@ -14,41 +16,27 @@ _SYMBOLS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "�
 _TITLES: Final = {check.name: check.title for check in CHECKS}
 
 _STYLE: Final = """
-:root { color-scheme: light dark; --text: #1b1f24; --ground: #fff; --soft: #f3f5f7; --line: #d5dae0; --faint: #59636e;
-  --pass: #116329; --fail: #b3131f; --refused: #0a5a9c; --skipped: #7a5200; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6eaee; --ground: #14171a; --soft: #1e2327; --line: #39414a;
-  --faint: #9da7b1; --pass: #56d364; --fail: #ff8078; --refused: #6cb6ff; --skipped: #e3b341; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem; color: var(--text); background: var(--ground);
-  font: 16px/1.5 system-ui, sans-serif; }
-a { color: inherit; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; overflow-wrap: anywhere; }
-p { margin: .25rem 0; max-width: 45rem; }
-.faint { color: var(--faint); }
-.scroll { overflow-x: auto; margin-top: 1.5rem; }
-table { border-collapse: collapse; width: 100%; }
-caption { text-align: left; color: var(--faint); padding-bottom: .5rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .75rem; border-bottom: 1px solid var(--line); }
+.scroll { margin-top: 1.5rem; }
 thead th { background: var(--soft); min-width: 6.5rem; overflow-wrap: anywhere; }
 thead th:first-child { position: sticky; left: 0; z-index: 1; }
 thead th small { display: block; font-weight: normal; color: var(--faint); }
 tbody th { position: sticky; left: 0; background: var(--ground); font-weight: 500; white-space: nowrap; }
-.pass, .fail, .refused, .skipped { white-space: nowrap; font-weight: 600; }
-.pass { color: var(--pass); } .fail { color: var(--fail); }
-.refused { color: var(--refused); } .skipped { color: var(--skipped); }
+td a { text-decoration-color: var(--line); text-underline-offset: .2em; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.detail { overflow-wrap: anywhere; min-width: 12rem; }
-h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
-article { margin: 1rem 0; padding: .75rem 1rem; border: 1px solid var(--line); border-left: 4px solid var(--fail); }
-article p { overflow-wrap: anywhere; }
-summary { cursor: pointer; margin-top: .5rem; color: var(--faint); }
-pre { margin: .25rem 0 .75rem; padding: .6rem .75rem; background: var(--soft); white-space: pre-wrap;
-  overflow-wrap: anywhere; font: .85em/1.45 ui-monospace, monospace; }
-code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { body { padding: 1.25rem .75rem 3rem; } th, td { padding: .35rem .4rem; font-size: .9rem; }
+:target { outline: 2px solid var(--link); outline-offset: 2px; }
+article { border-left: 4px solid var(--fail); }
+article ul { margin: .5rem 0 0; padding: 0; list-style: none; }
+article li { padding: .5rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
+summary { margin-top: .25rem; color: var(--faint); }
+@media (max-width: 40rem) {
   tbody th { white-space: normal; min-width: 7rem; max-width: 8.5rem; } thead th { min-width: 5rem; }
-  td.detail { min-width: 9.5rem; } }
+  .checks thead { display: none; }
+  .checks tr { display: grid; grid-template-columns: 1fr auto; gap: 0 .75rem; padding: .35rem 0;
+    border-bottom: 1px solid var(--line); }
+  .checks th, .checks td { border: 0; padding: 0; min-width: 0; max-width: none; position: static; }
+  .checks td.detail, .checks td.number { grid-column: 1 / -1; text-align: left; min-width: 0; color: var(--faint); }
+  .checks td.number::before { content: attr(data-label) ": "; } .checks td.detail:empty { display: none; } }
 """
 
 _LEGEND: Final = (
@@ -59,38 +47,58 @@ _LEGEND: Final = (
 )
 
 
-def render_html(diagnoses: Sequence[Diagnosis]) -> str:
+class _Failure(NamedTuple):
+    """A failed check, with the position of its model on the page."""
+
+    number: int
+    diagnosis: Diagnosis
+    finding: Finding
+
+
+def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> str:
     """Return an HTML document. Models with more failed checks come first."""
     diagnoses = sorted(
         diagnoses, key=lambda diagnosis: -sum(finding.verdict == "fail" for finding in diagnosis.findings)
     )
     legend = " ".join(f"{_render_verdict(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
+    cards = _group_by_advice(diagnoses)
     sections = "\n".join(_render_model(number, diagnosis) for number, diagnosis in enumerate(diagnoses))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>responses-gateway doctor: {escape(render_summary(diagnoses))}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<main>
+    content = f"""<main>
 <h1>What each model can do</h1>
+<p class="faint">{PRODUCT} {escape(origin.product_version)}, <time>{escape(origin.date)}</time>,
+configuration <code>{escape(origin.config_digest)}</code></p>
 <p>{escape(render_summary(diagnoses))}.</p>
 <p>{legend}</p>
 <div class="scroll" role="region" aria-label="All models" tabindex="0">
-{_render_overview(diagnoses)}
+{_render_overview(diagnoses, cards)}
 </div>
-{_render_failures(diagnoses)}
+{_render_cards(cards)}
 {sections}
-</main>
-</body>
-</html>
-"""
+</main>"""
+    return build_document(f"{PRODUCT} doctor: {render_summary(diagnoses)}", content, style=_STYLE).text
 
 
-def _render_overview(diagnoses: Sequence[Diagnosis]) -> str:
+def _group_by_advice(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, list[_Failure]]]:
+    """Return the failed checks by the advice that mends them, the advice that mends most first."""
+    failures_by_advice: dict[str, list[_Failure]] = {}
+    for number, diagnosis in enumerate(diagnoses):
+        for finding in diagnosis.findings:
+            if finding.verdict == "fail":
+                failures_by_advice.setdefault(finding.advice, []).append(_Failure(number, diagnosis, finding))
+    return sorted(failures_by_advice.items(), key=lambda card: -len(card[1]))
+
+
+def _render_overview(diagnoses: Sequence[Diagnosis], cards: Sequence[tuple[str, Sequence[_Failure]]]) -> str:
+    card_ids = {
+        (failure.number, failure.finding.check): f"advice-{card}"
+        for card, (_, failures) in enumerate(cards)
+        for failure in failures
+    }
+
+    def render_cell(number: int, finding: Finding) -> str:
+        target = card_ids.get((number, finding.check), f"model-{number}-{finding.check}")
+        return f'<td><a class="{finding.verdict}" href="#{target}">{_render_verdict(finding.verdict)}</a></td>'
+
     heads = "".join(
         f'<th scope="col"><a href="#model-{number}">{escape(diagnosis.model)}</a>'
         f"<small>{escape(diagnosis.provider)}</small></th>"
@@ -98,61 +106,66 @@ def _render_overview(diagnoses: Sequence[Diagnosis]) -> str:
     )
     rows = "\n".join(
         f'<tr><th scope="row">{escape(check.title)}</th>'
-        + "".join(f"<td>{_render_verdict(diagnosis.findings[number].verdict)}</td>" for diagnosis in diagnoses)
+        + "".join(render_cell(number, diagnosis.findings[row]) for number, diagnosis in enumerate(diagnoses))
         + "</tr>"
-        for number, check in enumerate(CHECKS)
+        for row, check in enumerate(CHECKS)
     )
+    scores = "".join(f"<td><b>{render_score(diagnosis)}</b></td>" for diagnosis in diagnoses)
     times = "".join(f"<td>{format_duration(diagnosis.first_token_s)}</td>" for diagnosis in diagnoses)
     return f"""<table>
-<caption>Features and models</caption>
+<caption>Features and models. The score is the number of passed checks, of those that passed or failed.</caption>
 <thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
 <tbody>
+<tr><th scope="row">Score</th>{scores}</tr>
 {rows}
 <tr><th scope="row">Time to first token</th>{times}</tr>
 </tbody>
 </table>"""
 
 
-def _render_failures(diagnoses: Sequence[Diagnosis]) -> str:
-    """Render every failed check with its detail, its advice and its exchange. Returns "" if no check failed."""
-    articles = [
-        _render_failure(number, diagnosis, finding)
-        for number, diagnosis in enumerate(diagnoses)
-        for finding in diagnosis.findings
-        if finding.verdict == "fail"
-    ]
-    if not articles:
+def _render_cards(cards: Sequence[tuple[str, Sequence[_Failure]]]) -> str:
+    """Render one card per advice, with the checks that it mends. Returns "" if no check failed."""
+    if not cards:
         return ""
-    content = "\n".join(articles)
+    content = "\n".join(_render_card(number, advice, failures) for number, (advice, failures) in enumerate(cards))
     return f"""<section aria-labelledby="failures">
-<h2 id="failures">Failures</h2>
+<h2 id="failures">What to do</h2>
 {content}
 </section>"""
 
 
-def _render_failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
+def _render_card(card: int, advice: str, failures: Sequence[_Failure]) -> str:
+    entries = "\n".join(_render_failure(failure) for failure in failures)
+    return f"""<article id="advice-{card}">
+<h3>{escape(advice)}</h3>
+<ul>
+{entries}
+</ul></article>"""
+
+
+def _render_failure(failure: _Failure) -> str:
+    number, diagnosis, finding = failure
     exchange = "".join(
         f"<p>{title}</p>\n<pre>{escape(text)}</pre>\n"
         for title, text in (("Request", finding.asked), ("Reply", finding.came or "nothing"))
     )
     exchange_details = f"<details>\n<summary>Request and reply</summary>\n{exchange}</details>\n"
-    return f"""<article>
-<h3><a href="#model-{number}">{escape(diagnosis.model)}</a>: {escape(_TITLES[finding.check])}</h3>
+    return f"""<li><a href="#model-{number}-{finding.check}">{escape(diagnosis.model)}: \
+{escape(_TITLES[finding.check])}</a>
 <p>{escape(finding.detail)}</p>
-<p>{escape(finding.advice)}</p>
-{exchange_details if finding.asked else ""}</article>"""
+{exchange_details if finding.asked else ""}</li>"""
 
 
 def _render_model(number: int, diagnosis: Diagnosis) -> str:
-    rows = "\n".join(_render_finding(_TITLES[finding.check], finding) for finding in diagnosis.findings)
+    rows = "\n".join(_render_finding(number, finding) for finding in diagnosis.findings)
     losses = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "none"
     name, upstream = escape(diagnosis.model), escape(diagnosis.upstream_model)
     return f"""<section aria-labelledby="model-{number}">
-<h2 id="model-{number}">{name}</h2>
+<h2 id="model-{number}">{name}: {render_score(diagnosis)}</h2>
 <p class="faint">Provider <code>{escape(diagnosis.provider)}</code> of type <code>{diagnosis.provider_type}</code>,
 upstream model <code>{upstream}</code>. Losses: {losses}.</p>
 <div class="scroll" role="region" aria-label="{name}" tabindex="0">
-<table>
+<table class="checks">
 <caption>Checks, in the order in which they ran</caption>
 <thead><tr><th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
 <th scope="col" class="number">First token</th><th scope="col" class="number">Took</th></tr></thead>
@@ -164,12 +177,14 @@ upstream model <code>{upstream}</code>. Losses: {losses}.</p>
 </section>"""
 
 
-def _render_finding(title: str, finding: Finding) -> str:
+def _render_finding(number: int, finding: Finding) -> str:
+    first_token = format_duration(finding.first_token_s)
     return (
-        f'<tr><th scope="row">{escape(title)}</th><td>{_render_verdict(finding.verdict)}</td>'
+        f'<tr id="model-{number}-{finding.check}"><th scope="row">{escape(_TITLES[finding.check])}</th>'
+        f"<td>{_render_verdict(finding.verdict)}</td>"
         f'<td class="detail">{escape(finding.detail)}</td>'
-        f'<td class="number">{format_duration(finding.first_token_s)}</td>'
-        f'<td class="number">{format_duration(finding.seconds)}</td></tr>'
+        f'<td class="number" data-label="First token">{first_token}</td>'
+        f'<td class="number" data-label="Took">{format_duration(finding.seconds)}</td></tr>'
     )
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
+from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.text_table import format_table
 
 _MIN_COLUMN_WIDTH: Final = 10
@@ -26,7 +27,7 @@ REPORT_VERSION: Final = 1
 """The version of the JSON report. It increases if the meaning of an existing key changes."""
 
 
-def render_json(diagnoses: Sequence[Diagnosis]) -> bytes:
+def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> bytes:
     """Return the report as one JSON object. `ok` is false if any check failed."""
     backends = [
         {
@@ -44,6 +45,8 @@ def render_json(diagnoses: Sequence[Diagnosis]) -> bytes:
     ]
     report = {
         "version": REPORT_VERSION,
+        "product": PRODUCT,
+        **asdict(origin),
         "ok": not any(diagnosis.failed for diagnosis in diagnoses),
         "backends": backends,
     }
@@ -69,6 +72,12 @@ def render_summary(diagnoses: Sequence[Diagnosis]) -> str:
     models = f"{len(diagnoses)} model{'' if len(diagnoses) == 1 else 's'}"
     words = {"pass": "passed", "fail": "failed"}
     return f"{models}: " + ", ".join(f"{number} {words.get(verdict, verdict)}" for verdict, number in counts.items())
+
+
+def render_score(diagnosis: Diagnosis) -> str:
+    """Return how many checks of a model passed, of those that passed or failed: "21 of 22"."""
+    counts = count_verdicts([diagnosis])
+    return f"{counts['pass']} of {counts['pass'] + counts['fail']}"
 
 
 def count_verdicts(diagnoses: Sequence[Diagnosis]) -> dict[Verdict, int]:

@@ -35,8 +35,7 @@ class Authenticator:
         """
         if not self._principals:
             return ANONYMOUS
-        # Clients made for Anthropic's API send x-api-key. A proxy may add its own `Authorization: Basic`.
-        key = _bearer_key(headers.get(b"authorization", b"")) or headers.get(b"x-api-key", b"").strip()
+        key = find_key(headers)
         if not key:
             message = "no API key: send it as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'"
             raise NotAuthenticated(message, headers=_CHALLENGE)
@@ -46,10 +45,12 @@ class Authenticator:
         return principal
 
 
-def _bearer_key(authorization: bytes) -> bytes:
-    """Return the key of an `Authorization` header. It is empty if the scheme is another one."""
-    scheme, _, key = authorization.partition(b" ")
-    return key.strip() if scheme.lower() == b"bearer" else b""
+def find_key(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the API key of a request's headers. It is empty if they have none."""
+    scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+    bearer_key = key.strip() if scheme.lower() == b"bearer" else b""
+    # Clients made for Anthropic's API send x-api-key. A proxy may add its own `Authorization: Basic`.
+    return bearer_key or headers.get(b"x-api-key", b"").strip()
 
 
 def _digest(key: bytes) -> bytes:

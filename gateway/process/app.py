@@ -28,6 +28,7 @@ from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
+from gateway.routes.pages import pages_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.routes.responses import responses_routes
 from gateway.service.service import Service
@@ -50,6 +51,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     models_routes,
     owner_data_routes,
     health_routes,
+    pages_routes,
 )
 
 

@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
+from translation.representation.json_types import Json
 
 
 def health_routes(service: Service) -> APIRouter:
@@ -22,14 +23,19 @@ def health_routes(service: Service) -> APIRouter:
         Returns 503 after the process was told to stop, and while an embedded engine is not running. With an unreachable
         store the process remains ready for requests that need none; `degraded` then says what is wrong with the store.
         """
-        if service.drain.begun:
-            return build_json_reply({"status": "draining"}, 503)
-        report = service.engines.report_conditions()
-        engines = {"engines": report} if report else {}
-        if (not_ready_reason := service.engines.not_ready_reason) is not None:
-            return build_json_reply({"status": not_ready_reason, **engines}, 503)
-        if service.store is not None and (degraded_reason := service.store.degraded_reason) is not None:
-            return build_json_reply({"status": "degraded", "degraded": {"store": degraded_reason}, **engines})
-        return build_json_reply({"status": "ready", **engines})
+        return build_json_reply(*report_readiness(service))
 
     return router
+
+
+def report_readiness(service: Service) -> tuple[Json, int]:
+    """Return the body and the HTTP status of `/readyz`. The body has a `status`, and details of what is not ready."""
+    if service.drain.begun:
+        return {"status": "draining"}, 503
+    report = service.engines.report_conditions()
+    engines = {"engines": report} if report else {}
+    if (not_ready_reason := service.engines.not_ready_reason) is not None:
+        return {"status": not_ready_reason, **engines}, 503
+    if service.store is not None and (degraded_reason := service.store.degraded_reason) is not None:
+        return {"status": "degraded", "degraded": {"store": degraded_reason}, **engines}, 200
+    return {"status": "ready", **engines}, 200

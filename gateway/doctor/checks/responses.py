@@ -32,12 +32,15 @@ from gateway.doctor.checks.response_shape import (
     message_text_of,
     require_text,
 )
-from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
+from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_COLOUR, SAMPLE_IMAGE_URL
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 
 _MAX_PROBED_WINDOW: Final = 300_000
 """The largest context window, in tokens, that is probed. Overflowing a larger one would cost too much."""
+
+
+_MAX_EXCERPT_CHARS: Final = 60
 
 
 class FeatureCheck(NamedTuple):
@@ -98,12 +101,23 @@ def probe_json_schema(session: CheckSession) -> str:
 
 
 def probe_images(session: CheckSession) -> str:
-    """Check that an image in the input is accepted."""
+    """Check that the model sees an image in the input.
+
+    Raises Inconclusive if the answer does not name its colour: some servers discard images without an error, and a
+    model may also be too small to answer.
+    """
     parts = [
-        {"type": "input_text", "text": "Which colour is this? Reply with one word."},
+        {"type": "input_text", "text": "Which colour is this image? Reply with one word."},
         {"type": "input_image", "image_url": SAMPLE_IMAGE_URL, "detail": "auto"},
     ]
-    require_text(_create_response(session, input=[{"role": "user", "content": parts}]))
+    response = _create_response(session, input=[{"role": "user", "content": parts}])
+    answer = require_text(response)
+    if SAMPLE_IMAGE_COLOUR not in answer.lower():
+        excerpt = " ".join(answer.split())[:_MAX_EXCERPT_CHARS]
+        raise Inconclusive(
+            f"the image was accepted, but it is {SAMPLE_IMAGE_COLOUR} and the answer is {excerpt!r}: it does not show "
+            "whether the model saw the image"
+        )
     return ""
 
 

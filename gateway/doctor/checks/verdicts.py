@@ -11,11 +11,10 @@ RequestFailed      the gateway replied with an error
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
+from gateway.pages.saved_report import Verdict as Verdict
 from translation.representation.json_types import Json
-
-Verdict: TypeAlias = Literal["pass", "fail", "refused", "skipped"]
 
 UNSUPPORTED_PARAMETER: Final = "unsupported_parameter"
 """The code of an error that names a parameter which the model's upstream cannot honour."""

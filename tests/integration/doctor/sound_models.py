@@ -27,6 +27,7 @@ class Asked:
     limit: int | None = None
     stop: bool = False
     thinks: bool = False
+    has_image: bool = False
     forgotten: bool = False
     """A thought that it signed was not sent back."""
     strange: bool = False
@@ -73,4 +74,6 @@ def said(asked: Asked) -> Said | Refused:
         return Said(thought=thought, text=(json.dumps({"a": 3, "b": 4, "sum": 7}),))
     if "Count to 12" in asked.question:
         return Said(thought=thought, text=("9, 10, 11, ",) if asked.stop else ("9, 10, 11, ", "12"))
+    if "colour" in asked.question:
+        return Said(thought=thought, text=("Orange." if asked.has_image else "Which image?",))
     return Said(thought=thought, text=("Hel", "lo."))

@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
 from tests.integration.doctor.sound_models import SIGNATURE, WINDOW, Asked, Json, Refused, Said, said
 from tests.integration.doctor.sound_responses import read_responses, write_responses
 from tests.unit.support.harmony import marked, real
@@ -15,6 +17,7 @@ from tests.upstream.script import Exchange
 
 LONG = f"the prompt is too long: it exceeds the context length of {WINDOW} tokens"
 UNKNOWN = "there is no such model"
+IMAGE = SAMPLE_IMAGE_URL.partition(",")[2]
 UNSIGNED = "a thought is missing that was signed"
 
 
@@ -233,4 +236,5 @@ async def answer(exchange: Exchange) -> None:
         return
     read, write = (read_gemini, write_gemini) if "/models/" in path else DIALECTS[path]
     stream = request.streams or (path == "/api/chat" and request.json["stream"])
-    await write(said(read(request)), stream=stream)(exchange)
+    asked = replace(read(request), has_image=IMAGE in json.dumps(request.json))
+    await write(said(asked), stream=stream)(exchange)

@@ -79,12 +79,16 @@ def test_an_embedded_engine_and_the_scripted_model_are_examined_whole(tmp_path: 
     assert 0 < tiny["first_token_s"] < 60
     assert {name for name, verdict in verdicts(report, 1).items() if verdict != "pass"} == {
         "tools_parallel",
+        "images",
         "errors",
         "overflow",
     }
     assert page.read_text().startswith("<!doctype html>")
     assert f"the report is in {page}" in done.stderr
     assert not (tmp_path / "responses-gateway.db").exists()
+    saved = json.loads((tmp_path / "responses-gateway-doctor.json").read_text())
+    assert [each["model"] for each in saved["results"]] == ["tiny", "scripted"]
+    assert {each["config_digest"] for each in saved["results"]} == {report["config_digest"]}
 
 
 def test_a_real_server_is_examined_and_what_is_declared_without_being_there_fails(
@@ -115,7 +119,7 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     done = doctor(only(EMBEDDED, "scripted"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split() == ["FEATURE", "scripted"]
-    assert done.stdout.splitlines()[-1] == "1 model: 21 passed, 0 failed, 0 refused, 3 skipped"
+    assert done.stdout.splitlines()[-1] == "1 model: 20 passed, 0 failed, 0 refused, 4 skipped"
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
 
@@ -184,6 +188,18 @@ def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) ->
     assert done.returncode == 1
     assert "fail Text: 502 upstream_unreachable" in done.stdout
     assert "1 model: 0 passed, 1 failed, 0 refused, 23 skipped" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [("nowhere/report.json", "server.doctor_report: nowhere/report.json cannot be written"), (None, "")],
+)
+def test_results_that_are_not_saved_are_printed_nevertheless(file: str | None, words: str, tmp_path: Path) -> None:
+    done = doctor({**only(EMBEDDED, "scripted"), "server": {"doctor_report": file}}, tmp_path)
+    assert (done.returncode, "20 passed" in done.stdout) == (0, True)
+    assert words in done.stderr
+    assert bool(done.stderr) == bool(words)
+    assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]
 
 
 @pytest.mark.parametrize(

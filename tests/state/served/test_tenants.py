@@ -108,6 +108,8 @@ WITHOUT_IDS: dict[Route, str] = {
     ("GET", "/healthz"): "about the process",
     ("GET", "/readyz"): "about the process",
     ("GET", "/openapi.json"): "a document",
+    ("GET", "/"): "a page about the process and the models of a key",
+    ("GET", "/docs"): "a page about that document",
 }
 
 

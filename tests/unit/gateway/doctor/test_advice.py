@@ -7,6 +7,7 @@ import pytest
 from gateway.doctor.advice import suggest_fix
 from gateway.doctor.checks.subjects import Subject
 from providers.base import Capabilities
+from providers.config import ProviderType
 
 SUBJECT = Subject(
     name="m",
@@ -30,6 +31,50 @@ SUBJECT = Subject(
 )
 def test_errors_that_no_capability_mends_are_told_by_their_code(code: str, words: str) -> None:
     assert words in suggest_fix(SUBJECT, code, ("tools",), undeclared=False)
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        (
+            '400: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+            "Start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME.",
+        ),
+        ('400 upstream_rejected: tool_choice="required" requires --tool-call-parser to be set', "Start vLLM with"),
+        ("502 upstream_error: tools param requires --jinja flag", "Start llama-server with --jinja."),
+        (
+            "500: image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+            "Start llama-server with --mmproj",
+        ),
+        ("400: org/m is not a multimodal model", "write capabilities: {images: false} at models.m"),
+        ("400: registry.ollama.ai/library/m does not support tools", "write capabilities: {tools: false} at models.m"),
+    ],
+)
+@pytest.mark.parametrize("code", [None, "upstream_rejected", "upstream_error", "server_error"])
+def test_a_cause_that_an_upstream_names_comes_first(code: str | None, detail: str, words: str) -> None:
+    advice = suggest_fix(SUBJECT, code, ("tools",), undeclared=False, detail=detail)
+    assert words in advice
+    assert "{{" not in advice
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("vllm", "Start vLLM with"),
+        ("llama_server", "Start llama-server with --jinja"),
+        ("ollama", "Write that setting"),
+    ],
+)
+def test_output_that_is_not_parsed_is_first_the_matter_of_the_server(kind: ProviderType, words: str) -> None:
+    advice = suggest_fix(replace(SUBJECT, provider_type=kind), "misread", ("tools",), undeclared=False)
+    assert advice.startswith(words)
+    assert advice.endswith("rite that setting at models.m.")
+
+
+def test_a_vllm_that_calls_nothing_may_have_another_models_parser() -> None:
+    advice = suggest_fix(SUBJECT, None, ("tools",), undeclared=False, detail="it answered with text")
+    assert advice.startswith("Check that vLLM runs with --enable-auto-tool-choice")
+    assert advice.endswith("write capabilities: {tools: false} at models.m.")
 
 
 def test_what_is_declared_can_be_taken_back() -> None:

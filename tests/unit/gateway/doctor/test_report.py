@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,9 @@ from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.subjects import NothingToExamine, prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.html_report import render_html
+from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.text_report import count_verdicts, format_duration, render_json, render_text
+from gateway.pages.saved_report import read_report
 from providers.registry import build_provider
 
 VERDICTS: tuple[Verdict, ...] = ("pass", "fail", "refused", "skipped")
@@ -38,6 +41,10 @@ def diagnosis(model: str = "m", *failing: str, **changes: str) -> Diagnosis:
     return Diagnosis(model=model, findings=tuple(findings), capabilities={"tools": True}, **facts)
 
 
+FAILING = diagnosis("failing", "tools", "tools_streamed", "stop")
+ORIGIN = ReportOrigin(product_version="1.2.3", date="2026-11-23T08:00:00Z", config_digest="abc123")
+
+
 class Reader(HTMLParser):
     """The tags of a page, which must all be closed, and what they refer to."""
 
@@ -51,6 +58,9 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        if tag == "link":
+            assert given == {"rel": "icon", "href": "data:,"}
+            return
         self.headings += tag == "th" and "scope" in given
         assert tag != "th" or "scope" in given
         self.ids += [given["id"] or ""] if "id" in given else []
@@ -115,7 +125,7 @@ def test_models_that_do_not_fit_beside_each_other_come_below() -> None:
 
 
 def test_json_says_everything_and_whether_all_is_well() -> None:
-    said = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")]))
+    said = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")], ORIGIN))
     assert (said["version"], said["ok"]) == (1, False)
     assert [(each["model"], each["ok"]) for each in said["backends"]] == [("one", False), ("two", True)]
     one = said["backends"][0]
@@ -134,15 +144,15 @@ def test_json_says_everything_and_whether_all_is_well() -> None:
         "came": "",
         "advice": "",
     }
-    assert json.loads(render_json([diagnosis()]))["ok"] is True
+    assert json.loads(render_json([diagnosis()], ORIGIN))["ok"] is True
 
 
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
-    page = render_html([diagnosis("<script>", "tools"), diagnosis("two", provider="a&b")])
+    page = render_html([diagnosis("<script>", "tools"), diagnosis("two", provider="a&b")], ORIGIN)
     reader = Reader(page)
     assert reader.open == []
     assert len(set(reader.ids)) == len(reader.ids)
-    assert {reference.removeprefix("#") for reference in reader.references} == set(reader.ids)
+    assert {reference.removeprefix("#") for reference in reader.references} <= set(reader.ids)
     assert all(reference.startswith("#") for reference in reader.references)
     assert "<script>" not in page
     assert "<b>why</b>" not in page
@@ -153,23 +163,74 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
-    page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
+    page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")], ORIGIN)
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
-    failures = page[page.index("Failures") : page.index("<caption>Checks")]
-    assert failures.count("<article>") == 3
-    for shown in ("{&quot;input&quot;:&quot;&lt;i&gt;&quot;}", "&lt;u&gt;", "Mend &lt;it&gt;.", "&lt;b&gt;why"):
-        assert shown in failures
+    cards = page[page.index("What to do") : page.index("<caption>Checks")]
+    assert cards.count("<article ") == 1, "one card for one advice"
+    assert cards.count("<li>") == 3
+    assert cards.count("Mend &lt;it&gt;.") == 1
+    for shown in ("{&quot;input&quot;:&quot;&lt;i&gt;&quot;}", "&lt;u&gt;", "&lt;b&gt;why"):
+        assert shown in cards
     assert "<i>" not in page
     assert Reader(page).open == []
 
 
+def test_the_advice_that_mends_most_comes_first() -> None:
+    findings = [replace(each, advice="Rare.") if each.check == "stop" else each for each in FAILING.findings]
+    page = render_html([replace(FAILING, findings=tuple(findings))], ORIGIN)
+    assert page.index("<h3>Mend &lt;it&gt;.</h3>") < page.index("<h3>Rare.</h3>")
+
+
+def test_every_cell_leads_to_its_advice_or_to_its_remarks() -> None:
+    page = render_html([FAILING], ORIGIN)
+    overview = page[: page.index("What to do")]
+    assert overview.count('<td><a class="fail" href="#advice-0">') == 3
+    assert '<td><a class="pass" href="#model-0-text">' in overview
+    assert '<td><a class="skipped" href="#model-0-errors">' in overview
+
+
+def test_a_report_names_product_version_date_configuration_and_scores() -> None:
+    page = render_html([FAILING, diagnosis("sound")], ORIGIN)
+    for fact in ("responses-gateway 1.2.3", "2026-11-23T08:00:00Z", "<code>abc123</code>"):
+        assert fact in page
+    assert "<td><b>20 of 23</b></td><td><b>23 of 23</b></td>" in page
+    said = json.loads(render_json([FAILING], ORIGIN))
+    assert said["product"] == "responses-gateway"
+    assert (said["product_version"], said["date"], said["config_digest"]) == ("1.2.3", "2026-11-23T08:00:00Z", "abc123")
+
+
+def test_the_origin_of_a_report_names_no_key_and_changes_with_the_models() -> None:
+    provider = {"type": "openai", "api_key": "sk-first"}
+    tree = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}
+    first = describe_origin(parse_settings(tree, environ={}))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", first.date)
+
+    def digest(**changes: object) -> str:
+        return describe_origin(parse_settings({**tree, **changes}, environ={})).config_digest
+
+    assert digest(server={"port": 9999}, store={"url": None}) == first.config_digest
+    assert digest(providers={"p": {**provider, "api_key": "sk-second"}}) == first.config_digest
+    assert digest(models={"n": {"provider": "p"}}) != first.config_digest
+
+
+def test_saved_results_have_advice_and_no_requests(tmp_path: Path) -> None:
+    save_results(tmp_path / "report.json", [FAILING], ORIGIN)
+    content = (tmp_path / "report.json").read_text()
+    report = read_report(tmp_path / "report.json")
+    assert report is not None
+    [result] = report.results
+    assert (result.model, result.count("fail"), result.date) == ("failing", 3, ORIGIN.date)
+    assert "Mend <it>." in content
+    assert "POST /v1" not in content
+
+
 def test_a_page_of_what_is_sound_has_no_failures() -> None:
-    assert "Failures" not in render_html([diagnosis("sound")])
+    assert "What to do" not in render_html([diagnosis("sound")], ORIGIN)
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) -> None:
-    page = render_html([])
+    page = render_html([], ORIGIN)
     assert f".{verdict} " in page
     assert f"--{verdict}:" in page
     assert f"</span> {verdict}</span>" in page

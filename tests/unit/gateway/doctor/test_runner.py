@@ -220,6 +220,26 @@ async def test_an_overflow_that_is_refused_by_another_name_fails(upstream: Scrip
     assert (found.verdict, "upstream_rejected" in found.detail) == ("fail", True)
 
 
+async def test_an_image_that_is_accepted_and_not_seen_is_no_pass(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("I am a text model,\nso I cannot see images. " * 5))
+    found = finding(await examined(settings_for(upstream), "images"), "images")
+    assert found.verdict == "skipped"
+    assert "the image was accepted, but it is orange and the answer is 'I am a text model, so" in found.detail
+    assert len(found.detail) < 250
+
+
+async def test_missing_tool_flags_of_vllm_are_advised_before_anything_else(upstream: ScriptedUpstream) -> None:
+    words = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    upstream.script(instead(error_reply(400, words), tools=...))
+    diagnosis = await examined(
+        settings_for(upstream), "text", "tools", "tools_parallel", "tools_streamed", "chat_tools"
+    )
+    failing = [each for each in diagnosis.findings if each.verdict == "fail"]
+    assert len(failing) == 4
+    assert len({each.advice for each in failing}) == 1
+    assert failing[0].advice.startswith("Start vLLM with --enable-auto-tool-choice and --tool-call-parser")
+
+
 async def test_a_failing_upstream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(500, "boom"), model="doctor-no-such-model"))
     found = finding(await examined(settings_for(upstream), "errors"), "errors")

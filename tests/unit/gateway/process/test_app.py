@@ -51,7 +51,7 @@ def error_of(reply: httpx.Response) -> Json:
 
 WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "a path there is not": ("GET", "/v1/nothing", 404, None),
-    "the root": ("GET", "/", 404, None),
+    "the root, to which nothing is sent": ("POST", "/", 405, "GET"),
     "a slash too many": ("POST", "/v1/responses/", 404, None),
     "a stored response": ("GET", "/v1/responses/resp_1", 404, None),
     "all responses": ("GET", "/v1/responses", 404, None),
@@ -87,6 +87,7 @@ MEANT: dict[str, tuple[str, str, str]] = {
     "another server's prefix": ("GET", "/api/v1/models", "/v1/models"),
     "an Azure base URL": ("POST", "/openai/v1/responses", "/v1/responses"),
     "a slash too many": ("POST", "/v1/responses/", "/v1/responses"),
+    "as FastAPI names it": ("GET", "/redoc", "/docs"),
     "two slashes": ("POST", "/v1//responses", "/v1/responses"),
     "capitals": ("POST", "/V1/Responses", "/v1/responses"),
     "a typing error": ("POST", "/v1/response", "/v1/responses"),
@@ -176,7 +177,7 @@ def test_only_answers_that_are_given_are_documented(client: httpx.Client) -> Non
     assert answers == {"200", "default"}
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/", "/docs"])
 def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
     assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
 

@@ -1,0 +1,11 @@
+"""The version of the installed package."""
+
+from importlib import metadata
+
+
+def installed_version() -> str:
+    """Return the version, or a phrase that says that there is none."""
+    try:
+        return metadata.version("responses-gateway")
+    except metadata.PackageNotFoundError:
+        return "(run from source, not installed)"
