@@ -1,11 +1,11 @@
-"""The default profile of each provider type, and of model families. A model's own settings in the configuration
-override them."""
+"""The default profile of each provider type. A model's family and its own settings in the configuration override it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from providers.config import ProviderType
+from providers.config import TOKENS_ONLY_TYPES, ProviderType
+from providers.model_families import RawTextFormat
 from translation.representation.profile import DEFAULT_PROFILE, Profile, two_pass_profile
 
 _COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
@@ -156,42 +156,36 @@ PROFILES: dict[ProviderType, Profile] = {
 }
 
 
-class ModelFamily(NamedTuple):
-    """Profile fields that one family of models needs, whatever type of upstream serves it. `reason` says why."""
-
-    reason: str
-    fields: Mapping[str, Any]
+_FLAG_DEPENDENT_TYPES: Final[frozenset[ProviderType]] = frozenset({"vllm", "openai_compatible"})
+"""Types of servers that separate thinking from the answer if their flags say so. No endpoint reports these flags."""
 
 
-_GEMINI_SCHEMA_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "signed_formats"})
+def profile_for(
+    provider_type: ProviderType, overrides: Mapping[str, Any], text: RawTextFormat | None = None
+) -> Profile:
+    """Returns the type's profile with what is known about the model's `text`, and with one model's overrides.
 
-MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
-    "deepseek": ModelFamily(
-        "The API refuses a message with calls but without `reasoning_content`, and reads past reasoning.",
-        {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
-    ),
-    "kimi": ModelFamily(
-        "Like DeepSeek's API.",
-        {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
-    ),
-    "gemini_chat": ModelFamily(
-        "Gemini behind a chat API: past calls need a signature, which chat lacks, and only some schema keywords work.",
-        {"call_signatures": "placeholder", "schema_shims": _GEMINI_SCHEMA_SHIMS},
-    ),
-    "stateless_responses": ModelFamily(
-        "A Responses server without state, which refuses the ids of items.",
-        {"replay_ids": "drop"},
-    ),
-}
-"""Name of a profile -> the reason for it, and the `Profile` fields that it sets. The operator's own settings override
-them."""
-
-
-def profile_for(provider_type: ProviderType, overrides: Mapping[str, Any]) -> Profile:
-    """Returns the type's profile with one model's overrides. `extra_params` are added to the type's; every other field
-    replaces the type's."""
+    `extra_params` are added to the type's; every other field replaces the type's. `text` counts only where the text
+    that reaches the gateway may not have been parsed.
+    """
     profile = PROFILES[provider_type]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
     if overrides.get("two_pass") == "on":
         profile = two_pass_profile(profile)
-    return replace(profile, **{**overrides, "extra_params": extra_params})
+    fields = {} if text is None else _text_fields(provider_type, text, two_pass=profile.two_pass == "on")
+    return replace(profile, **{**fields, **overrides, "extra_params": extra_params})
+
+
+def _text_fields(provider_type: ProviderType, text: RawTextFormat, *, two_pass: bool) -> dict[str, Any]:
+    """Returns the profile fields for the text of a model.
+
+    A prompt of token ids is answered with the model's raw text. A server with a chat API returns parsed calls, or
+    refuses tools; whether it has separated the thinking is visible at the beginning of its text.
+    """
+    if provider_type in TOKENS_ONLY_TYPES:
+        parser = text.tool_parser if text.vllm_parser is None else f"vllm:{text.vllm_parser}"
+        return {"parsing_format": text.parsing_format, "tool_parser": parser}
+    fields: dict[str, Any] = {"tool_parser": text.tool_parser} if two_pass else {}
+    if provider_type in _FLAG_DEPENDENT_TYPES and text.parsing_format == "think_tags":
+        fields["parsing_format"] = "leading_think_tags"
+    return fields

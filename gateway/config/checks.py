@@ -15,6 +15,7 @@ from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
 from providers.config import BUDGET_ENFORCING_TYPES, TOKEN_PROMPT_TYPES, ProviderConfig, is_loopback
+from providers.model_families import MODEL_FAMILIES
 from translation.representation.json_types import mapping_or_empty
 
 _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
@@ -60,6 +61,7 @@ def validate_settings(
         field_problems = [_problem_of(model, details) for details in _drop_implied_errors(error)]
         problems += [problem for problem in field_problems if problem.path not in reported_paths]
     problems += _check_model_providers(tree)
+    problems += _check_families(tree)
     problems += _check_two_pass_and_parsers(tree)
     problems += check_unused_keys(tree)
     problems += _check_engines(tree)
@@ -109,6 +111,23 @@ def _check_model_providers(tree: Mapping[str, Any]) -> Iterator[Problem]:
                     ("models", name, "provider"),
                     f"there is no provider {provider!r}; {_suggest_name(provider, providers)}",
                 )
+
+
+def _check_families(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    families = mapping_or_empty(tree.get("families"))
+    for name, family in families.items():
+        if name not in MODEL_FAMILIES and isinstance(family, dict) and not family.get("patterns"):
+            yield Problem(("families", name, "patterns"), "is missing; write the patterns of the names of its models")
+        parser = mapping_or_empty(family).get("tool_parser")
+        if isinstance(parser, str) and (problem := engine_checks.tool_parser_problem("vllm_inprocess", parser)):
+            yield Problem(("families", name, "tool_parser"), problem)
+    known = {**MODEL_FAMILIES, **families}
+    for name, model in mapping_or_empty(tree.get("models")).items():
+        profile = mapping_or_empty(model).get("profile")
+        if isinstance(profile, str) and profile not in known:
+            yield Problem(
+                ("models", name, "profile"), f"there is no profile {profile}; write one of {', '.join(known)}"
+            )
 
 
 def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
-"""The configuration of one model."""
+"""The configuration of one model, and of families of models."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides, WholeNumber
-from providers.profiles import MODEL_FAMILIES
+from providers.model_families import MODEL_FAMILIES, ModelFamily, OwnParsingFormat, RawTextFormat
 from translation.representation.profile import (
     TOOL_PARSERS,
     CallSignatures,
@@ -30,6 +31,48 @@ NonEmptyText = Annotated[str, Field(min_length=1)]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+def _require_parser(name: str | None, *, native: str) -> str | None:
+    """Return the name of a parser. `native` is the name for none; vLLM's own are allowed beside `openai`."""
+    if name is None or name == native or name in TOOL_PARSERS or (native == "openai" and name.startswith("vllm:")):
+        return name
+    context = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
+    raise PydanticCustomError("parser", "there is no parser {name}; write one of {known}", context)
+
+
+class FamilyConfig(BaseModel):
+    """How the models of a [family](providers.md#families-of-models) write thinking and calls in their text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    patterns: tuple[NonEmptyText, ...] = Field(
+        default=(),
+        description="Patterns of the names of its models, with `*` and `?`, in lower case and without folders. If left "
+        "out, those of the family that the gateway knows by this name.",
+    )
+    parsing_format: OwnParsingFormat = Field(
+        default="direct_response",
+        description="`think_tags`: its models write their thinking between think tags. `direct_response`: they do not.",
+    )
+    tool_parser: NonEmptyText = Field(
+        default="openai",
+        description="The format of its calls in text, as `tool_parser` of a model. `openai`: no parser reads it.",
+    )
+
+    @field_validator("tool_parser")
+    @classmethod
+    def _refuse_unknown_parsers(cls, name: str) -> str | None:
+        return _require_parser(name, native="openai")
+
+    def build_family(self, known: ModelFamily | None) -> ModelFamily:
+        """Return the family. `known` is the one that the gateway knows by the same name."""
+        vllm_parser = self.tool_parser.removeprefix("vllm:") if self.tool_parser.startswith("vllm:") else None
+        parser = self.tool_parser if vllm_parser is None else "openai"
+        text = RawTextFormat(self.parsing_format, parser, vllm_parser)
+        family = known or ModelFamily("from the configuration")
+        patterns = tuple(pattern.lower() for pattern in self.patterns)
+        return family._replace(patterns=patterns or family.patterns, text=text)
+
+
 class ModelConfig(BaseModel):
     """The configuration of a model name, or of every name that matches a pattern.
 
@@ -44,14 +87,16 @@ class ModelConfig(BaseModel):
     )
     parsing_format: ParsingFormat | None = Field(
         default=None,
-        description="`think_tags`: text between think tags is reasoning. `direct_response`: text remains unchanged.",
+        description="`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning "
+        "of a translated reply of a chat server. `direct_response`: text remains unchanged. If left out, the model's "
+        "[family](providers.md#families-of-models) decides.",
     )
     tool_parser: NonEmptyText | None = Field(
         default=None,
         description="How tool calls are parsed. `openai`: as the upstream reports them. `hermes`, `llama`, "
         "`llama3_json`, `mistral`, `json` and `pythonic` parse them from the text in that format. On "
         "`vllm_inprocess`, `vllm:NAME` is vLLM's own parser of that name. With two passes the default is "
-        "`hermes`.",
+        "that of the model's [family](providers.md#families-of-models), or `hermes`.",
     )
     text_tool_calls: NonEmptyText | None = Field(
         default=None,
@@ -96,8 +141,8 @@ class ModelConfig(BaseModel):
     )
     profile: NonEmptyText | None = Field(
         default=None,
-        description="The name of a [family of models](providers.md#profiles). It sets the defaults of the keys beside "
-        "it.",
+        description="The name of a [family of models](providers.md#profiles), or of one under `families`. It sets the "
+        "defaults of the keys beside it. If left out, the model's name decides.",
     )
     two_pass: TwoPass | None = Field(
         default=None,
@@ -234,24 +279,13 @@ class ModelConfig(BaseModel):
     @field_validator("tool_parser", "text_tool_calls")
     @classmethod
     def _refuse_unknown_parsers(cls, name: str | None, info: ValidationInfo) -> str | None:
-        native = "openai" if info.field_name == "tool_parser" else "none"
-        if name is None or name == native or name in TOOL_PARSERS or (native == "openai" and name.startswith("vllm:")):
-            return name
-        context = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
-        raise PydanticCustomError("parser", "there is no parser {name}; write one of {known}", context)
+        return _require_parser(name, native="openai" if info.field_name == "tool_parser" else "none")
 
-    @field_validator("profile")
-    @classmethod
-    def _refuse_unknown_families(cls, name: str | None) -> str | None:
-        if name is None or name in MODEL_FAMILIES:
-            return name
-        context = {"name": name, "known": ", ".join(MODEL_FAMILIES)}
-        raise PydanticCustomError("profile", "there is no profile {name}; write one of {known}", context)
-
-    def profile_overrides(self) -> dict[str, Any]:
+    def profile_overrides(self, families: Mapping[str, ModelFamily] = MODEL_FAMILIES) -> dict[str, Any]:
         """Return the fields of `Profile` that the operator set, over those of the family in `profile`."""
-        family = MODEL_FAMILIES[self.profile].fields if self.profile is not None else {}
-        return {**family, **{name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}}
+        family_fields = families[self.profile].fields if self.profile is not None else {}
+        own_fields = {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}
+        return {**family_fields, **own_fields}
 
     def resolve_capabilities(self, provider: Capabilities) -> Capabilities:
         """Return the provider's capabilities, overridden by the model's own."""

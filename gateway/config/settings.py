@@ -12,9 +12,10 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config import yaml_file
 from gateway.config.checks import validate_settings
-from gateway.config.model_config import ModelConfig, NonEmptyText
+from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.yaml_file import Document
 from providers.config import Number, ProviderConfig, WholeNumber
+from providers.model_families import MODEL_FAMILIES, ModelFamily
 
 ReasoningField = Literal["reasoning_content", "reasoning"]
 
@@ -264,6 +265,17 @@ class Settings(_Section):
         default_factory=dict,
         description="The models that clients may request: names, or patterns with `*` and `?`. The first match wins.",
     )
+    families: dict[NonEmptyText, FamilyConfig] = Field(
+        default_factory=dict,
+        description="Families of models, by a name of your choice, or by the name of a family that the gateway knows, "
+        "to replace what it knows. They come before the others.",
+    )
+
+    @property
+    def model_families(self) -> Mapping[str, ModelFamily]:
+        """The families of `families`, then those that the gateway knows."""
+        own_families = {name: family.build_family(MODEL_FAMILIES.get(name)) for name, family in self.families.items()}
+        return {**own_families, **{name: row for name, row in MODEL_FAMILIES.items() if name not in own_families}}
 
 
 def load_settings(

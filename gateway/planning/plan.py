@@ -100,8 +100,11 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 
 
 def _changes_replies(profile: Profile) -> bool:
-    """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do."""
-    if profile.parsing_format != "direct_response" or profile.two_pass != "off":
+    """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do.
+
+    `leading_think_tags` is for servers that may separate thinking themselves: a relay has their text as it is.
+    """
+    if profile.parsing_format == "think_tags" or profile.two_pass != "off":
         return True
     if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
         return True

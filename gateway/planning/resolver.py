@@ -12,6 +12,8 @@ from gateway.errors import UnknownModel
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
+from providers.engine_checks import tool_parser_problem
+from providers.model_families import find_family
 from providers.profiles import profile_for
 from translation.representation.profile import Profile
 
@@ -85,19 +87,35 @@ class _ModelRow:
         self.provider = providers[model.provider]
         self.is_exact = not any(mark in pattern for mark in "*?[")
         self._model = model
-        kind = settings.providers[model.provider].type
+        self._families = settings.model_families
+        self._provider_config = settings.providers[model.provider]
         self._capabilities = model.resolve_capabilities(self.provider.capabilities)
-        profile = profile_for(kind, model.profile_overrides())
-        self._profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
+        self._profiles: dict[str | None, Profile] = {}
 
     def build_route(self, name: str) -> Route:
+        upstream_model = self._model.model or name
+        # The weights that an engine loads are what it runs. Other names are only what it is called.
+        loaded_model = self._provider_config.model
+        names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
         return Route(
             name=name,
             provider=self.provider,
             capabilities=self._capabilities,
-            upstream_model=self._model.model or name,
-            profile=self._profile,
+            upstream_model=upstream_model,
+            profile=self._profile_of(self._model.profile or find_family(names, self._families)),
             strict=self._model.strict,
             resumable=self._model.resumable,
             request_defaults=self._model.request_defaults,
         )
+
+    def _profile_of(self, family: str | None) -> Profile:
+        """Returns the profile of this row's models of one family; None is for models of no known family."""
+        if (profile := self._profiles.get(family)) is None:
+            kind = self._provider_config.type
+            text = None if family is None else self._families[family].text
+            if text is not None and tool_parser_problem(kind, f"vllm:{text.vllm_parser}") is not None:
+                text = text._replace(vllm_parser=None)
+            profile = profile_for(kind, self._model.profile_overrides(self._families), text)
+            profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
+            self._profiles[family] = profile
+        return profile

@@ -86,7 +86,7 @@ class _EngineExchange:
             budget is None
             and think_open
             and request.constraint is not None
-            and self._profile.parsing_format == "think_tags"
+            and self._profile.parsing_format != "direct_response"
         ):
             # With one pass, the constraint would apply from the first token, so the answer would be inside the
             # thinking.
@@ -94,7 +94,7 @@ class _EngineExchange:
         out = GeneratedTextDecoder(
             new_id,
             self._profile,
-            parse_think_tags=budget is None and self._profile.parsing_format == "think_tags",
+            parse_think_tags=budget is None and self._profile.parsing_format != "direct_response",
             think_open=think_open,
             parser=request.parser and request.parser(),
             tools=request.chat.get("tools", ()),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from providers.profiles import MODEL_FAMILIES
+from providers.model_families import MODEL_FAMILIES
 from scripts.docs.markdown import table
 
 _PROFILES = """\
@@ -17,6 +17,30 @@ models:
   gemini-on-vertex: {provider: vertex_chat, profile: gemini_chat, schema_shims: [no_schema_key]}
 ```"""  # noqa: E501
 
+_FAMILIES = """\
+The names of well-known models say how they write thinking and calls in their text. The table lists the families that the gateway knows
+by name. The first pattern that matches decides; it is compared with the name in lower case and without the folders before it:
+`Qwen/Qwen3-8B` is `qwen3-8b`. For an embedded engine, the name of the model that it loads comes first. `profile` names the family of a
+model that is called otherwise. The keys of a model override the table, and [`families`](configuration.md#familiesname) changes it:
+
+```yaml
+families:
+  acme: {patterns: ["acme-*"], parsing_format: think_tags, tool_parser: hermes}
+models:
+  "*": {provider: vllm}
+```
+
+The table only counts where nothing before the gateway has parsed the text. This follows from the provider's type:
+
+| provider | what counts |
+| --- | --- |
+| `vllm_inprocess` | All of it: the engine returns raw text. |
+| `vllm`, `llama_server`, `llamacpp` with two passes | The parser of calls: the two passes return raw text. |
+| `vllm`, `openai_compatible` | Thinking, as `leading_think_tags`. The flags of such a server decide whether it separates thinking, and no endpoint reports them. But text that begins with a think tag was not separated. A relayed chat completion has the text as the server wrote it; `parsing_format: think_tags` separates it there too, and turns off the relay. The calls are the server's: it parses them or refuses tools, and where it does neither, `tool_parser` of the model parses them. |
+| `llama_server`, `llamacpp`, `ollama`, `harmony` and hosted services | Nothing: they parse thinking and calls themselves. |
+
+Where a family has no parser for raw text, tools are refused with a message, because their calls would become text."""  # noqa: E501
+
 _TRANSFORMS = """\
 These are the effects of the fields:
 
@@ -24,9 +48,9 @@ These are the effects of the fields:
   templates accept a system message only at the beginning and refuse others (400, `upstream_rejected`): `merge_all` moves them to
   the beginning, which is a loss.
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
-  `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text; with
-  `think_open` the text starts inside thinking, because the chat template wrote the opening tag. `reasoning_part` is the type of
-  part that carries it in a reasoning item.
+  `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
+  `leading_think_tags` does so only at its beginning; with `think_open` the text starts inside thinking, because the chat template
+  wrote the opening tag. `reasoning_part` is the type of part that carries it in a reasoning item.
 - **Reasoning** is sent back in the field that `replay_reasoning` names. `empty_reasoning: true` adds that field to a chat message with
   calls even if it is empty, for APIs that refuse the message without it.
 - **Signatures**: a past call can lack its signature, because another model made it or a client dropped it. It is sent to Gemini with
@@ -59,8 +83,8 @@ _ADD_PROVIDER = """\
 [CONTRIBUTING](../CONTRIBUTING.md#add-a-provider) names the files."""  # noqa: E501
 
 _ADD_PROFILE = """\
-- [ ] If existing fields describe the family: a row in `MODEL_FAMILIES` (`providers/profiles.py`) with the reason, which the table above
-      shows. Nothing else is needed.
+- [ ] If existing fields describe the family: a row in `MODEL_FAMILIES` (`providers/model_families.py`) with the reason, which the tables
+      above show. Nothing else is needed.
 - [ ] If they do not: a field in `Profile` (`translation/representation/profile.py`) whose default changes nothing.
 - [ ] The key of the same name in `ModelConfig` (`gateway/config/model_config.py`) and in `config.example.yaml`.
 - [ ] The transformation itself, as a pure function, in the dialect's `lower` and in its relayed request; in `translation/hygiene/` if
@@ -76,6 +100,9 @@ def profile_sections() -> list[str]:
         _PROFILES,
         table(["`profile`", "reason", "sets"], _family_rows()),
         _TRANSFORMS,
+        "## Families of models",
+        _FAMILIES,
+        table(["family", "names", "`parsing_format`", "`tool_parser`", "note"], _text_rows()),
         "## Add a provider",
         _ADD_PROVIDER,
         "## Add a profile",
@@ -85,8 +112,20 @@ def profile_sections() -> list[str]:
 
 def _family_rows() -> Iterator[list[str]]:
     for name, family in MODEL_FAMILIES.items():
+        if not family.fields:
+            continue
         overrides = ", ".join(f"`{field}: {_render_value(value)}`" for field, value in family.fields.items())
         yield [f"`{name}`", family.reason, overrides]
+
+
+def _text_rows() -> Iterator[list[str]]:
+    for name, family in MODEL_FAMILIES.items():
+        if family.text is None:
+            continue
+        vllm_parser = f"`vllm:{family.text.vllm_parser}` on `vllm_inprocess`" if family.text.vllm_parser else None
+        parser = f"`{family.text.tool_parser}`" if family.text.tool_parser != "openai" else vllm_parser or "none"
+        patterns = ", ".join(f"`{pattern}`" for pattern in family.patterns)
+        yield [f"`{name}`", patterns, f"`{family.text.parsing_format}`", parser, family.reason]
 
 
 def _render_value(value: Any) -> str:

@@ -38,7 +38,8 @@ Ollama at 11434, a llama-server at 8080. Port 8080 is also the default port of t
 would be its own upstream is refused: set another `server.port`, or the `base_url` of a llama-server that listens elsewhere.
 
 Local servers do not need a key. A model that writes its reasoning between think tags in its text needs
-`parsing_format: think_tags`, unless its server already separates the reasoning.
+`parsing_format: think_tags`, unless its server already separates the reasoning, or the model is one of the
+[families](#families-of-models) that the gateway knows by name.
 
 ```yaml
 providers:

@@ -14,6 +14,7 @@ from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, f
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
+from translation.parsers.leading_think_tags import LeadingThinkParser, build_think_parser
 from translation.parsers.text_calls import text_call_decoder_for
 from translation.parsers.think_tags import ThinkParser
 from translation.representation.events import (
@@ -87,7 +88,7 @@ class ChatDecoder:
         self._reasoning_runs: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
-        self._think_parser: ThinkParser | None = None
+        self._think_parser: ThinkParser | LeadingThinkParser | None = None
         self._annotations: list[Json] = []
         self._facts: Json = {}
         self._finish_reason: str | None = None
@@ -307,11 +308,11 @@ class ChatDecoder:
         if self._profile.parsing_format == "direct_response":
             return self._write_text("text", text, logprobs)
         if self._think_parser is None:
-            # An upstream that separates reasoning itself has also removed the opening tag of the chat template.
-            self._think_parser = ThinkParser(
-                open_at_start=self._profile.think_open and not self._reasoning.has_reasoning
-            )
-        return [event for kind, run in self._think_parser.feed(text) for event in self._write_text(kind, run, logprobs)]
+            self._think_parser = build_think_parser(self._profile, self._reasoning.has_reasoning)
+        runs = self._think_parser.feed(text)
+        if isinstance(self._think_parser, LeadingThinkParser) and self._think_parser.is_over:
+            self._is_plain = self._text_calls is None
+        return [event for kind, run in runs for event in self._write_text(kind, run, logprobs)]
 
     def _write_text(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         text = self._edges.feed(kind, text)

@@ -45,7 +45,7 @@ class OllamaDecoder(ChunkDecoder):
         self._writer = ItemWriter(new_id)
         self._ids = CallIdAllocator()
         self._edges = EdgeTrimmer()
-        self._reads_tags = profile.parsing_format == "think_tags"
+        self._reads_tags = profile.parsing_format != "direct_response"
         self._think_open = profile.think_open
         self._think_parser: ThinkParser | None = None
         self._call_count = 0

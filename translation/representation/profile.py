@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
+ParsingFormat: TypeAlias = Literal["direct_response", "think_tags", "leading_think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
 ReplayReasoning: TypeAlias = Literal[
     "reasoning_content", "reasoning", "reasoning_details", "thinking", "think_tags", "none"
@@ -28,7 +28,8 @@ class Profile:
     """The facts about one model family. The configuration of a model can override every field by its name."""
 
     parsing_format: ParsingFormat = "direct_response"
-    """`think_tags`: text between think tags is reasoning. `direct_response`: text is not changed."""
+    """`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning of a translated
+    reply of a chat server. `direct_response`: text is not changed."""
     think_open: bool = False
     """The chat template writes the opening think tag, so a reply starts inside it."""
     system_messages: SystemMessages = "merge_leading"

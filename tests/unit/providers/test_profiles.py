@@ -4,8 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from providers.config import PROVIDER_DEFAULTS
-from providers.profiles import MODEL_FAMILIES, PROFILES, profile_for
+from providers.config import PROVIDER_DEFAULTS, ProviderType
+from providers.model_families import MODEL_FAMILIES, RawTextFormat
+from providers.profiles import PROFILES, profile_for
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 
@@ -36,8 +37,49 @@ def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_other
     assert profile_for("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
 
 
-@pytest.mark.parametrize("name", MODEL_FAMILIES)
+@pytest.mark.parametrize("name", [name for name, family in MODEL_FAMILIES.items() if family.fields])
 def test_a_family_sets_fields_of_profiles_to_what_is_not_their_default(name: str) -> None:
     family = MODEL_FAMILIES[name]
     assert family.fields.keys() <= {field.name for field in fields(Profile)}
     assert profile_for("scripted", family.fields) != DEFAULT_PROFILE
+
+
+THINKER = RawTextFormat("think_tags", "mistral")
+XML_CALLER = RawTextFormat("direct_response", "openai", "glm45")
+
+RAW_TEXT: dict[str, tuple[str, dict[str, str], RawTextFormat, tuple[str, str]]] = {
+    "an engine's text is raw": ("vllm_inprocess", {}, THINKER, ("think_tags", "mistral")),
+    "vLLM's own parser reads a format of its own": (
+        "vllm_inprocess",
+        {},
+        XML_CALLER,
+        ("direct_response", "vllm:glm45"),
+    ),
+    "a server of unknown flags": ("vllm", {}, THINKER, ("leading_think_tags", "openai")),
+    "any server of unknown flags": ("openai_compatible", {}, THINKER, ("leading_think_tags", "openai")),
+    "a server of unknown flags whose model does not think": ("vllm", {}, XML_CALLER, ("direct_response", "openai")),
+    "two passes": ("vllm", {"two_pass": "on"}, THINKER, ("leading_think_tags", "mistral")),
+    "two passes of a format without a parser": (
+        "llama_server",
+        {"two_pass": "on"},
+        XML_CALLER,
+        ("direct_response", "openai"),
+    ),
+    "llama.cpp parses itself": ("llama_server", {}, THINKER, ("direct_response", "openai")),
+    "Ollama parses itself": ("ollama", {}, THINKER, ("direct_response", "openai")),
+    "a service parses itself": ("openrouter", {}, THINKER, ("direct_response", "openai")),
+    "the operator knows better": (
+        "vllm",
+        {"parsing_format": "direct_response", "tool_parser": "hermes"},
+        THINKER,
+        ("direct_response", "hermes"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "overrides", "text", "expected"), RAW_TEXT.values(), ids=RAW_TEXT)
+def test_a_familys_text_counts_where_it_may_not_have_been_parsed(
+    kind: ProviderType, overrides: dict[str, str], text: RawTextFormat, expected: tuple[str, str]
+) -> None:
+    profile = profile_for(kind, overrides, text)
+    assert (profile.parsing_format, profile.tool_parser) == expected

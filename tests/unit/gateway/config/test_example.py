@@ -40,7 +40,7 @@ def innermost(annotation: Any, suffix: str = "") -> tuple[Any, str]:
 
 
 def written_keys(tree: Any, path: str = "") -> Iterator[str]:
-    names_of_ones_choice = path in ("providers.", "models.")
+    names_of_ones_choice = path in ("providers.", "models.", "families.")
     for key, value in tree.items() if isinstance(tree, dict) else [("*", entry) for entry in tree]:
         name = f"{path}{'*' if names_of_ones_choice else key}"
         yield name

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from gateway.config.settings import parse_settings
 from gateway.errors import UnknownModel
+from gateway.planning.resolver import Resolver
 from providers.profiles import PROFILES
 from tests.unit.support.routing import Recorder, resolver
 
@@ -57,3 +59,57 @@ def test_a_model_says_what_is_its_own() -> None:
     assert route.capabilities.tools
     assert route.profile.parsing_format == "think_tags"
     assert route.profile.extra_params == PROFILES["openai_compatible"].extra_params | {"mine"}
+
+
+FAMILIES: dict[str, tuple[str, str, str]] = {
+    "a known family": ("qwen3-8b", "leading_think_tags", "openai"),
+    "an unknown name": ("other", "direct_response", "openai"),
+    "the operator's own words": ("qwen3-plain", "direct_response", "hermes"),
+    "a family of the configuration": ("acme-1", "leading_think_tags", "openai"),
+    "a family that the operator describes otherwise": ("smollm3-3b", "direct_response", "openai"),
+    "a family that the model names": ("named", "leading_think_tags", "openai"),
+    "a name that stands for another": ("alias", "leading_think_tags", "openai"),
+}
+
+
+@pytest.mark.parametrize(("name", "parsing_format", "tool_parser"), FAMILIES.values(), ids=FAMILIES)
+def test_a_models_name_says_how_it_writes_its_text(name: str, parsing_format: str, tool_parser: str) -> None:
+    tree: dict[str, Any] = {
+        "providers": {"a": {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}},
+        "families": {"acme": {"patterns": ["ACME-*"], "parsing_format": "think_tags"}, "smollm3": {}},
+        "models": {
+            "qwen3-plain": {"provider": "a", "parsing_format": "direct_response", "tool_parser": "hermes"},
+            "named": {"provider": "a", "profile": "acme"},
+            "alias": {"provider": "a", "model": "Qwen/Qwen3-8B"},
+            "*": {"provider": "a"},
+        },
+    }
+    profile = Resolver(parse_settings(tree, environ={}), {"a": A}).resolve(name).profile
+    assert (profile.parsing_format, profile.tool_parser) == (parsing_format, tool_parser)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "tool_parser"),
+    [("/models/Mistral-7B-Instruct.gguf", "mistral"), ("/models/7b.gguf", "hermes"), ("glm-4.6.gguf", "openai")],
+)
+def test_an_engine_runs_what_it_loads_whatever_it_is_called(
+    loaded: str, tool_parser: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.config.checks._check_engines", lambda tree: ())  # there are no such files
+    tree: dict[str, Any] = {
+        "providers": {"a": {"type": "llamacpp", "model": loaded}},
+        "models": {"qwen3": {"provider": "a", "two_pass": True}},
+    }
+    assert Resolver(parse_settings(tree, environ={}), {"a": A}).resolve("qwen3").profile.tool_parser == tool_parser
+
+
+def test_a_parser_that_the_installed_vllm_lacks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("providers.vllm_inprocess.check.installed_tool_parsers", lambda: frozenset({"glm45"}))
+    monkeypatch.setattr("gateway.config.checks._check_engines", lambda tree: ())
+    tree: dict[str, Any] = {
+        "providers": {"a": {"type": "vllm_inprocess", "model": "m"}},
+        "models": {"*": {"provider": "a"}},
+    }
+    models = Resolver(parse_settings(tree, environ={}), {"a": A})
+    assert models.resolve("glm-4.6").profile.tool_parser == "vllm:glm45"
+    assert models.resolve("kimi-k2").profile.tool_parser == "openai"

@@ -36,6 +36,8 @@ STOP = Finished("stop", "stop")
 TIRED = ("tired" * 30)[:100]
 THINK = Profile(parsing_format="think_tags")
 THINK_OPEN = Profile(parsing_format="think_tags", think_open=True)
+LEADING = Profile(parsing_format="leading_think_tags")
+LEADING_OPEN = Profile(parsing_format="leading_think_tags", think_open=True)
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 COUNTS = Usage(input=5, output=2, raw=USAGE)
@@ -415,6 +417,31 @@ THINKING: dict[str, tuple[Profile, list[Json], list[tuple[str, str]]]] = {
         THINK_OPEN,
         [thought("hm"), said("yes")],
         [("reasoning", "hm"), ("message", "yes")],
+    ),
+    "think tags at the beginning are reasoning, and those in the answer are text": (
+        LEADING,
+        [said("<thi"), said("nk>\nhm\n</think>\n\nye"), said("s"), said("<think>")],
+        [("reasoning", "hm"), ("message", "yes<think>")],
+    ),
+    "text that does not begin with a think tag is the answer": (
+        LEADING,
+        [said(""), said("<b>yes</b>"), said("<think>hm")],
+        [("message", "<b>yes</b><think>hm")],
+    ),
+    "an upstream that takes reasoning out itself leaves tags that are text": (
+        LEADING,
+        [thought("hm"), said("yes <think>")],
+        [("reasoning", "hm"), ("message", "yes <think>")],
+    ),
+    "a template that is known to open the tag": (
+        LEADING_OPEN,
+        [said("hm</think>"), said("yes")],
+        [("reasoning", "hm"), ("message", "yes")],
+    ),
+    "the beginning of a tag alone": (
+        LEADING,
+        [said("<th")],
+        [("message", "<th")],
     ),
     "a tag that never ends is text": (
         THINK,

@@ -12,6 +12,7 @@ from translation.chat.delta_run import ChatDeltaRun
 from translation.framing.sse import FrameDecoder, encode_data
 from translation.representation.events import Delta, Event
 from translation.representation.json_types import Json
+from translation.representation.profile import Profile
 
 
 def run_of(payload: bytes, text: str) -> ChatDeltaRun:
@@ -186,3 +187,12 @@ def test_arguments_are_a_run_where_a_chunk_has_nothing_else(last: Json, learnt: 
     decoder = ChatDecoder(counting_ids())
     decoder.decode_payloads([orjson.dumps(each) for each in (chunk({"role": "assistant"}), CALL, last)])
     assert (decoder.delta_run is not None) == learnt
+
+
+def test_a_run_is_learnt_once_thinking_at_the_beginning_of_the_text_is_over() -> None:
+    decoder = ChatDecoder(counting_ids(), Profile(parsing_format="leading_think_tags"))
+    runs = []
+    for text in ("<think>", "hm", "</think>", "y", "e", "s"):
+        decoder.decode_payloads([orjson.dumps(said(text))])
+        runs.append(decoder.delta_run is not None)
+    assert runs == [False, False, False, True, True, True]

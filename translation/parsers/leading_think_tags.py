@@ -1,0 +1,80 @@
+"""Separates reasoning between think tags at the beginning of a text, and nowhere else."""
+
+import re
+from typing import Final
+
+from translation.parsers.think_tags import ThinkParser
+from translation.representation.profile import Profile
+
+_TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
+_OPENING_TAG: Final = re.compile(rf"\s*<({'|'.join(_TAG_NAMES)})>", re.IGNORECASE | re.ASCII)
+_OPENING_TAGS: Final = tuple(f"<{name}>" for name in _TAG_NAMES)
+
+
+class LeadingThinkParser:
+    """Splits text into runs `(kind, text)`; the kind is `reasoning` or `text`. Both tags are removed.
+
+    A text that begins with an opening tag begins with reasoning, which ends with the closing tag of the same name, or
+    with the text. A tag may be cut anywhere: only text that could still become one is held back.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether all further text is returned as it is."""
+        self._pending = ""
+        self._closing_tag: str | None = None
+        """The tag that ends the reasoning, in lower case; None before the opening tag."""
+
+    def feed(self, text: str) -> list[tuple[str, str]]:
+        """Adds text. Returns the runs that it completes."""
+        if self.is_over:
+            return [("text", text)]
+        text = self._pending + text
+        self._pending = ""
+        if self._closing_tag is None:
+            opening = _OPENING_TAG.match(text)
+            if opening is None:
+                return self._pass_or_hold(text)
+            self._closing_tag = f"</{opening[1].lower()}>"
+            text = text[opening.end() :]
+        return self._split_reasoning(text, self._closing_tag)
+
+    def finish(self) -> list[tuple[str, str]]:
+        """Ends the text. Returns what was held back, because it is no tag."""
+        pending, self._pending = self._pending, ""
+        kind = "text" if self._closing_tag is None else "reasoning"
+        return [(kind, pending)] if pending else []
+
+    def _pass_or_hold(self, text: str) -> list[tuple[str, str]]:
+        """Returns a text without an opening tag, unless it may still become one."""
+        beginning = text.lstrip().lower()
+        if any(tag.startswith(beginning) for tag in _OPENING_TAGS):
+            self._pending = text
+            return []
+        self.is_over = True
+        return [("text", text)]
+
+    def _split_reasoning(self, text: str, closing_tag: str) -> list[tuple[str, str]]:
+        closing = re.search(closing_tag, text, re.IGNORECASE | re.ASCII)
+        if closing is None:
+            end = len(text) - _partial_length(text, closing_tag)
+            self._pending = text[end:]
+            return [("reasoning", text[:end])] if end else []
+        self.is_over = True
+        runs = (("reasoning", text[: closing.start()]), ("text", text[closing.end() :]))
+        return [run for run in runs if run[1]]
+
+
+def build_think_parser(profile: Profile, has_reasoning: bool) -> ThinkParser | LeadingThinkParser:
+    """Returns the parser for a profile that does not leave text unchanged. `has_reasoning`: the upstream has sent
+    reasoning beside the text, so it has also removed the opening tag of the chat template."""
+    think_open = profile.think_open and not has_reasoning
+    if profile.parsing_format == "leading_think_tags" and not think_open:
+        return LeadingThinkParser()
+    return ThinkParser(open_at_start=think_open)
+
+
+def _partial_length(text: str, tag: str) -> int:
+    """Returns how many characters at the end of the text could be the beginning of the tag."""
+    start = text.rfind("<")
+    return len(text) - start if start >= 0 and tag.startswith(text[start:].lower()) else 0
