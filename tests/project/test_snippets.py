@@ -1,7 +1,6 @@
 """What the pages tell a reader to type works: every fenced block is loaded, compiled or run against a server."""
 
 import ast
-import asyncio
 import importlib.util
 import json
 import re
@@ -14,7 +13,6 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from gateway.config.discovery import discover_config
 from gateway.config.settings import Settings, parse_settings
 from tests.serving import Gateway, serving
 
@@ -54,31 +52,20 @@ def written_in(*languages: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
 
-@pytest.fixture
-def gateway(snippet: Snippet, request: pytest.FixtureRequest) -> Gateway:
-    """What a page is read in front of: the first one what `make run` starts, the others also what it only resembles."""
-    found: Gateway = request.getfixturevalue("demo" if snippet.place.startswith("README.md") else "scripted")
-    return found
+def programs_in(*languages: str) -> pytest.MarkDecorator:
+    """Those that are run here. The README's are run in test_readme.py, by the model that they name."""
+    chosen = [each for each in SNIPPETS if each.language in languages and not each.place.startswith("README.md")]
+    return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """What `make run` serves on a machine with nothing else."""
-    with serving({**asyncio.run(discover_config({}, ())), "store": _store(tmp_path_factory)}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A server that answers for every model name, knows no key and keeps what it is told to keep."""
     models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
     tree = {"providers": {"demo": {"type": "scripted"}}, "models": models}
-    with serving({**tree, "store": _store(tmp_path_factory)}) as running:
+    store = {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
+    with serving({**tree, "store": store}) as running:
         yield running
-
-
-def _store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
 
 
 @written_in("yaml", "yml")
@@ -102,7 +89,7 @@ def test_json_is_json(snippet: Snippet) -> None:
     json.loads(snippet.text)
 
 
-@written_in("python")
+@programs_in("python")
 def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
     source = _ADDRESS.sub(gateway.url, snippet.text)
     if not all(importlib.util.find_spec(package) for package in _imports(ast.parse(source))):
@@ -112,7 +99,7 @@ def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tmp_pa
     _run([sys.executable, str(script)], tmp_path)
 
 
-@written_in(*_SHELLS)
+@programs_in(*_SHELLS)
 def test_shell_commands_are_well_formed_and_curls_succeed(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
     script = re.sub(r"^\$ ", "", snippet.text, flags=re.MULTILINE)
     _run(["bash", "-n", "-c", script], tmp_path)
