@@ -14,6 +14,7 @@ ProviderError
     UpstreamModelNotFound    status 404 for the model
 """
 
+import re
 from collections.abc import Mapping
 
 
@@ -91,7 +92,11 @@ class UpstreamUnauthorized(UpstreamRejected):
 
 
 class ContextLengthExceeded(UpstreamRejected):
-    pass
+    def name_window(self, window: int) -> None:
+        """Adds the size of the context window in tokens to the message, unless it is in there."""
+        if str(window) not in re.findall(r"\d+", self.message.replace(",", "")):
+            self.message = f"{self.message.rstrip(' .')}: the model's context is {window} tokens"
+            self.args = (self.message,)
 
 
 class UpstreamModelNotFound(UpstreamRejected):

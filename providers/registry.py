@@ -11,8 +11,7 @@ from providers.capabilities import _CLIENT_TOOL_KINDS, _HOSTED_TOOL_KINDS, CAPAB
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
 from providers.egress import EgressClient
 from providers.engines.servers.llama_provider import LlamaServerProvider
-from providers.engines.servers.provider import TwoPassProvider
-from providers.engines.servers.vllm_server import VllmServerEngine
+from providers.engines.servers.vllm_provider import VllmServerProvider
 from providers.http.exchange import HttpProvider
 from providers.http.ollama import OllamaProvider
 from providers.http.upstream import Upstream
@@ -39,7 +38,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     if config.type == "llama_server":
         return LlamaServerProvider(upstream, capabilities, dialect, has_llguidance=False)
     if config.type == "vllm":
-        return TwoPassProvider(upstream, capabilities, dialect, VllmServerEngine)
+        return VllmServerProvider(upstream, capabilities, dialect)
     return HttpProvider(upstream, capabilities, dialect)
 
 

@@ -1,16 +1,32 @@
-"""Builds the HTTP transport of an upstream from its configuration."""
+"""Builds the HTTP transport of an upstream from its configuration, and adapts the replies of httpx."""
 
-from typing import Final
+from collections.abc import AsyncGenerator
+from typing import Final, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from dataplane.source import IteratedSource
 from dataplane.transport import PooledTransport
 from providers.config import ProviderConfig
 
 _KEEPALIVE_S: Final = 4.0
 """How long httpx keeps an idle connection. Some servers close one after five seconds, and httpx does not check a
 connection before it is reused."""
+
+
+class HttpxBody(IteratedSource[bytes]):
+    """A reply body that httpx reads and decompresses. Some upstreams compress although no request accepts it."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
+        self.status = response.status_code
+        self.headers = {name.lower(): value for name, value in response.headers.raw}
+        self._response = response
+
+    async def close(self, *, whole: bool = False) -> None:
+        await super().close()
+        await self._response.aclose()
 
 
 def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:

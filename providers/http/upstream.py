@@ -5,18 +5,18 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn, TypeAlias, cast
+from typing import NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
-from dataplane.source import IteratedSource, Sink, Source
+from dataplane.source import Sink, Source
 from dataplane.transport import Body, Limits, PooledTransport, Target
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
@@ -32,7 +32,7 @@ from providers.errors import (
     UpstreamUnauthorized,
     UpstreamUnreachable,
 )
-from providers.http.transports import build_transport
+from providers.http.transports import HttpxBody, build_transport
 from providers.http.upstream_errors import effective_status, is_template_error, parse_error_object, retry_after_headers
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
@@ -92,21 +92,7 @@ class _RequestTemplate:
     target: Target
 
 
-class _HttpxBody(IteratedSource[bytes]):
-    """A reply body that httpx reads and decompresses. Some upstreams compress although no request accepts it."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        super().__init__(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
-        self.status = response.status_code
-        self.headers = {name.lower(): value for name, value in response.headers.raw}
-        self._response = response
-
-    async def close(self, *, whole: bool = False) -> None:
-        await super().close()
-        await self._response.aclose()
-
-
-RawReply: TypeAlias = Body | _HttpxBody
+RawReply: TypeAlias = Body | HttpxBody
 """An upstream's reply with any `status`. The names of its `headers` are in lower case."""
 
 
@@ -226,6 +212,9 @@ class Upstream:
         self._transport = transport or build_transport(config, base_url)
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
         self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
+        self.find_context_window: Callable[[str], Awaitable[int | None]] | None = None
+        """Returns the context window of a model in tokens, or None. Set if the server reports it. It is called when the
+        server has refused a prompt as too long."""
 
     def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[UpstreamReply]:
         """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
@@ -240,7 +229,7 @@ class Upstream:
         template = self._request_templates.get(kind)
         if template is None:
             template = self._build_request_template(*kind, self._config.silence_s if stream else self._config.answer_s)
-        return self._send(template, orjson.dumps(body))
+        return self._send(template, orjson.dumps(body), body.get("model"))
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
@@ -290,7 +279,8 @@ class Upstream:
         )
         return template
 
-    async def _send(self, template: _RequestTemplate, content: bytes) -> UpstreamReply:
+    async def _send(self, template: _RequestTemplate, content: bytes, model: object = None) -> UpstreamReply:
+        """Sends a request. `model` is the model that it names, for the message of a rejection."""
         for attempt in range(self._retries + 1):
             try:
                 if self._pooled is None:
@@ -300,7 +290,7 @@ class Upstream:
                         template.target, content, template.limits, on_new_connection=attempt > 0
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
-                        reply = _HttpxBody(reply.response())
+                        reply = HttpxBody(reply.response())
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
@@ -309,12 +299,17 @@ class Upstream:
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if reply.status < 300:
             return UpstreamReply(self, reply, template.silence_s)
-        raise await self._read_rejection(reply)
+        rejection = await self._read_rejection(reply)
+        if isinstance(rejection, ContextLengthExceeded) and self.find_context_window and isinstance(model, str):
+            window = await self.find_context_window(model)
+            if window is not None:
+                rejection.name_window(window)
+        raise rejection
 
-    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> _HttpxBody:
+    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> HttpxBody:
         request = httpx.Request(template.method, template.url, headers=template.headers, content=content)
         request.extensions["timeout"] = template.limits._asdict()
-        return _HttpxBody(await self._transport.handle_async_request(request))
+        return HttpxBody(await self._transport.handle_async_request(request))
 
     async def _read_rejection(self, reply: RawReply) -> ProviderError:
         body = bytearray()

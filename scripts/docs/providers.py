@@ -25,7 +25,7 @@ follows from the type, for one upstream or one model.
 | `anthropic` | Anthropic's Messages API: see [Anthropic](#anthropic). |
 | `gemini` | Gemini's own API: see [Gemini](#gemini). |
 | `ollama` | Ollama's own API: see [Ollama](#ollama). |
-| `vllm` | A vLLM server, over Chat Completions. Its sampling fields are forwarded. |
+| `vllm` | A vLLM server, over Chat Completions. Its sampling fields are forwarded. The context windows of its models are read from its list of models. |
 | `llama_server` | llama.cpp's own server, over Chat Completions. |
 | `harmony` | gpt-oss on a llama-server, prompted with token ids: see [Harmony](#harmony). |
 | `openai_compatible` | Any other server with `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, any server with `/responses`. |

@@ -174,15 +174,19 @@ async def test_a_context_too_long_to_be_counted_is_over(client: AsyncOpenAI, rea
     assert [item.type for item in response.output] == ["compaction", "message"]
 
 
-async def test_without_a_threshold_three_quarters_of_a_known_window_count(client: AsyncOpenAI) -> None:
+@pytest.mark.parametrize("model", ["small", "vllm"], ids=["configured", "reported by vLLM"])
+async def test_without_a_threshold_three_quarters_of_a_known_window_count(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, model: str
+) -> None:
+    upstream.on("/models", json_reply({"data": [{"id": "vllm", "max_model_len": 80}]}))
     management: list[Any] = [{"type": "compaction"}]
-    first = await client.responses.create(model="small", input="word " * 58)
+    first = await client.responses.create(model=model, input="word " * 58)
     at_60 = await client.responses.create(
-        model="small", previous_response_id=first.id, input="Hi.", context_management=management
+        model=model, previous_response_id=first.id, input="Hi.", context_management=management
     )
     assert [item.type for item in at_60.output] == ["message"]
     over = await client.responses.create(
-        model="small", previous_response_id=at_60.id, input="Hi.", context_management=management
+        model=model, previous_response_id=at_60.id, input="Hi.", context_management=management
     )
     assert [item.type for item in over.output] == ["compaction", "message"]
 
