@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Coroutine
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -60,9 +61,10 @@ def serve(
         int | None, typer.Option(help="The number of server processes. Overrides server.workers.")
     ] = None,
 ) -> None:
-    """Run the server until SIGTERM or SIGINT."""
-    server_options = {"host": host, "port": port, "workers": workers}
-    settings = _load_settings(config, {key: value for key, value in server_options.items() if value is not None})
+    """Run the server until SIGTERM or SIGINT. SIGHUP makes it load its keys, providers and models again."""
+    options = {"host": host, "port": port, "workers": workers}
+    server_options = {key: value for key, value in options.items() if value is not None}
+    settings = _load_settings(config, server_options)
 
     from gateway.process import serving
 
@@ -71,7 +73,8 @@ def serve(
             from gateway.state.database.migrate import validate_database_schema
         _run_store_command(validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
     server = settings.server
-    serving.serve_gateway(settings, host=server.host, port=server.port, workers=server.workers)
+    load = partial(_read_settings, config, server_options)
+    serving.serve_gateway(settings, load, host=server.host, port=server.port, workers=server.workers)
 
 
 @app.command()
@@ -202,14 +205,22 @@ def _run_store_command(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
 
 
 def _load_settings(config: Path | None, server: dict[str, Any]) -> Settings:
-    if config is None and DEFAULT_CONFIG.exists():
-        config = DEFAULT_CONFIG
     try:
-        if config is not None:
-            return settings_of.load_settings(config, server=server)
-        return settings_of.discover_settings(server=server)
+        return _read_settings(config, server)
     except ConfigError as error:
         _exit_with_error(str(error))
+
+
+def _read_settings(config: Path | None, server: dict[str, Any], running: Settings | None = None) -> Settings:
+    """Return the settings of a file or of this machine. With `running`, they must fit a server that runs with those.
+
+    Raises ConfigError.
+    """
+    if config is None and DEFAULT_CONFIG.exists():
+        config = DEFAULT_CONFIG
+    if config is not None:
+        return settings_of.load_settings(config, server=server, running=running)
+    return settings_of.discover_settings(server=server, running=running)
 
 
 def _require_writable(file: Path) -> None:

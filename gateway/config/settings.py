@@ -13,7 +13,8 @@ from pydantic_core import PydanticCustomError
 from gateway.config import yaml_file
 from gateway.config.checks import validate_settings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
-from gateway.config.yaml_file import Document
+from gateway.config.reload_check import find_fixed_changes
+from gateway.config.yaml_file import ConfigError, Document
 from providers.config import Number, ProviderConfig, WholeNumber
 from providers.model_families import MODEL_FAMILIES, ModelFamily
 
@@ -63,6 +64,15 @@ class ServerSettings(_Section):
     )
     drain_s: Number = Field(
         default=20.0, ge=0, description="Seconds in which open streams may finish after the server was told to stop."
+    )
+    max_worker_deaths: WholeNumber = Field(
+        default=10,
+        ge=0,
+        description="How many of several `workers` may die within `worker_deaths_s`. Each is replaced; at one more "
+        "death the server stops.",
+    )
+    worker_deaths_s: Number = Field(
+        default=300.0, gt=0, description="The seconds in which the deaths of workers are counted together."
     )
     tcp_nodelay: bool = Field(
         default=True,
@@ -279,13 +289,19 @@ class Settings(_Section):
 
 
 def load_settings(
-    path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+    path: Path,
+    *,
+    server: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    running: Settings | None = None,
 ) -> Settings:
     """Load settings from a YAML file. `server` overrides keys of its section of that name.
 
-    `environ` is the environment, by default that of the process. Raises ConfigError with every mistake in the file.
+    `environ` is the environment, by default that of the process. `running` are the settings of a running server that
+    the new ones would replace: then only the reloadable sections may differ (`gateway/config/reload_check.py`). Raises
+    ConfigError with every mistake in the file.
     """
-    return _validate_document(yaml_file.read_yaml(path), server, environ, str(path))
+    return _validate_document(yaml_file.read_yaml(path), server, environ, str(path), running)
 
 
 def parse_settings(
@@ -294,15 +310,21 @@ def parse_settings(
     server: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     source: str = "settings",
+    running: Settings | None = None,
 ) -> Settings:
     """Build settings from plain values, as a YAML file would have them. `source` is their name in errors.
 
     Other arguments and errors are those of `load_settings`.
     """
-    return _validate_document(Document(dict(tree), {}), server, environ, source)
+    return _validate_document(Document(dict(tree), {}), server, environ, source, running)
 
 
-def discover_settings(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def discover_settings(
+    *,
+    server: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    running: Settings | None = None,
+) -> Settings:
     """Build settings without a file, from the API keys and local servers of this machine. Takes about a second.
 
     Arguments and errors are those of `load_settings`.
@@ -313,14 +335,25 @@ def discover_settings(*, server: Mapping[str, Any] | None = None, environ: Mappi
 
     environ = os.environ if environ is None else environ
     return parse_settings(
-        asyncio.run(discover_config(environ)), server=server, environ=environ, source="without a config file"
+        asyncio.run(discover_config(environ)),
+        server=server,
+        environ=environ,
+        source="without a config file",
+        running=running,
     )
 
 
 def _validate_document(
-    document: Document, server: Mapping[str, Any] | None, environ: Mapping[str, str] | None, source: str
+    document: Document,
+    server: Mapping[str, Any] | None,
+    environ: Mapping[str, str] | None,
+    source: str,
+    running: Settings | None,
 ) -> Settings:
     section = document.tree.get("server")
     if server and (section is None or isinstance(section, dict)):
         document = Document({**document.tree, "server": {**(section or {}), **server}}, document.lines)
-    return validate_settings(Settings, document, os.environ if environ is None else environ, source)
+    settings = validate_settings(Settings, document, os.environ if environ is None else environ, source)
+    if running is not None and (problems := list(find_fixed_changes(running, settings))):
+        raise ConfigError(source, problems, document.lines)
+    return settings

@@ -26,6 +26,8 @@ class ConfigError(Exception):
     def __init__(self, source: str, problems: Iterable[Problem], lines: Mapping[ValuePath, int] | None = None) -> None:
         lines = lines or {}
         self.problems = tuple(sorted(problems, key=lambda problem: _line_of(problem.path, lines) or 0))
+        self.places = tuple(_render_place(Path(source).name, problem, lines) for problem in self.problems)
+        """Where each problem is: `config.yaml:3: models.demo`. Unlike the text, it contains no value and no folder."""
         super().__init__("\n".join(_render_problem(source, problem, lines) for problem in self.problems))
 
 
@@ -124,6 +126,10 @@ def _line_of(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
 
 
 def _render_problem(source: str, problem: Problem, lines: Mapping[ValuePath, int]) -> str:
+    return f"{_render_place(source, problem, lines)}: {problem.message}"
+
+
+def _render_place(source: str, problem: Problem, lines: Mapping[ValuePath, int]) -> str:
     line = _line_of(problem.path, lines)
     place = source if line is None else f"{source}:{line}"
-    return ": ".join(part for part in (place, render_path(problem.path), problem.message) if part)
+    return ": ".join(part for part in (place, render_path(problem.path)) if part)

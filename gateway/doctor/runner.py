@@ -11,7 +11,7 @@ from gateway.doctor.checks.subjects import prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
 from gateway.doctor.local_gateway import serve_locally
-from gateway.process.app import build_providers
+from gateway.process.providers import build_providers
 
 _START_TIMEOUT_S: Final = 600.0
 """Time for embedded engines to load their models."""

@@ -24,6 +24,8 @@ class Drain:
         self._listeners: set[Callable[[], None]] = set()
         self.begun = False
         self.expired = False
+        self.expiry = asyncio.Event()
+        """Set together with `expired`."""
 
     def __len__(self) -> int:
         return len(self.guards)
@@ -48,6 +50,7 @@ class Drain:
     def expire(self) -> None:
         """Interrupts every request still in flight with ShuttingDown, and every later one as it starts."""
         self.expired = True
+        self.expiry.set()
         for guard in list(self.guards):
             guard.interrupt(ShuttingDown())
 

@@ -257,7 +257,12 @@ class JobRunner:
         assert self._is_draining
         assert self._draining_since is not None
         left_s = self._draining_since + self._drain_s - time.monotonic()
-        await self._wait_for_tasks(max(left_s, 0.0))
+        # The operator may end the drain before its time.
+        waits = (self._drain.expiry.wait(), self._wait_for_tasks(max(left_s, 0.0)))
+        tasks = [self._task_group.create_task(wait) for wait in waits]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
         for task in list(self._job_tasks.values()):
             task.cancel()
         await self._wait_for_tasks(_CLOSE_TIMEOUT_S)

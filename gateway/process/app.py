@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import NamedTuple
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
@@ -19,6 +20,8 @@ from gateway.http.guard import ClientDisconnected, Drain
 from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
+from gateway.process.providers import build_providers
+from gateway.process.reload import Reloader
 from gateway.replies.endpoints import CHAT, RESPONSES
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
@@ -31,14 +34,13 @@ from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.pages import pages_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.routes.responses import responses_routes
+from gateway.service.provider_lifetimes import ProviderLifetimes
 from gateway.service.service import Service
 from gateway.service.sweeper import run_sweeper
 from gateway.state.store import Store
 from gateway.websocket.handshake import WebSocketApp
 from providers.base import Provider
-from providers.egress import EgressClient
 from providers.errors import ProviderError
-from providers.registry import build_provider
 from translation.errors import TranslationError
 
 ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
@@ -55,28 +57,35 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
 )
 
 
-_MB = 1024 * 1024
+class Application(NamedTuple):
+    """The application, and what replaces its configuration while it runs."""
+
+    asgi: ASGIApp
+    reloader: Reloader
 
 
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
-    """Build the application. `providers` replaces configured providers of the same names.
+    """Build the application without the means to replace its configuration. Arguments are those of `build_app`."""
+    return build_app(settings, drain, build_providers(settings, providers)).asgi
+
+
+def build_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider]) -> Application:
+    """Build the application. `providers` are those of the settings, by name.
 
     All providers are closed when the application stops.
     """
-    all_providers = build_providers(settings, providers)
     store = _build_store(settings)
-    service = Service(settings, all_providers, drain, store)
+    service = Service(settings, providers, drain, store)
+    lifetimes = ProviderLifetimes(providers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
         async with AsyncExitStack() as closing:
-            for provider in all_providers.values():
-                closing.push_async_callback(provider.aclose)
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
                 await closing.enter_async_context(run_sweeper(store, settings.store))
-            await closing.enter_async_context(service.engines.lifespan())
+            await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
             yield
 
@@ -102,33 +111,17 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         },
         {"/v1/responses": WebSocketApp(service, settings, drain)},
     )
+    reloader = Reloader(service, lifetimes)
     if settings.server.cors is None:
-        return RequestMiddleware(direct)
-    return RequestMiddleware(
-        CORSMiddleware(
-            direct,
-            allow_origins=list(settings.server.cors.origins),
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=["x-request-id", "x-gateway-loss"],
-        )
+        return Application(RequestMiddleware(direct), reloader)
+    with_cors = CORSMiddleware(
+        direct,
+        allow_origins=list(settings.server.cors.origins),
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id", "x-gateway-loss"],
     )
-
-
-def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
-    """Build the configured providers. Those in `overrides` replace configured ones of the same names.
-
-    Nothing is started or connected.
-    """
-    replaced = dict(overrides or {})
-    egress_settings = settings.egress
-    egress = EgressClient(
-        allow=egress_settings.allow, max_bytes=int(egress_settings.max_mb * _MB), deadline_s=egress_settings.deadline_s
-    )
-    configured = settings.providers.items()
-    return {
-        name: build_provider(name, config, egress) for name, config in configured if name not in replaced
-    } | replaced
+    return Application(RequestMiddleware(with_cors), reloader)
 
 
 def _build_store(settings: Settings) -> Store | None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from types import FrameType
 
 import uvicorn
 
@@ -15,8 +16,11 @@ from gateway.config.settings import Settings
 from gateway.http.guard import Drain
 from gateway.http.refused_heads import refuse_head
 from gateway.logs import configure_logs
-from gateway.process.app import build_providers, create_app
+from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
+from gateway.process.providers import build_providers
+from gateway.process.reload import Reloader
+from gateway.process.updates import SettingsUpdates
 from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
@@ -44,10 +48,15 @@ With the defaults it runs every few deltas, which costs a sixth of the CPU time 
 """
 
 
+_LAST_EVENT_S = 0.7
+"""Seconds between the last events of open streams and the end of the connections whose clients do not read them."""
+
+
 class GatewayServer(uvicorn.Server):
     """A uvicorn server that calls `on_ready` once it accepts requests and its engines have started or failed.
 
-    When it stops, open requests may finish within `drain_s` seconds. Then each is ended with an error of its API.
+    When it stops, open requests may finish within `drain_s` seconds. Then, or at a second SIGINT, each is ended with an
+    error of its API. `updates` are configurations for `reloader`.
     """
 
     def __init__(
@@ -57,14 +66,20 @@ class GatewayServer(uvicorn.Server):
         drain: Drain,
         drain_s: float,
         on_ready: Callable[[], None],
+        reloader: Reloader,
+        updates: SettingsUpdates,
     ) -> None:
         super().__init__(config)
         self._engines = engines
         self._drain = drain
         self._drain_s = drain_s
         self._on_ready = on_ready
+        self._reloader = reloader
+        self._updates = updates
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         # Everything imported by now remains in use, so the collector need not scan it while streams run.
         gc.collect()
@@ -73,29 +88,62 @@ class GatewayServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            announcing = tasks.create_task(self._announce_ready())
+            beside = [tasks.create_task(self._announce_ready()), tasks.create_task(self._follow_updates())]
             await super().main_loop()
-            announcing.cancel()
+            for task in beside:
+                task.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._drain.begin()
         expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
         await super().shutdown(sockets=sockets)
+        if self.force_exit:  # then uvicorn does not stop the application, and engines and jobs would go on
+            await self.lifespan.shutdown()
         expiry.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. A second SIGINT ends all streams at once, where uvicorn would only drop them."""
+        self._captured_signals.append(sig)
+        if self.should_exit and sig == signal.SIGINT and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end_requests)
+        self.should_exit = True
+
+    def _end_requests(self) -> None:
+        if not self._drain.expired:
+            self._drain.expire()
+            asyncio.get_running_loop().call_later(_LAST_EVENT_S, self._drop_connections)
+
+    def _drop_connections(self) -> None:
+        """Close what is still open: connections whose clients do not read."""
+        self.force_exit = True
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     async def _announce_ready(self) -> None:
         """Call `on_ready`, also if an engine has failed: the log says why, and other models are served."""
         await self._engines.wait_until_settled()
         self._on_ready()
 
+    async def _follow_updates(self) -> None:
+        async for update in self._updates.follow():
+            if isinstance(update, Settings):
+                self._reloader.apply(update)
+            else:
+                self._reloader.reject(update)
 
-def run_server(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Run a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start."""
+
+def run_server(
+    settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
+) -> None:
+    """Run a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
+
+    `updates` bring further configurations while it runs.
+    """
     configure_logs()
     # uvicorn raises the signal again after it has drained. The process must then exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    server = make_server(settings, on_ready)
+    server = make_server(settings, on_ready, updates=updates)
     use_huge_pages()  # before an engine is loaded into this process
     server.run(sockets=[listener])
     if not server.started:
@@ -103,15 +151,19 @@ def run_server(settings: Settings, listener: socket.socket, on_ready: Callable[[
 
 
 def make_server(
-    settings: Settings, on_ready: Callable[[], None], providers: Mapping[str, Provider] | None = None
+    settings: Settings,
+    on_ready: Callable[[], None],
+    providers: Mapping[str, Provider] | None = None,
+    updates: SettingsUpdates | None = None,
 ) -> GatewayServer:
     """Build a server that has not started. `providers` replaces configured providers of the same names."""
     drain = Drain()
     all_providers = build_providers(settings, providers)
     accepting = settings.server
     limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)
+    app = build_app(settings, drain, all_providers)
     config = uvicorn.Config(
-        create_app(settings, drain, all_providers),
+        app.asgi,
         log_config=None,
         access_log=False,
         http=bound_heads(HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head),
@@ -125,4 +177,6 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
-    return GatewayServer(config, EmbeddedEngines(all_providers.values()), drain, settings.server.drain_s, on_ready)
+    engines = EmbeddedEngines(all_providers.values())
+    drain_s = settings.server.drain_s
+    return GatewayServer(config, engines, drain, drain_s, on_ready, app.reloader, updates or SettingsUpdates())

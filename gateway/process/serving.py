@@ -8,23 +8,25 @@ import resource
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from pydantic import SecretStr
 
 from gateway.config.settings import SealingSettings, Settings
 from gateway.process.banner import render_banner
+from gateway.process.hangup import on_hangup
+from gateway.process.updates import ConfigurationSource, LoadSettings, SettingsUpdates
 
 _TERMINAL_PACKAGES: Final = ("pygments", "rich")
 """httpx and structlog import these if they are installed: 7 MiB per process for terminal output that a server never
 prints."""
 
 
-def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT.
+def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: int, workers: int) -> None:
+    """Serve until SIGTERM or SIGINT. SIGHUP loads the configuration again with `load`.
 
     Prints `listening on http://HOST:PORT` once requests are accepted and engines have started or failed. Exits with 1
     if the address cannot be bound, the server cannot start, or its workers keep dying.
@@ -41,19 +43,34 @@ def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> 
         sys.stdout.write(f"listening on {url}\n{render_banner(settings, url)}\n")
         sys.stdout.flush()
 
-    settings = _ensure_sealing_key(settings)
+    source = ConfigurationSource(settings, load, _ensure_sealing_key(settings))
     configure_logs()  # the process that supervises workers logs too
     if workers == 1:
-        run_worker(settings, listener, announce)
-    elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):
+        _serve_alone(source, listener, announce)
+    elif not WorkerPool(run_worker, source, listener, settings.server).run(announce):
         sys.exit(1)
 
 
-def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Run a server in this process."""
+    updates = SettingsUpdates()
+    loading = threading.Lock()
+
+    def reload() -> None:
+        with loading:
+            updates.submit(source.reload())
+
+    on_hangup(lambda: threading.Thread(target=reload, name="reload", daemon=True).start())
+    run_worker(source.settings, listener, on_ready, updates)
+
+
+def run_worker(
+    settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
+) -> None:
     """Run a server in this process until it is told to stop. `on_ready` is called once it is ready."""
     with lean_imports():
         from gateway.process.server import run_server
-    run_server(settings, listener, on_ready)
+    run_server(settings, listener, on_ready, updates)
 
 
 @contextmanager
@@ -71,12 +88,11 @@ def lean_imports() -> Iterator[None]:
             del sys.modules[name]
 
 
-def _ensure_sealing_key(settings: Settings) -> Settings:
-    """Return settings with a sealing key that all workers share. Creates one if there is neither a key nor a store."""
+def _ensure_sealing_key(settings: Settings) -> SealingSettings:
+    """Return the keys that all workers share. Creates one if there is neither a key nor a store."""
     if settings.store.url is not None or settings.sealing.keys:
-        return settings
-    sealing = SealingSettings(keys=(SecretStr(secrets.token_hex()),))
-    return settings.model_copy(update={"sealing": sealing})
+        return settings.sealing
+    return SealingSettings(keys=(SecretStr(secrets.token_hex()),))
 
 
 def _raise_file_limit() -> None:

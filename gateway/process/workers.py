@@ -1,82 +1,205 @@
 """Supervises several server processes on one listening socket: starts them, replaces dead ones, stops them together."""
 
 import multiprocessing
+import os
 import signal
 import socket
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
+from queue import SimpleQueue
 from types import FrameType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
-WorkerTarget: TypeAlias = Callable[[socket.socket, Callable[[], None]], None]
-"""The function that a process runs: it serves a socket until SIGTERM and calls its second argument when it is ready.
+from gateway.config.settings import ServerSettings, Settings
+from gateway.process.hangup import on_hangup
+from gateway.process.updates import ConfigurationSource, SettingsUpdate, SettingsUpdates
+
+WorkerTarget: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None], SettingsUpdates], None]
+"""The function that a process runs: it serves a socket until SIGTERM and calls its third argument when it is ready.
 
 It must be picklable.
 """
 
 _log = structlog.get_logger(__name__)
 
-_WATCH_INTERVAL_S = 0.5
-_MAX_RESTARTS = 10
-"""The total number of dead workers after which the server stops: restarting does not help workers that keep dying."""
+_WATCH_INTERVAL_S: Final = 0.5
+
+_EXIT_GRACE_S: Final = 15.0
+"""Seconds beyond `server.drain_s` after which a worker without a supervisor ends by force."""
 
 
 class WorkerPool:
-    """Runs `count` worker processes.
+    """Runs the worker processes of a server.
 
-    `run` blocks until SIGTERM or SIGINT. It returns False if it stopped because too many workers had died.
+    `run` blocks until SIGTERM or SIGINT, and closes the socket then. It returns False if it stopped because too many
+    workers had died.
     """
 
-    def __init__(self, work: WorkerTarget, listener: socket.socket, count: int) -> None:
+    def __init__(
+        self, work: WorkerTarget, source: ConfigurationSource, listener: socket.socket, server: ServerSettings
+    ) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._work = work
+        self._source = source
         self._listener = listener
-        self._count = count
-        self._stopping = threading.Event()
-        self._workers: list[BaseProcess] = []
+        self._count = server.workers
+        self._deaths = DeathCount(server.max_worker_deaths, server.worker_deaths_s)
+        self._wake_up = threading.Event()
+        self._is_stopping = False
+        self._reload_requested = False
+        self._workers: list[_Worker] = []
 
     def run(self, on_ready: Callable[[], None]) -> bool:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        on_hangup(self._request_reload)
         ready = self._context.Semaphore(0)
         signal_ready = partial(_release_semaphore, ready)
         self._workers = [self._start_worker(signal_ready) for _ in range(self._count)]
         threading.Thread(target=self._announce_when_ready, args=(ready, on_ready), daemon=True).start()
-        deaths = 0
-        while not self._stopping.wait(_WATCH_INTERVAL_S):
+        while not self._is_stopping:
+            self._wake_up.wait(_WATCH_INTERVAL_S)
+            self._wake_up.clear()
+            if self._reload_requested:
+                self._reload_requested = False
+                self._reload()
             for index, worker in enumerate(self._workers):
-                if worker.is_alive() or self._stopping.is_set():
+                if worker.process.is_alive() or self._is_stopping:
                     continue
-                deaths += 1
-                _log.error("worker_died", pid=worker.pid, exit_code=worker.exitcode)
-                if deaths > _MAX_RESTARTS:
-                    self._stopping.set()
+                _log.error("worker_died", pid=worker.process.pid, exit_code=worker.process.exitcode)
+                worker.close()
+                if not self._deaths.add():
+                    _log.error("too_many_worker_deaths", limit=self._deaths.limit, seconds=self._deaths.window_s)
+                    self._is_stopping = True
                     break
                 self._workers[index] = self._start_worker(signal_ready)
+        # With this socket open, clients could still connect, and nobody would answer them.
+        self._listener.close()
         for worker in self._workers:
-            if worker.is_alive():
-                worker.terminate()
+            if worker.process.is_alive():
+                worker.process.terminate()
         for worker in self._workers:
-            worker.join()
-        return deaths <= _MAX_RESTARTS
+            worker.process.join()
+        return not self._deaths.is_over
 
-    def _start_worker(self, ready: Callable[[], None]) -> BaseProcess:
-        worker = self._context.Process(target=self._work, args=(self._listener, ready))
-        worker.start()
-        return worker
+    def _start_worker(self, ready: Callable[[], None]) -> "_Worker":
+        receiver, sender = self._context.Pipe(duplex=False)
+        arguments = (self._work, self._source.settings, self._listener, ready, receiver)
+        process = self._context.Process(target=_run_supervised, args=arguments)
+        process.start()
+        receiver.close()
+        return _Worker(process, sender)
 
     def _announce_when_ready(self, ready: Semaphore, on_ready: Callable[[], None]) -> None:
         for _ in range(self._count):
             ready.acquire()
         on_ready()
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopping.set()
+    def _reload(self) -> None:
+        update = self._source.reload()
+        for worker in self._workers:
+            worker.send(update)
+
+    def _request_reload(self) -> None:
+        self._reload_requested = True
+        self._wake_up.set()
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_stopping and number == signal.SIGINT:
+            for worker in self._workers:
+                worker.interrupt()
+        self._is_stopping = True
+        self._wake_up.set()
+
+
+class DeathCount:
+    """Counts deaths in the last `window_s` seconds: restarting does not help workers that keep dying."""
+
+    def __init__(self, limit: int, window_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = limit
+        self.window_s = window_s
+        self._clock = clock
+        self._deaths: deque[float] = deque()
+
+    def add(self) -> bool:
+        """Add one death. Returns False if there are more than `limit` now."""
+        now = self._clock()
+        self._deaths.append(now)
+        while self._deaths[0] <= now - self.window_s:
+            self._deaths.popleft()
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        return len(self._deaths) > self.limit
+
+
+class _Worker:
+    """One worker process, and the pipe to it. A thread writes to the pipe: a stopped process does not read it."""
+
+    def __init__(self, process: BaseProcess, sender: Connection) -> None:
+        self.process = process
+        self._updates: SimpleQueue[SettingsUpdate | None] = SimpleQueue()
+        threading.Thread(target=self._send_updates, args=(sender,), daemon=True).start()
+
+    def send(self, update: SettingsUpdate) -> None:
+        self._updates.put(update)
+
+    def close(self) -> None:
+        """Close the pipe of a dead process."""
+        self._updates.put(None)
+
+    def interrupt(self) -> None:
+        """Send SIGINT, which ends all streams of a process that is stopping."""
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, signal.SIGINT)
+
+    def _send_updates(self, sender: Connection) -> None:
+        with sender:
+            while (update := self._updates.get()) is not None:
+                try:
+                    sender.send(update)
+                except OSError:
+                    return  # the process has died
+
+
+def _run_supervised(
+    work: WorkerTarget,
+    settings: Settings,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    receiver: "Connection",
+) -> None:
+    """Run a worker process. It stops when its supervisor has ended, however that ended."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a signal to the whole group: the supervisor reloads for all
+    updates = SettingsUpdates()
+    exit_s = settings.server.drain_s + _EXIT_GRACE_S
+    threading.Thread(target=_follow_supervisor, args=(receiver, updates, exit_s), daemon=True).start()
+    work(settings, listener, on_ready, updates)
+
+
+def _follow_supervisor(receiver: Connection, updates: SettingsUpdates, exit_s: float) -> None:
+    """Pass on the updates of the supervisor. When it has ended, drain, and end by force after `exit_s` seconds.
+
+    The operating system closes the supervisor's end of the pipe when the supervisor ends, also by SIGKILL.
+    """
+    while True:
+        try:
+            updates.submit(receiver.recv())
+        except (EOFError, OSError):
+            break
+    _log.error("supervisor_died")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(exit_s)
+    os._exit(1)
 
 
 def _release_semaphore(ready: Semaphore) -> None:

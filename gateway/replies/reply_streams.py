@@ -102,7 +102,10 @@ class Relay(Protocol):
 
 
 class TranslatedReply(Source[bytes]):
-    """A ReplyStream of encoded upstream events. With `params`, errors on opening get the client's parameter names."""
+    """A ReplyStream of encoded upstream events. With `params`, errors on opening get the client's parameter names.
+
+    `hold` is only referred to: it lives as long as this stream.
+    """
 
     ended = False
     _is_concluded = False
@@ -115,6 +118,7 @@ class TranslatedReply(Source[bytes]):
         event_stage: EventStage | None,
         encoder: FrameEncoder,
         params: ClientParams | None = None,
+        hold: object = None,
     ) -> None:
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.template: DeltaTemplate | None = None
@@ -124,6 +128,7 @@ class TranslatedReply(Source[bytes]):
         self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
+        self._hold = hold
         self._delta_run: DeltaRun | None = None
         """The run that `template` was made for."""
 
@@ -196,14 +201,15 @@ class TranslatedReply(Source[bytes]):
 
 
 class RelayedReply(Source[bytes]):
-    """A ReplyStream of relayed upstream bytes."""
+    """A ReplyStream of relayed upstream bytes. `hold` is only referred to: it lives as long as this stream."""
 
     ended = False
     has_content = False
 
-    def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
+    def __init__(self, exchange: RelayExchange, relay: Relay, hold: object = None) -> None:
         self._reads = exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
         self._relay = relay
+        self._hold = hold
         self._failure_frames = b""
         """The frames of a reply that failed before its content. `fail` returns them if status 200 was sent already."""
 

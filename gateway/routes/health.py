@@ -21,7 +21,8 @@ def health_routes(service: Service) -> APIRouter:
         """Report whether the process accepts requests.
 
         Returns 503 after the process was told to stop, and while an embedded engine is not running. With an unreachable
-        store the process remains ready for requests that need none; `degraded` then says what is wrong with the store.
+        store the process remains ready for requests that need none, and after a configuration that could not be loaded
+        it serves the one before; `degraded` then says what is wrong with the store or the configuration.
         """
         return build_json_reply(*report_readiness(service))
 
@@ -36,6 +37,10 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     engines = {"engines": report} if report else {}
     if (not_ready_reason := service.engines.not_ready_reason) is not None:
         return {"status": not_ready_reason, **engines}, 503
-    if service.store is not None and (degraded_reason := service.store.degraded_reason) is not None:
-        return {"status": "degraded", "degraded": {"store": degraded_reason}, **engines}, 200
+    conditions = {
+        "store": None if service.store is None else service.store.degraded_reason,
+        "configuration": service.configuration_problem,
+    }
+    if degraded := {name: reason for name, reason in conditions.items() if reason is not None}:
+        return {"status": "degraded", "degraded": degraded, **engines}, 200
     return {"status": "ready", **engines}, 200

@@ -9,6 +9,7 @@ import structlog
 
 from gateway.errors import UnknownModel
 from gateway.planning.resolver import Resolver
+from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Provider
 from providers.errors import ProviderError
 from translation.representation.json_types import Json
@@ -21,8 +22,9 @@ _REFRESH_S = 60.0
 class Catalogue:
     """Lists models. Each upstream is asked at most once a minute; if it fails, its last known names stay listed."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, provider_hold: ProviderHold | None = None) -> None:
         self._resolver = resolver
+        self._provider_hold = provider_hold
         self._created = int(time.time())
         self._served_models: dict[str, tuple[float, Sequence[str]]] = {}
 

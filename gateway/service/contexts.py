@@ -14,6 +14,7 @@ from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import RESPONSES
 from gateway.service.admission import Admission
+from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
@@ -46,9 +47,10 @@ class ContextService:
     If `store` is None, parameters about stored state are refused by name.
     """
 
-    def __init__(self, admission: Admission, store: Store | None) -> None:
+    def __init__(self, admission: Admission, store: Store | None, provider_hold: ProviderHold | None = None) -> None:
         self._admission = admission
         self._store = store
+        self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
 
     async def compact_context(self, principal: Principal, body: Json, *, strict: bool) -> CompactionReply:

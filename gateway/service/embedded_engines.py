@@ -1,7 +1,6 @@
-"""The embedded engines of one server process: runs them and reports their state together."""
+"""The embedded engines of one server process: reports their state together."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Literal
 
@@ -14,14 +13,6 @@ class EmbeddedEngines:
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._hosts = [provider for provider in providers if isinstance(provider, EngineHost)]
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Keeps all engines running until the block ends. Entering the block does not wait for them to be ready."""
-        async with AsyncExitStack() as stack:
-            for host in self._hosts:
-                await stack.enter_async_context(host.run_engine())
-            yield
 
     async def wait_until_settled(self) -> None:
         """Waits until each engine is ready or has failed for the first time."""

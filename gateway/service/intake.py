@@ -26,6 +26,7 @@ from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lea
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
+from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from providers.new_id import new_id
@@ -41,13 +42,21 @@ class Intake:
     """Accepts requests of every API that has models reply: Responses, Chat Completions and `/generate`.
 
     If `store` is None, nothing is stored. Parameters about stored state are then refused by name, except on a
-    connection that keeps its own items.
+    connection that keeps its own items. `provider_hold` passes to every reply.
     """
 
-    def __init__(self, settings: Settings, admission: Admission, store: Store | None, lease: Lease | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        admission: Admission,
+        store: Store | None,
+        lease: Lease | None,
+        provider_hold: ProviderHold | None = None,
+    ) -> None:
         self._admission = admission
         self._store = store
         self._lease = lease
+        self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
@@ -218,4 +227,4 @@ class Intake:
             )
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules
-        return Run(endpoint, view, identity, presentation, plan)
+        return Run(endpoint, view, identity, presentation, plan, self._provider_hold)

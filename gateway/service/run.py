@@ -19,6 +19,7 @@ from gateway.replies.loss_header import (
     warnings_of,
 )
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
+from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Batch
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -34,6 +35,8 @@ class Run:
     identity: ReplyIdentity
     presentation: Presentation
     plan: RelayPlan | TranslationPlan
+    provider_hold: ProviderHold | None = None
+    """Keeps the plan's provider open until the reply has ended."""
     late_losses: list[Loss] = field(default_factory=list, init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and what the reply lacks."""
 
@@ -41,9 +44,10 @@ class Run:
         """Returns the reply as a stream. The plan's exchange is used, so only one reply can be produced."""
         plan = self.plan
         if isinstance(plan, RelayPlan):
-            return RelayedReply(plan.exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
+            relay = self.endpoint.relay(self.body, self.identity, self.presentation)
+            return RelayedReply(plan.exchange, relay, self.provider_hold)
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-        return TranslatedReply(plan.exchange, plan.event_stage, encoder, plan.params)
+        return TranslatedReply(plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold)
 
     async def produce_reply(self) -> Json:
         """Produces the reply as one JSON object: the same events as a stream, collected.

@@ -1,6 +1,7 @@
 """The object that routes call: authenticates a request, reads its body, accepts it, and builds its reply.
 
 One per server process. It owns the stateless parts (resolver, catalogue, sealer) and the runner of background jobs.
+What follows from the configuration can be replaced while the server runs.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -33,6 +34,7 @@ from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.service.generate import GenerateAdapter
 from gateway.service.intake import Intake
+from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
 from providers.base import Provider
 from providers.new_id import new_id
@@ -56,27 +58,41 @@ class Service:
         drain: Drain,
         store: Store | None = None,
     ) -> None:
-        resolver = Resolver(settings, providers)
         self._runner = None
         if store is not None:
             worker, drain_s = new_id("worker"), settings.server.drain_s
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
-        sealer = _build_sealer(settings, store)
-        admission = Admission(resolver, sealer)
-        intake = Intake(settings, admission, store, self._runner)
-        self.settings = settings
-        self.engines = EmbeddedEngines(providers.values())
         self.drain = drain
         self.store = store
-        self.catalogue = Catalogue(resolver)
-        self.contexts = ContextService(admission, store)
-        self.generate_adapter = GenerateAdapter(settings, resolver)
-        self.accept = intake.accept
-        self.resume_job = intake.resume_job
+        self.configuration_problem: str | None = None
+        """Why the last attempt to replace the configuration failed; None if it did not."""
+        self._sealer = _build_sealer(settings, store)
         self._max_body_bytes = int(settings.server.max_body_mb * _MB)
         self._keepalive_s = settings.server.keepalive_s
         self._max_depth = settings.server.max_json_depth
-        self._authenticator = Authenticator(settings.auth)
+        self.use_configuration(settings, providers)
+
+    def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        """Serves all further requests by these settings. Requests that were accepted keep their providers.
+
+        Only the sections of `gateway/config/reload_check.py` may differ from the settings before. The caller closes the
+        providers that are no longer used, once `provider_hold` as it was before is gone.
+        """
+        # What may raise comes first: after a failure, everything is as before.
+        resolver = Resolver(settings, providers)
+        generate_adapter = GenerateAdapter(settings, resolver)
+        authenticator = Authenticator(settings.auth)
+        admission = Admission(resolver, self._sealer)
+        self.provider_hold = ProviderHold()
+        intake = Intake(settings, admission, self.store, self._runner, self.provider_hold)
+        self.settings = settings
+        self.engines = EmbeddedEngines(providers.values())
+        self.catalogue = Catalogue(resolver, self.provider_hold)
+        self.contexts = ContextService(admission, self.store, self.provider_hold)
+        self.generate_adapter = generate_adapter
+        self.accept = intake.accept
+        self.resume_job = intake.resume_job
+        self._authenticator = authenticator
 
     async def serve_create(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, adapter: RequestAdapter | None = None
@@ -143,7 +159,8 @@ class Service:
         if self._runner is None:
             yield
             return
-        async with self._runner.lifespan(self.resume_job):
+        # Looked up for each job, because a new configuration replaces it.
+        async with self._runner.lifespan(lambda job: self.resume_job(job)):
             yield
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:

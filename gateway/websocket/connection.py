@@ -76,7 +76,12 @@ class WebSocketConnection:
         *,
         strict: bool,
         call_later: CallLater | None = None,
+        authenticate: Callable[[], Principal] | None = None,
     ) -> None:
+        """`authenticate` finds the principal of the connection's key again, for each turn: the configuration of keys
+        may have changed since the handshake.
+        """
+        self._authenticate = authenticate
         self._drain = drain
         self._limits = limits
         self._receive = receive
@@ -129,6 +134,8 @@ class WebSocketConnection:
             turn = parse_turn_request(event, size)
             if self._ending is not None:
                 raise self._ending.refusal
+            if self._authenticate is not None:
+                self._turn_runner.principal = self._authenticate()
             self._turn_queue.put(turn)
         except (InvalidRequest, GatewayError) as error:
             await self._send_text(encode_error(error, lane))

@@ -5,6 +5,7 @@ Refusals are HTTP replies.
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 import structlog
@@ -64,7 +65,14 @@ class WebSocketApp:
             await send({"type": "websocket.accept"})
             send_direct = scope.get(BODY_SEND, send)
             connection = WebSocketConnection(
-                self._service, principal, self._drain, self._limits, receive, send_direct, strict=strict
+                self._service,
+                principal,
+                self._drain,
+                self._limits,
+                receive,
+                send_direct,
+                strict=strict,
+                authenticate=partial(self._service.authenticate, handshake),
             )
             try:
                 await connection.serve()

@@ -176,7 +176,8 @@ class TurnRunner:
         strict: bool,
     ) -> None:
         self._service = service
-        self._principal = principal
+        self.principal = principal
+        """The principal of the turns that start from now on."""
         self._cache = cache
         self._drain = drain
         self._receive_disconnect = receive_disconnect
@@ -212,7 +213,7 @@ class TurnRunner:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
         cached_items = self._cache.items_by_id()
         accepted = await self._service.accept(
-            RESPONSES, self._principal, create.body, strict=self._strict, connection_items=cached_items
+            RESPONSES, self.principal, create.body, strict=self._strict, connection_items=cached_items
         )
         if not create.generate:
             accepted = _replace_exchange(accepted)

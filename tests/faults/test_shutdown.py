@@ -1,14 +1,19 @@
 """A server told to stop lets its streams finish for a while, then ends them with a failure. Run as users run it."""
 
 import asyncio
+import signal
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.config import config
+from tests.faults.config import LONG_S, config
 from tests.faults.connection import Connection, connected
 from tests.faults.seen import CHAT, RESPONSES, question
+from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
+from tests.state.waiting import eventually
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
@@ -57,6 +62,63 @@ async def test_a_stream_that_outlasts_the_drain_ends_in_one_failure(path: str, t
             assert b"server_shutting_down" in end
             assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
             assert server.process.wait(EXIT_S) == 0
+
+
+@PATHS
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
+async def test_a_second_interrupt_ends_streams_in_their_terminal_event_within_a_second(
+    path: str, workers: str, tmp_path: Path
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
+        with command(settings(upstream.url, LONG_S), tmp_path, "--workers", workers) as server:
+            async with connected(server.v1) as client:
+                await begin(client, path)
+                server.process.send_signal(signal.SIGINT)
+                await refuses_connections(server.v1)
+                async with asyncio.timeout(1):
+                    server.process.send_signal(signal.SIGINT)
+                    end = await client.read_to(b"data: [DONE]\n\n")
+            assert b"server_shutting_down" in end
+            assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
+            assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
+            assert "Traceback" not in server.log.read_text()
+
+
+async def test_a_second_interrupt_does_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    flood = b"".join(CHAT_ANSWER.opening for _ in range(200_000))
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[flood, Hang()]))
+        with command(settings(upstream.url, LONG_S), tmp_path) as server:
+            async with connected(server.v1) as client:
+                await begin(client, CHAT)
+                server.process.send_signal(signal.SIGINT)
+                await refuses_connections(server.v1)
+                server.process.send_signal(signal.SIGINT)
+                assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT], ids=["SIGKILL", "SIGABRT"])
+async def test_workers_end_with_their_supervisor_and_free_the_port_at_once(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
+        with command(settings(upstream.url, LONG_S), tmp_path, "--workers", "2") as server:
+            workers = worker_pids(server.process.pid)
+            assert len(workers) == 2
+            async with connected(server.v1) as client:
+                await begin(client, CHAT)
+                server.process.send_signal(number)
+                await refuses_connections(server.v1)
+                with socket.create_server(("127.0.0.1", urlsplit(server.url).port or 0)):
+                    go_on.set()
+                    end = await client.read_to(b"data: [DONE]\n\n")
+            assert b'"finish_reason":"stop"' in end, "what had begun may end"
+            await eventually(lambda: not any(is_running(worker) for worker in workers))
 
 
 async def refuses_connections(base_url: str) -> None:

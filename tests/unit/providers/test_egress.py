@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from gateway.config.settings import Settings
-from gateway.process import app
+from gateway.process import providers as builder
 from providers import egress
 from providers.egress import EgressClient, FetchResult, is_public
 from translation.errors import InvalidRequest
@@ -292,9 +292,9 @@ async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
 
 async def test_what_the_operator_grants_is_what_adapters_fetch_with(monkeypatch: pytest.MonkeyPatch) -> None:
     granted: list[EgressClient] = []
-    monkeypatch.setattr(app, "build_provider", lambda _name, _config, egress: granted.append(egress))
+    monkeypatch.setattr(builder, "build_provider", lambda _name, _config, egress: granted.append(egress))
     written = {"allow": ["127.0.0.1"], "max_mb": 0.5, "deadline_s": 4}
-    app.build_providers(Settings.model_validate({"egress": written, "providers": {"p": {"type": "scripted"}}}))
+    builder.build_providers(Settings.model_validate({"egress": written, "providers": {"p": {"type": "scripted"}}}))
     (given,) = granted
     assert (given.max_bytes, given.deadline_s) == (512 * 1024, 4)
     async with serving(PAGE) as server:

@@ -38,7 +38,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """What the server was started with, instead of starting one."""
     calls: list[Settings] = []
 
-    def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
+    def serve(settings: Settings, _load: object, *, host: str, port: int, workers: int) -> None:
         assert (host, port, workers) == (settings.server.host, settings.server.port, settings.server.workers)
         calls.append(settings)
 

@@ -7,13 +7,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
+from tests.processes import PROC, needs_proc, worker_pids
 from tests.serving import READY_S, command
 
 CONFIG = {
@@ -21,7 +21,6 @@ CONFIG = {
     "providers": {"demo": {"type": "scripted"}},
     "models": {"demo": {"provider": "demo"}},
 }
-PROC = Path("/proc")
 QUESTION = {"model": "demo", "input": "Say something long.", "stream": True}
 
 
@@ -53,12 +52,10 @@ def test_a_server_that_is_told_to_stop_has_done_well(
     assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
 
 
-@pytest.mark.skipif(
-    not (PROC / "self/stat").exists(), reason="without /proc a test cannot tell which processes are workers"
-)
+@needs_proc
 def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> None:
     with command(CONFIG, tmp_path, "--workers", "2") as server:
-        first, second = _workers(server.process.pid)
+        first, second = worker_pids(server.process.pid)
         for other in (first, second):
             os.kill(other, signal.SIGSTOP)
             try:
@@ -68,16 +65,14 @@ def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> No
     assert not any((PROC / str(worker)).exists() for worker in (first, second)), "no worker outlives its server"
 
 
-@pytest.mark.skipif(
-    not (PROC / "self/stat").exists(), reason="without /proc a test cannot tell which processes are workers"
-)
+@needs_proc
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) -> None:
     with command(CONFIG, tmp_path, "--workers", "2") as server:
-        before = _workers(server.process.pid)
+        before = worker_pids(server.process.pid)
         for worker in before:
             os.kill(worker, signal.SIGKILL)
         assert ask(client, server.v1).status_code == 200, "the socket stays open meanwhile"
-        assert not set(before) & set(_workers(server.process.pid))
+        assert not set(before) & set(worker_pids(server.process.pid))
         server.process.terminate()
         assert server.process.wait(READY_S) == 0
         assert server.log.read_text().count("worker_died") == 2
@@ -109,14 +104,3 @@ def _serve(config: object, folder: Path, *arguments: str) -> subprocess.Complete
         timeout=READY_S,
         check=False,
     )
-
-
-def _workers(server: int) -> list[int]:
-    """The processes a server has started to serve, without the one that only cleans up after them."""
-    found = []
-    for status in PROC.glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended since it was listed
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            if parent == server and b"spawn_main" in (status.parent / "cmdline").read_bytes():
-                found.append(int(status.parent.name))
-    return found

@@ -1,0 +1,52 @@
+"""Replaces the configuration of a running server: its keys, providers and models."""
+
+import structlog
+
+from gateway.config.settings import Settings
+from gateway.process.providers import build_providers
+from gateway.process.updates import RejectedConfiguration
+from gateway.service.provider_lifetimes import ProviderLifetimes
+from gateway.service.service import Service
+
+_log = structlog.get_logger(__name__)
+
+
+class Reloader:
+    """Replaces what a service serves. Either everything changes or nothing does."""
+
+    def __init__(self, service: Service, lifetimes: ProviderLifetimes) -> None:
+        self._service = service
+        self._lifetimes = lifetimes
+
+    def apply(self, settings: Settings) -> None:
+        """Serve all further requests by `settings`, whose fixed sections are those of the present settings.
+
+        A provider whose configuration is the same remains, with its connections and its engine.
+        """
+        service, running = self._service, self._service.settings
+        unchanged = {
+            name: self._lifetimes.providers[name]
+            for name, config in settings.providers.items()
+            if running.providers.get(name) == config
+        }
+        try:
+            providers = build_providers(settings, unchanged)
+            last_hold = service.provider_hold
+            service.use_configuration(settings, providers)
+        except Exception:  # the server must go on with what it has
+            _log.exception("configuration_rejected")
+            service.configuration_problem = "not reloaded, see the log"
+            return
+        service.configuration_problem = None
+        self._lifetimes.replace(providers, last_hold)
+        _log.info(
+            "configuration_reloaded",
+            providers_changed=len(providers) - len(unchanged),
+            providers=len(providers),
+            models=len(settings.models),
+        )
+
+    def reject(self, rejected: RejectedConfiguration) -> None:
+        """Report that a configuration could not be used. What is served remains."""
+        self._service.configuration_problem = rejected.summary
+        _log.error("configuration_rejected", problems=rejected.problems)

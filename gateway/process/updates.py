@@ -1,0 +1,80 @@
+"""Further configurations for a running server: loads them, and passes them to its event loop."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import NamedTuple, TypeAlias
+
+from gateway.config.settings import SealingSettings, Settings
+from gateway.config.yaml_file import ConfigError
+
+LoadSettings: TypeAlias = Callable[[Settings], Settings]
+"""Loads the configuration again, for a server that runs with the given settings. Raises ConfigError."""
+
+
+class RejectedConfiguration(NamedTuple):
+    """A configuration that could not be used."""
+
+    summary: str
+    """The places of the problems, without values and folders: `/readyz` shows it to everybody."""
+    problems: str
+    """Every problem, for the log."""
+
+    @classmethod
+    def of(cls, error: ConfigError) -> "RejectedConfiguration":
+        further = f" and {len(error.places) - 1} more" if len(error.places) > 1 else ""
+        return cls(f"not reloaded, see the log: {error.places[0]}{further}", str(error))
+
+
+SettingsUpdate: TypeAlias = Settings | RejectedConfiguration
+
+
+class ConfigurationSource:
+    """Where the configuration of a server comes from. It remembers the last one that could be used.
+
+    `sealing` replaces that section of every configuration: it may have a key that was made when the server started.
+    """
+
+    def __init__(self, settings: Settings, load: LoadSettings, sealing: SealingSettings) -> None:
+        self._settings = settings
+        self._load = load
+        self._sealing = sealing
+
+    @property
+    def settings(self) -> Settings:
+        """The last configuration that could be used."""
+        return self._settings.model_copy(update={"sealing": self._sealing})
+
+    def reload(self) -> SettingsUpdate:
+        """Load the configuration again. It may take seconds and must not run on an event loop."""
+        try:
+            self._settings = self._load(self._settings)
+        except ConfigError as error:
+            return RejectedConfiguration.of(error)
+        return self.settings
+
+
+class SettingsUpdates:
+    """Passes configurations from threads to the event loop of a server, which may not run yet."""
+
+    def __init__(self) -> None:
+        self._updates: deque[SettingsUpdate] = deque()
+        self._notify: Callable[[], object] | None = None
+
+    def submit(self, update: SettingsUpdate) -> None:
+        """Add an update. Can be called from any thread."""
+        self._updates.append(update)
+        if (notify := self._notify) is not None:
+            with suppress(RuntimeError):  # the event loop has just been closed: the server ends
+                notify()
+
+    async def follow(self) -> AsyncGenerator[SettingsUpdate, None]:
+        """Yield all updates in order, for ever. There must be only one reader."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        self._notify = lambda: loop.call_soon_threadsafe(changed.set)
+        while True:
+            changed.clear()
+            while self._updates:
+                yield self._updates.popleft()
+            await changed.wait()

@@ -1,0 +1,129 @@
+"""Starts and closes the providers of a server process, also when a new configuration replaces some of them."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Final, NamedTuple
+
+import structlog
+
+from providers.base import EngineHost, Provider
+
+_log = structlog.get_logger(__name__)
+
+_COLLECT_S: Final = 30.0
+"""Seconds between searches for reference cycles while a provider waits to be closed. A failed request may be in one."""
+
+
+class ProviderHold:
+    """Held by whatever may still send requests to the providers of one configuration.
+
+    While it exists, none of them is closed. It has no content: what counts is who refers to it.
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+class _Retirement:
+    """One configuration's providers, and whether their hold is gone."""
+
+    def __init__(self, hold: ProviderHold) -> None:
+        self.is_unused = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._finalizer = weakref.finalize(hold, loop.call_soon_threadsafe, self.is_unused.set)
+        self._finalizer.atexit = False
+
+    async def wait_until_unused(self) -> None:
+        while not self.is_unused.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COLLECT_S):
+                    await self.is_unused.wait()
+                    return
+            gc.collect()
+
+    def end(self) -> None:
+        """Ends the wait, because the server stops. The end of the hold has no effect any more."""
+        self._finalizer.detach()
+        self.is_unused.set()
+
+
+class _ProviderRun(NamedTuple):
+    """One provider that is open. `task` ends when it is closed, which `stop` causes."""
+
+    stop: asyncio.Event
+    task: asyncio.Task[None]
+
+
+class ProviderLifetimes:
+    """The providers in use, by name. Each one is closed when no request can use it any more, or at the latest when the
+    server stops.
+    """
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self.providers = dict(providers)
+        self._runs: dict[int, _ProviderRun] = {}
+        """Provider's id -> what closes it."""
+        self._retirements: list[_Retirement] = []
+        self._tasks: asyncio.TaskGroup
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None, None]:
+        """Runs the engines of the providers until the block ends, and closes all providers then.
+
+        Entering the block does not wait for engines to be ready.
+        """
+        async with asyncio.TaskGroup() as self._tasks:
+            self._start(self.providers.values())
+            try:
+                yield
+            finally:
+                for retirement in self._retirements:
+                    retirement.end()
+                for run in self._runs.values():
+                    run.stop.set()
+
+    def replace(self, providers: Mapping[str, Provider], last_hold: ProviderHold) -> None:
+        """Puts `providers` in the place of the present ones, and starts those that are new.
+
+        Of the present ones, those that are absent from `providers` are closed once no request of an earlier
+        configuration is left. `last_hold` is the hold of the configuration that ends now.
+        """
+        self._retirements = [entry for entry in self._retirements if not entry.is_unused.is_set()]
+        self._retirements.append(_Retirement(last_hold))
+        kept = {id(provider) for provider in providers.values()}
+        present = {id(provider) for provider in self.providers.values()}
+        retired = [provider for provider in self.providers.values() if id(provider) not in kept]
+        self._start(provider for provider in providers.values() if id(provider) not in present)
+        self.providers = dict(providers)
+        if retired:
+            self._tasks.create_task(self._retire(retired, list(self._retirements)))
+
+    def _start(self, providers: Iterable[Provider]) -> None:
+        for provider in providers:
+            stop = asyncio.Event()
+            task = self._tasks.create_task(self._run(provider, stop))
+            self._runs[id(provider)] = _ProviderRun(stop, task)
+
+    async def _run(self, provider: Provider, stop: asyncio.Event) -> None:
+        """Runs one provider in a task of its own, because an engine must be stopped by the task that started it."""
+        try:
+            async with AsyncExitStack() as closing:
+                closing.push_async_callback(provider.aclose)
+                if isinstance(provider, EngineHost):
+                    await closing.enter_async_context(provider.run_engine())
+                await stop.wait()
+        except Exception:  # other providers must remain open, and be closed in order
+            _log.exception("provider_close_failed", provider=provider.name)
+        finally:
+            del self._runs[id(provider)]
+
+    async def _retire(self, providers: Iterable[Provider], retirements: Iterable[_Retirement]) -> None:
+        for retirement in retirements:
+            await retirement.wait_until_unused()
+        for provider in providers:
+            if (run := self._runs.get(id(provider))) is not None:
+                run.stop.set()
+                await asyncio.wait([run.task])
+                _log.info("provider_closed", provider=provider.name)
