@@ -67,4 +67,4 @@ def _lowest_depths(tags: list[re.Match[str]]) -> list[int]:
 @cache
 def _tag_pattern(tag: str) -> re.Pattern[str]:
     names = "|".join(map(re.escape, dict.fromkeys((tag, *_KNOWN_TAGS))))
-    return re.compile(f"</?(?:{names})>")
+    return re.compile(f"</?(?:{names})>", re.IGNORECASE | re.ASCII)

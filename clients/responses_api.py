@@ -90,7 +90,6 @@ def _parse_response(response: Json) -> Json:
     thinking: list[str] = []
     texts: list[str] = []
     calls: list[Json] = []
-    pre_tool_text: str | None = None
     reason = (response.get("incomplete_details") or {}).get("reason")
     for item in response["output"]:
         match item["type"]:
@@ -100,13 +99,13 @@ def _parse_response(response: Json) -> Json:
             case "message":
                 texts += [part[_TEXT_KEYS[part["type"]]] for part in item["content"] if part["type"] in _TEXT_KEYS]
             case "function_call":
-                pre_tool_text = "".join(texts) if pre_tool_text is None else pre_tool_text
-                calls += _parse_call(item, cut=reason is not None)
+                calls += _parse_call(item, cut=reason is not None or item.get("status") == "incomplete")
+    text = "".join(texts).strip() if calls else "".join(texts)
     return {
         "thinking": "".join(thinking),
-        "response": "".join(texts),
+        "response": text,
         "tool_calls": calls,
-        "pre_tool_text": (pre_tool_text or "") if calls else "",
+        "pre_tool_text": text if calls else "",
         "finish_reason": _finish_reason(reason, calls),
         "model": response.get("model"),
         "usage": _parse_usage(response.get("usage")),

@@ -168,7 +168,11 @@ class ModelConfig(BaseModel):
         "`max_thinking_tokens`: `minimal` a sixteenth, `low` a quarter, `medium` half, `high` and above all of it.",
     )
     think_open: bool | None = Field(
-        default=None, description="The chat template ends with the opening think tag, so replies start inside it."
+        default=None,
+        description="With `think_tags`: `true` if the chat template ends with the opening think tag, so that replies "
+        "start inside it, `false` if it does not. If left out, a reply's text before its first tag is held back: "
+        "it is reasoning if that tag is a closing tag, and the answer if there is no tag. `false` streams the text "
+        "of replies without tags.",
     )
     system_messages: SystemMessages | None = Field(
         default=None,

@@ -59,7 +59,7 @@ class HttpProvider:
         body, losses = self._dialect.lower(turn, profile)
         if unenforced := self._unenforced_losses(turn, profile):
             losses = (*losses, *unenforced)
-        if profile.think_open and _disables_thinking(body):
+        if profile.think_open is not False and _disables_thinking(body):
             profile = replace(profile, think_open=False)
         return HttpExchange(
             self._upstream,

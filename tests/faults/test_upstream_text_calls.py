@@ -152,3 +152,35 @@ async def test_a_tool_of_another_kind_is_called_in_text_too(path: str, stream: b
         reply = await asking.post(base_url + path, json=question(path, stream=stream, tools=tools))
     assert reply.status_code == 200
     assert '"ls"' in reply.text
+
+
+@ENDPOINTS
+@FORMS
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("Wrap it as `<tool_call>` and end with `</tool_call>`. Done!", None),
+        ("Wrap it as <tool_call> and end with </tool_call>. Done!", None),
+        ('<TOOL_CALL>Sure: {"name": "f", "arguments": {"a": 1}} ok\n</TOOL_CALL>', ""),
+    ],
+    ids=["quoted tags", "tags in prose", "text around a call"],
+)
+async def test_prose_and_calls_are_told_apart(
+    written: str, text: str | None, path: str, stream: bool, gateway: StartGateway
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text(*(written[at : at + 3] for at in range(0, len(written), 3))))
+        base_url = gateway(told_in_words(upstream.url)).v1
+        seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
+    calls = () if text is None else (("f", '{"a": 1}'),)
+    assert seen == Seen(200, "completed", text=written if text is None else text, calls=calls)
+
+
+@ENDPOINTS
+@FORMS
+async def test_text_before_a_closing_think_tag_is_reasoning(path: str, stream: bool, gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text("a", "</th", "ink>b"))
+        base_url = gateway(told_in_words(upstream.url, parsing_format="think_tags")).v1
+        seen = await ask(base_url, path, stream=stream)
+    assert seen == Seen(200, "completed", text="b", reasoning="a")

@@ -14,9 +14,8 @@ from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, f
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.leading_think_tags import LeadingThinkParser, build_think_parser
+from translation.parsers.tagged_text import TaggedRun, TaggedTextReader
 from translation.parsers.text_calls import text_call_decoder_for
-from translation.parsers.think_tags import ThinkParser
 from translation.representation.events import (
     Delta,
     Event,
@@ -88,7 +87,7 @@ class ChatDecoder:
         self._reasoning_runs: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
-        self._think_parser: ThinkParser | LeadingThinkParser | None = None
+        self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
         self._facts: Json = {}
         self._finish_reason: str | None = None
@@ -199,7 +198,7 @@ class ChatDecoder:
     def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
             return self._write_text("text", text) if self._is_plain else self._read_text(text, None)
-        return self._write_text("reasoning", text) if self._reasoning.claim_source(field) else []
+        return self._write_reasoning("reasoning", text) if self._reasoning.claim_source(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
         if self.state is _ENDED:
@@ -264,13 +263,14 @@ class ChatDecoder:
         is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
         if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
             for kind, text in self._reasoning.feed(delta):
-                events += self._write_text(kind, text)
+                events += self._write_reasoning(kind, text)
         if content := delta.get("content"):
             read = self._read_text if isinstance(content, str) else self._read_parts
             events += read(content, logprobs)
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
+            events += self._write_runs(self._tagged_text.release())
             events += self._write_text("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
@@ -280,6 +280,7 @@ class ChatDecoder:
             events += self._annotate()
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
+            events += self._write_runs(self._tagged_text.release())
             self._edges.end_reasoning()
             ending_events = self._end_reasoning()
             if self._calls is None:
@@ -295,7 +296,7 @@ class ChatDecoder:
                     events += self._read_text(part if isinstance(part, str) else part["text"], logprobs)
                 case {"type": "thinking", "thinking": thinking}:  # Mistral
                     if self._reasoning.claim_source("content"):
-                        events += self._write_text("reasoning", flatten_text(thinking))
+                        events += self._write_reasoning("reasoning", flatten_text(thinking))
                 case {"type": "refusal", "refusal": str(refusal)}:
                     events += self._write_text("refusal", refusal, logprobs)
                 case dict():
@@ -307,12 +308,17 @@ class ChatDecoder:
     def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
         if self._profile.parsing_format == "direct_response":
             return self._write_text("text", text, logprobs)
-        if self._think_parser is None:
-            self._think_parser = build_think_parser(self._profile, self._reasoning.has_reasoning)
-        runs = self._think_parser.feed(text)
-        if isinstance(self._think_parser, LeadingThinkParser) and self._think_parser.is_over:
+        runs = self._tagged_text.feed(text, logprobs)
+        if self._tagged_text.is_over:
             self._is_plain = self._text_calls is None
-        return [event for kind, run in runs for event in self._write_text(kind, run, logprobs)]
+        return self._write_runs(runs)
+
+    def _write_reasoning(self, kind: str, text: str) -> list[Event]:
+        """Writes reasoning that the upstream reports apart from the text."""
+        return self._write_runs(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
+
+    def _write_runs(self, runs: Sequence[TaggedRun]) -> list[Event]:
+        return [event for run in runs for event in self._write_text(*run)]
 
     def _write_text(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         text = self._edges.feed(kind, text)
@@ -358,9 +364,7 @@ class ChatDecoder:
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
-        if self._think_parser is not None:
-            for kind, run in self._think_parser.finish():
-                events += self._write_text(kind, run)
+        events += self._write_runs(self._tagged_text.finish())
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:

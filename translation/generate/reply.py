@@ -67,7 +67,6 @@ class GenerateReply:
         """Whether the turn ended without a failure, so that `result` is whole."""
         self._model = model
         self._texts: dict[_ReplyKey, list[str]] = {"thinking": [], "response": []}
-        self._pre_tool_text: str | None = None
         self._item_types: list[str] = []
         self._part_types: dict[tuple[int, int | None], str | None] = {}
         self._written_parts: set[tuple[int, int | None]] = set()
@@ -105,18 +104,23 @@ class GenerateReply:
         return pieces
 
     def result(self) -> Json:
-        """Returns the whole reply. Call it only once `finished` is True."""
+        """Returns the whole reply. Call it only once `finished` is True.
+
+        In a reply with calls, `response` and `pre_tool_text` are both the whole text around the calls, stripped.
+        """
         response = "".join(self._texts["response"])
         calls = [
             {"id": call.id, "name": call.name, "arguments": arguments}
             for call in self._calls.values()
             if isinstance(arguments := call.parse_arguments(), dict)
         ]
+        if calls:
+            response = response.strip()
         reply = {
             "thinking": "".join(self._texts["thinking"]),
             "response": response,
             "tool_calls": calls,
-            "pre_tool_text": (self._pre_tool_text or "") if calls else "",
+            "pre_tool_text": response if calls else "",
             "finish_reason": "tool_calls" if calls and self._finish_reason == "stop" else self._finish_reason,
             "model": self._model,
             "usage": _build_usage(self._usage),
@@ -128,8 +132,6 @@ class GenerateReply:
         if event.item["type"] != "function_call":
             return
         call = self._calls[event.index] = _Call(event.item, len(self._calls))
-        if self._pre_tool_text is None:
-            self._pre_tool_text = "".join(self._texts["response"])
         pieces.append({"tool_call": {"index": call.number, "id": call.id, "name": call.name, "arguments": ""}})
         self._add_text(event.index, None, event.item.get("arguments") or "", pieces)
 

@@ -8,7 +8,7 @@ from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
 from translation.ollama.failures import failure_in
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.think_tags import ThinkParser
+from translation.parsers.tagged_text import TaggedRun, TaggedTextReader
 from translation.representation.events import Event, Failed, FinishReason, Started, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
@@ -46,8 +46,7 @@ class OllamaDecoder(ChunkDecoder):
         self._ids = CallIdAllocator()
         self._edges = EdgeTrimmer()
         self._reads_tags = profile.parsing_format != "direct_response"
-        self._think_open = profile.think_open
-        self._think_parser: ThinkParser | None = None
+        self._tagged_text = TaggedTextReader(profile)
         self._call_count = 0
         self._started = False
 
@@ -80,12 +79,13 @@ class OllamaDecoder(ChunkDecoder):
     def _read_message(self, message: Json, logprobs: list[Json] | None) -> list[Event]:
         events: list[Event] = []
         if isinstance(thinking := message.get("thinking"), str) and thinking:
-            self._think_open = False  # a server that separates reasoning has removed the template's tag too
+            events += self._emit_runs(self._tagged_text.expect_no_reasoning())
             events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
             events += self._read_text(content, logprobs)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
+            events += self._emit_runs(self._tagged_text.release())
             events += self._read_call(call)
             if self.ended:
                 break
@@ -94,9 +94,10 @@ class OllamaDecoder(ChunkDecoder):
     def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
         if not self._reads_tags:
             return self._emit_delta("text", text, logprobs)
-        if self._think_parser is None:
-            self._think_parser = ThinkParser(open_at_start=self._think_open)
-        return [event for kind, run in self._think_parser.feed(text) for event in self._emit_delta(kind, run, logprobs)]
+        return self._emit_runs(self._tagged_text.feed(text, logprobs))
+
+    def _emit_runs(self, runs: list[TaggedRun]) -> list[Event]:
+        return [event for run in runs for event in self._emit_delta(*run)]
 
     def _emit_delta(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         text = self._edges.feed(kind, text)
@@ -125,9 +126,7 @@ class OllamaDecoder(ChunkDecoder):
 
     def _end_reply(self, chunk: Json) -> list[Event]:
         events: list[Event] = []
-        if self._think_parser is not None:
-            for kind, run in self._think_parser.finish():
-                events += self._emit_delta(kind, run)
+        events += self._emit_runs(self._tagged_text.finish())
         self.ended = True
         self.usage = _read_usage(chunk)
         done_reason = chunk.get("done_reason")

@@ -68,7 +68,7 @@ class LeadingThinkParser:
 def build_think_parser(profile: Profile, has_reasoning: bool) -> ThinkParser | LeadingThinkParser:
     """Returns the parser for a profile that does not leave text unchanged. `has_reasoning`: the upstream has sent
     reasoning beside the text, so it has also removed the opening tag of the chat template."""
-    think_open = profile.think_open and not has_reasoning
+    think_open = False if has_reasoning else profile.think_open
     if profile.parsing_format == "leading_think_tags" and not think_open:
         return LeadingThinkParser()
     return ThinkParser(open_at_start=think_open)

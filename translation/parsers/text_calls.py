@@ -169,7 +169,7 @@ class TextCallDecoder:
         self.rejected.append(RejectedCall("" if call is None else call.name, fault))
         if call is not None and call.is_open:
             return self._writer.close_call(call, "incomplete")
-        return self._write_text(broken.raw) if self._reports else []
+        return self._write_text(broken.raw) if self._reports or broken.is_prose else []
 
 
 def text_call_decoder_for(

@@ -8,44 +8,58 @@ _CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES}
 """Opening tag -> its closing tag."""
 
 _ALL_TAGS: Final = (*_CLOSING_TAG_OF, *_CLOSING_TAG_OF.values())
+_MAX_TAG_LENGTH: Final = max(map(len, _ALL_TAGS))
 
 
 class ThinkParser:
-    """Splits text into runs `(kind, text)`; the kind is `text` or `reasoning`. Tags are removed.
+    """Splits text into runs `(kind, text)`; the kind is `text` or `reasoning`. Tags of either case are removed.
 
     A tag may be cut anywhere: only text that could still become a tag is held back. Any closing tag ends reasoning that
     the chat template opened (`open_at_start`); other reasoning ends with the closing tag of its opening tag. An opening
     tag inside reasoning opens nothing, because models repeat the template's tag and close it once. A closing tag
     outside reasoning is removed. Reasoning without a closing tag goes on to the end of the text.
+
+    If it is not known whether the template opened a tag (`open_at_start` is None), all text before the first tag is
+    held back: before a closing tag it is reasoning, otherwise text.
     """
 
-    def __init__(self, *, open_at_start: bool = False) -> None:
+    def __init__(self, *, open_at_start: bool | None = False) -> None:
         self._pending = ""
-        self._in_reasoning = open_at_start
+        self._in_reasoning = bool(open_at_start)
+        self._undecided: list[str] | None = [] if open_at_start is None else None
+        """The text before the first tag, as long as its kind is not known. None: it is known."""
         self._tags: tuple[str, ...] = _ALL_TAGS
         self._pattern = _compile_tags(_ALL_TAGS)
 
     def feed(self, text: str) -> list[tuple[str, str]]:
         """Adds text. Returns the runs that it completes."""
         text = self._pending + text
-        if "<" not in text:
-            return [(self._text_kind, text)] if text else []
         runs: list[tuple[str, str]] = []
+        if "<" not in text:
+            self._pending = ""
+            self._append_run(runs, text)
+            return runs
         while (tag := self._pattern.search(text)) is not None:
-            if before := text[: tag.start()]:
-                runs.append((self._text_kind, before))
-            self._apply_tag(tag[0])
+            self._append_run(runs, text[: tag.start()])
+            self._apply_tag(tag[0].lower(), runs)
             text = text[tag.end() :]
         keep = _partial_tag_length(text, self._tags)
         self._pending = text[len(text) - keep :]
-        if text := text[: len(text) - keep]:
-            runs.append((self._text_kind, text))
+        self._append_run(runs, text[: len(text) - keep])
+        return runs
+
+    def release(self) -> list[tuple[str, str]]:
+        """Returns the text before the first tag that was held back, as text, because what follows is no reasoning."""
+        runs: list[tuple[str, str]] = []
+        self._decide(runs)
         return runs
 
     def finish(self) -> list[tuple[str, str]]:
         """Ends the text. Returns the text that was held back, because it is no tag."""
+        runs = self.release()
         pending, self._pending = self._pending, ""
-        return [(self._text_kind, pending)] if pending else []
+        self._append_run(runs, pending)
+        return runs
 
     @property
     def in_reasoning(self) -> bool:
@@ -56,8 +70,22 @@ class ThinkParser:
     def _text_kind(self) -> str:
         return "reasoning" if self._in_reasoning else "text"
 
-    def _apply_tag(self, tag: str) -> None:
+    def _append_run(self, runs: list[tuple[str, str]], text: str) -> None:
+        if self._undecided is not None:
+            self._undecided.append(text)
+        elif text:
+            runs.append((self._text_kind, text))
+
+    def _decide(self, runs: list[tuple[str, str]]) -> None:
+        """Appends the text before the first tag, of the kind that is now known."""
+        text, self._undecided = "".join(self._undecided or ()), None
+        self._append_run(runs, text)
+
+    def _apply_tag(self, tag: str, runs: list[tuple[str, str]]) -> None:
         closing = _CLOSING_TAG_OF.get(tag)
+        if self._undecided is not None:
+            self._in_reasoning = closing is None
+            self._decide(runs)
         if closing is None:
             self._in_reasoning = False
             self._expect_tags(_ALL_TAGS)
@@ -71,12 +99,17 @@ class ThinkParser:
 
 
 def _compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, tags)))  # cached by `re`, as there are only a few patterns
+    return re.compile(
+        "|".join(map(re.escape, tags)), re.IGNORECASE | re.ASCII
+    )  # cached by `re`, as there are only a few patterns
 
 
 def _partial_tag_length(text: str, tags: tuple[str, ...]) -> int:
     """Returns how many characters at the end of the text could be the beginning of a tag."""
     start = text.rfind("<")
-    if start == -1 or not any(tag.startswith(text[start:]) for tag in tags):
+    if start == -1 or len(text) - start > _MAX_TAG_LENGTH:
+        return 0
+    rest = text[start:].lower()
+    if not any(tag.startswith(rest) for tag in tags):
         return 0
     return len(text) - start

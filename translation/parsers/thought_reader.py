@@ -6,7 +6,7 @@ from typing import Final
 CLOSING_TAGS: Final = ("</think>", "</thinking>")
 """Either one ends the reasoning, whichever tag opened it, because models confuse them."""
 
-_TAG_PATTERN: Final = re.compile(r"</?think(?:ing)?>")
+_TAG_PATTERN: Final = re.compile(r"</?think(?:ing)?>", re.IGNORECASE | re.ASCII)
 _TAGS: Final = ("<think>", "<thinking>", *CLOSING_TAGS)
 _OPEN_TAG_AT_END: Final = re.compile(r"<(think|thinking)>\s*\Z")
 
@@ -35,11 +35,11 @@ class ThoughtReader:
         while (tag := _TAG_PATTERN.search(text)) is not None:
             texts.append(text[: tag.start()])
             text = text[tag.end() :]
-            if tag[0] in CLOSING_TAGS:
+            if tag[0].lower() in CLOSING_TAGS:
                 self.closed, self._pending, self.remainder = True, "", text
                 return "".join(texts)
         start = text.rfind("<")
-        keep = len(text) if start == -1 or not any(tag.startswith(text[start:]) for tag in _TAGS) else start
+        keep = len(text) if start == -1 or not _may_become_tag(text[start:]) else start
         self._pending = text[keep:]
         texts.append(text[:keep])
         return "".join(texts)
@@ -52,9 +52,15 @@ class ThoughtReader:
         """
         pending, self._pending = self._pending, ""
         begun_tags = (
-            [name for name in (tag, *CLOSING_TAGS) if name.startswith(pending)] if pending.startswith("</") else []
+            [name for name in (tag, *CLOSING_TAGS) if name.startswith(pending.lower())]
+            if pending.startswith("</")
+            else []
         )
         return ("", begun_tags[0][len(pending) :]) if begun_tags else (pending, tag)
+
+
+def _may_become_tag(text: str) -> bool:
+    return any(tag.startswith(text.lower()) for tag in _TAGS)
 
 
 def unclosed_tag_name(tail: str) -> str | None:

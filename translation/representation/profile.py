@@ -30,8 +30,9 @@ class Profile:
     parsing_format: ParsingFormat = "direct_response"
     """`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning of a translated
     reply of a chat server. `direct_response`: text is not changed."""
-    think_open: bool = False
-    """The chat template writes the opening think tag, so a reply starts inside it."""
+    think_open: bool | None = None
+    """Whether the chat template writes the opening think tag, so that a reply starts inside it. None: unknown, so with
+    `think_tags` text before the first tag is held back, and is reasoning if that tag is a closing tag."""
     system_messages: SystemMessages = "merge_leading"
     """`merge_leading`: leading system and developer messages become one, later ones stay where they are. `merge_all`:
     later ones are moved into the first, which is a loss. `keep`: nothing is changed."""

@@ -186,5 +186,18 @@ def test_a_call_that_was_cut_off_is_none_and_one_that_cannot_be_read_is_a_failur
         APIS[1].parse_reply(_response('{"a'))
     assert failed.value.code == "tool_call_parse_error"
     assert APIS[1].parse_reply(_response("", incomplete_details={"reason": "max_output_tokens"}))["tool_calls"] == []
+    unfinished = _response('{"a')
+    unfinished["output"][0]["status"] = "incomplete"
+    assert APIS[1].parse_reply(unfinished)["tool_calls"] == []
     filtered = APIS[1].parse_reply(_response("", incomplete_details={"reason": "content_filter"}))
     assert filtered["finish_reason"] == "content_filter"
+
+
+def test_a_reply_with_calls_has_the_text_around_them() -> None:
+    def message(text: str) -> Json:
+        return {"type": "message", "content": [{"type": "output_text", "text": text}]}
+
+    reply = _response('{"a": 1}')
+    reply["output"] = [message("I look.\n"), *reply["output"], message(" And again. ")]
+    parsed = APIS[1].parse_reply(reply)
+    assert parsed["pre_tool_text"] == parsed["response"] == "I look.\n And again."

@@ -9,7 +9,7 @@ from translation.parsers.tools.call_json import JsonCallReader
 OPENING_TAG: Final = "<tool_call>"
 CLOSING_TAG: Final = "</tool_call>"
 
-_TAG: Final = re.compile(f"{OPENING_TAG}|{CLOSING_TAG}")
+_TAG: Final = re.compile(f"{OPENING_TAG}|{CLOSING_TAG}", re.IGNORECASE | re.ASCII)
 
 
 class HermesParser(BlockParser):
@@ -21,5 +21,5 @@ class HermesParser(BlockParser):
     def _may_open(self, tail: str) -> bool:
         return OPENING_TAG.startswith(tail)
 
-    def _new_reader(self, opening: re.Match[str]) -> JsonCallReader:
-        return JsonCallReader()
+    def _new_reader(self, opening: re.Match[str], *, tentative: bool) -> JsonCallReader:
+        return JsonCallReader(tentative=tentative)

@@ -11,7 +11,7 @@ OPENING_TAG: Final = "<function="
 CLOSING_TAG: Final = "</function>"
 
 _NAME: Final = r"[^<>\s]{1,200}"
-_TAG: Final = re.compile(f"{OPENING_TAG}({_NAME})>|{CLOSING_TAG}")
+_TAG: Final = re.compile(f"{OPENING_TAG}({_NAME})>|{CLOSING_TAG}", re.IGNORECASE | re.ASCII)
 _PARTIAL_OPENING: Final = re.compile(f"{OPENING_TAG}{_NAME}")
 
 
@@ -24,10 +24,10 @@ class LlamaParser(BlockParser):
     def _may_open(self, tail: str) -> bool:
         return OPENING_TAG.startswith(tail) or _PARTIAL_OPENING.fullmatch(tail) is not None
 
-    def _new_reader(self, opening: re.Match[str]) -> NamedArgumentsReader:
+    def _new_reader(self, opening: re.Match[str], *, tentative: bool) -> NamedArgumentsReader:
         return NamedArgumentsReader(opening[1])
 
-    def _read_empty_block(self, opening: re.Match[str], raw: str) -> list[ParserOutput]:
-        if raw.removeprefix(opening[0]).removesuffix(CLOSING_TAG).strip():
-            return super()._read_empty_block(opening, raw)
+    def _read_empty_block(self, opening: re.Match[str], content: str, raw: str) -> list[ParserOutput]:
+        if content.strip():
+            return super()._read_empty_block(opening, content, raw)
         return [CallStarted(opening[1]), CallArguments("{}"), CallEnded()]

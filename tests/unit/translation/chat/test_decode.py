@@ -703,3 +703,22 @@ def test_an_operator_may_have_thoughts_shown_as_a_summary() -> None:
     events = decode(ChatDecoder(counting_ids(), Profile(reasoning_part="summary_text")), chunks)
     assert [event.part["type"] for event in events if isinstance(event, PartStarted)] == ["summary_text", "output_text"]
     assert "".join(event.text for event in events if isinstance(event, Delta)) == "abc"
+
+
+WAITING = Profile(parsing_format="think_tags")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kinds"),
+    [
+        ([said("a"), said("</think>b")], ["reasoning", "message"]),
+        ([said("a"), chunk({"reasoning_content": "b"}), said("</think>c")], ["message", "reasoning", "message"]),
+        ([said("a"), calls(call(0, id="c", name="f", arguments="{}"))], ["message", "function_call"]),
+        ([said("a"), chunk({"refusal": "no"})], ["message"]),
+        ([said("a"), said("b")], ["message"]),
+    ],
+    ids=["a closing tag", "separate reasoning", "a call", "a refusal", "no tag"],
+)
+def test_text_before_the_first_tag_waits_for_its_kind(chunks: list[Json], kinds: list[str]) -> None:
+    events = decode(ChatDecoder(counting_ids(), WAITING), [*chunks, chunk(finish="stop")])
+    assert [item["type"] for item in collect(events)] == kinds

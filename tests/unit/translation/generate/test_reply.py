@@ -74,11 +74,11 @@ def test_thinking_and_answer_are_side_by_side() -> None:
     assert (reply["pre_tool_text"], reply["finish_reason"], reply["model"]) == ("", "stop", "tiny")
 
 
-def test_arguments_are_an_object_and_the_text_before_the_first_call_is_told() -> None:
+def test_arguments_are_an_object_and_the_text_is_that_around_the_calls() -> None:
     reply = whole(
         *block(0, "text", "I look. "),
         *call(1, "add", '{"a":', " 2}"),
-        *block(2, "text", "And again."),
+        *block(2, "text", "And again.\n"),
         *call(3, "now"),
         finished("tool_calls"),
     )
@@ -86,7 +86,7 @@ def test_arguments_are_an_object_and_the_text_before_the_first_call_is_told() ->
         {"id": "call_1", "name": "add", "arguments": {"a": 2}},
         {"id": "call_3", "name": "now", "arguments": {}},
     ]
-    assert (reply["pre_tool_text"], reply["response"]) == ("I look. ", "I look. And again.")
+    assert reply["pre_tool_text"] == reply["response"] == "I look. And again."
     assert reply["finish_reason"] == "tool_calls"
 
 

@@ -286,6 +286,13 @@ CHUNKS = st.fixed_dictionaries(
 )
 
 
+def test_text_before_the_first_tag_waits_for_its_kind() -> None:
+    assert said(chunk("Hm."), chunk("</think>Yes"), last(), profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes")]
+    separate = chunk("", thinking="Hm.")
+    assert said(chunk("Yes"), separate, last(), profile=TAGS) == [("message", "Yes"), ("reasoning", "Hm.")]
+    assert said(chunk("Yes"), last(), profile=TAGS) == [("message", "Yes")]
+
+
 @given(st.lists(st.tuples(CHUNKS, MESSAGES | ANYTHING), max_size=5), st.sampled_from([DEFAULT_PROFILE, TAGS, OPEN]))
 def test_odd_replies_are_read_in_order_or_break_the_protocol(pairs: list[tuple[Any, Any]], profile: Profile) -> None:
     decoder, grammar = OllamaDecoder(counting_ids(), profile), EventGrammar()

@@ -12,7 +12,7 @@ from translation.parsers.think_tags import ThinkParser
 Runs = list[tuple[str, str]]
 
 
-def parse(pieces: list[str], *, open_at_start: bool = False) -> Runs:
+def parse(pieces: list[str], *, open_at_start: bool | None = False) -> Runs:
     """The runs of a text that comes in pieces, neighbours of one noun joined."""
     parser = ThinkParser(open_at_start=open_at_start)
     runs: Runs = []
@@ -45,6 +45,8 @@ CLOSED: dict[str, tuple[str, Runs]] = {
     "half a tag at the end is text": ("a<thin", [("text", "a<thin")]),
     "half a closing tag at the end is reasoning": ("<think>a</thin", [("reasoning", "a</thin")]),
     "tags with nothing between them say nothing": ("<think></think>", []),
+    "tags in upper case": ("<THINK>a</Think>b", [("reasoning", "a"), ("text", "b")]),
+    "tags of similar letters": ("<thin\u212a>a", [("text", "<thin\u212a>a")]),
     "other tags are text": ("<b>a</b>", [("text", "<b>a</b>")]),
 }
 
@@ -58,6 +60,31 @@ OPEN: dict[str, tuple[str, Runs]] = {
         [("reasoning", "a"), ("text", "b"), ("reasoning", "c</think>")],
     ),
 }
+
+
+UNKNOWN: dict[str, tuple[str, Runs]] = {
+    "a closing tag without an opening one ends reasoning": ("a</think>b", [("reasoning", "a"), ("text", "b")]),
+    "a closing tag in upper case": ("a</THOUGHT>b", [("reasoning", "a"), ("text", "b")]),
+    "nothing before a closing tag": ("</think>b", [("text", "b")]),
+    "text before an opening tag stays text": ("a<think>b</think>c", [("text", "a"), ("reasoning", "b"), ("text", "c")]),
+    "a later closing tag is taken out": ("<think>a</think>b</think>c", [("reasoning", "a"), ("text", "bc")]),
+    "text without tags is text": ("a < b", [("text", "a < b")]),
+    "half a tag at the end is text": ("a</thin", [("text", "a</thin")]),
+}
+
+
+@pytest.mark.parametrize(("text", "runs"), UNKNOWN.values(), ids=UNKNOWN)
+def test_text_before_a_tag_waits_where_the_template_is_unknown(text: str, runs: Runs) -> None:
+    assert parse([text], open_at_start=None) == runs
+    assert parse(list(text), open_at_start=None) == runs
+
+
+def test_text_that_waits_is_released_as_text() -> None:
+    parser = ThinkParser(open_at_start=None)
+    assert parser.feed("a<th") == []
+    assert parser.release() == [("text", "a")]
+    assert parser.feed("ink>b") == [("reasoning", "b")]
+    assert parser.release() == parser.finish() == []
 
 
 @pytest.mark.parametrize(("text", "runs"), CLOSED.values(), ids=CLOSED)
@@ -88,15 +115,18 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
-@given(TEXTS, st.lists(st.integers(0, 80)), st.booleans())
+@given(TEXTS, st.lists(st.integers(0, 80)), st.sampled_from([False, True, None]))
 @example("<think>a</think>b", list(range(20)), False)
-def test_how_the_text_is_cut_does_not_matter(text: str, cuts: list[int], open_at_start: bool) -> None:
+def test_how_the_text_is_cut_does_not_matter(text: str, cuts: list[int], open_at_start: bool | None) -> None:
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     pieces = [text[start:end] for start, end in pairwise(places)]
     assert parse(pieces, open_at_start=open_at_start) == parse([text], open_at_start=open_at_start)
 
 
-@given(st.lists(st.sampled_from(["<think>", "</think>", "<thi", "nk>", "</", "a"])).map("".join), st.booleans())
-def test_nothing_is_lost_but_tags(text: str, open_at_start: bool) -> None:
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "<thi", "nk>", "</", "a"])).map("".join),
+    st.sampled_from([False, True, None]),
+)
+def test_nothing_is_lost_but_tags(text: str, open_at_start: bool | None) -> None:
     said = "".join(run for _, run in parse([text], open_at_start=open_at_start))
     assert said == re.sub("</?think>", "", text)

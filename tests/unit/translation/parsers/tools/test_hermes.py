@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.support.tool_texts import BROKEN, parse, told, unreadable
+from tests.unit.support.tool_texts import BROKEN, parse, told, two_cuts, unreadable
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallEnded, CallStarted, MalformedCall, PlainText
 
 F: tuple[str, dict[str, object]] = ("f", {"a": 1})
@@ -36,7 +36,7 @@ TEXTS: dict[str, tuple[str, list[object]]] = {
     "half a closing tag at the end": (f"<tool_call>{WRITTEN_F}</tool_", [F]),
     "no closing tag before the next call": (f"<tool_call>{WRITTEN_F}<tool_call>{WRITTEN_G}</tool_call>", [F, G]),
     "a list that is not closed": (f"<tool_call>[{WRITTEN_F}", [F]),
-    "text instead of a closing tag": (f"<tool_call>{WRITTEN_F} That was it.</tool_call>!", [F, "That was it.!"]),
+    "text before a closing tag": (f"<tool_call>{WRITTEN_F} That was it.</tool_call>!", [F, "!"]),
     "a closing tag that belongs to nothing": ("a</tool_call>b", ["a</tool_call>b"]),
     "line breaks in strings": (
         '<tool_call>{"name": "f", "arguments": {"a": "x\ny"}}</tool_call>',
@@ -119,3 +119,86 @@ def test_spaces_at_the_start_of_text_come_with_it() -> None:
     assert parser.feed(" \n") == []
     assert parser.feed(" a ") == [PlainText(" \n a ")]
     assert parser.feed(" ") == [PlainText(" ")]
+
+
+PROSE: dict[str, tuple[str, list[object]]] = {
+    "tags in code spans": (
+        "Wrap it as `<tool_call>` and end with `</tool_call>`. Done!",
+        ["Wrap it as `<tool_call>` and end with `</tool_call>`. Done!"],
+    ),
+    "tags in quotes": (
+        "\"<tool_call>\" and '</tool_call>' name a call.",
+        ["\"<tool_call>\" and '</tool_call>' name a call."],
+    ),
+    "a tag in quotes at the end": ("It is `<tool_call>", ["It is `<tool_call>"]),
+    "a tag in quotes before a call": (
+        f"I use `<tool_call>`: <tool_call>{WRITTEN_F}</tool_call>",
+        ["I use `<tool_call>`: ", F],
+    ),
+    "an opening tag before a call": (
+        f"I use <tool_call> for that.\n<tool_call>{WRITTEN_F}</tool_call>",
+        ["I use <tool_call> for that.\n", F],
+    ),
+    "the opening tag twice": (f"<tool_call>\n<tool_call>{WRITTEN_F}</tool_call>", [F]),
+    "a broken call before another": (f"<tool_call>{{oops}}\n<tool_call>{WRITTEN_F}</tool_call>", [BROKEN, F]),
+    "text around a call in its block": (f"<tool_call>Sure: {WRITTEN_F} ok\n</tool_call>", [F]),
+    "text between calls in a block": (f"<tool_call>{WRITTEN_F} and {WRITTEN_G} ok</tool_call>.", [F, G, "."]),
+    "text with braces after a call in its block": (f"<tool_call>{WRITTEN_F} so {{ok}} [1] </tool_call>.", [F, "."]),
+    "text with braces after a call without a closing tag": (
+        f"<tool_call>{WRITTEN_F} That {{was}} it, a < b",
+        [F, "That {was} it, a < b"],
+    ),
+    "text after a call without a closing tag, before the next": (
+        f"<tool_call>{WRITTEN_F} and <tool_call>{WRITTEN_G}</tool_call>",
+        [F, "and ", G],
+    ),
+    "a string that runs on after a call": (
+        f'<tool_call>{WRITTEN_F} see {{"a</tool_call> and {{"b" more',
+        [F, ' and {"b" more'],
+    ),
+    "a string that runs on to the end after a call": (f'<tool_call>{WRITTEN_F} see {{"a</tool_call> b', [F, " b"]),
+    "an object that is not closed after a call": (f"<tool_call>{WRITTEN_F} see {{", [F, "see {"]),
+    "half a closing tag after text": (f"<tool_call>{WRITTEN_F} ok </tool_", [F]),
+    "a broken call after text": (f'<tool_call>{WRITTEN_F} ok {{"name": "f", "arguments": {{x</tool_call>', [F, BROKEN]),
+    "an incomplete call after text": (f'<tool_call>{WRITTEN_F} ok {{"name": "f", "arguments": {{', [F, BROKEN]),
+    "a list in upper-case tags": (f"<TOOL_CALL>[{WRITTEN_F}]</Tool_Call>.", [F, "."]),
+    "tags of similar letters": ("<tool_\u212aall>", ["<tool_\u212aall>"]),
+}
+
+
+@pytest.mark.parametrize(("text", "means"), PROSE.values(), ids=PROSE)
+def test_prose_about_tags_is_text(text: str, means: list[object]) -> None:
+    assert told("hermes", text) == means
+    for pieces in two_cuts(text):
+        assert parse("hermes", pieces) == parse("hermes", [text])
+    assert parse("hermes", text) == parse("hermes", [text])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "truncated"),
+    [
+        ("Wrap it as <tool_call> and end with </tool_call>. Done!", "there is no call in it", False),
+        ("Use <tool_call> in the answer.", "the text ends in the middle of a call", True),
+        ("Use <tool_call> with an object {x: 1}.", "a call is not valid JSON", True),
+        ('Use <tool_call> with objects, {"a": 1} </tool_call>!', "a call has no name", False),
+        ('Use <tool_call> with the {"a</tool_call> text" }', "a call is not valid JSON", False),
+    ],
+)
+def test_prose_in_a_block_is_part_of_the_answer(text: str, reason: str, truncated: bool) -> None:
+    (prose,) = unreadable("hermes", text)
+    assert (prose.reason, prose.truncated, prose.is_prose) == (reason, truncated, True)
+    outputs = parse("hermes", text)
+    written = [
+        out.raw if isinstance(out, MalformedCall) else out.text
+        for out in outputs
+        if not isinstance(out, CallStarted | CallEnded)
+    ]
+    assert "".join(written) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["none", "<function=f><parameter=a>1</parameter></function>", "```json\n```", " \n", "{oops}"]
+)
+def test_a_failed_call_is_no_prose(text: str) -> None:
+    (failed,) = unreadable("hermes", f"<tool_call>{text}</tool_call>")
+    assert not failed.is_prose
