@@ -184,8 +184,9 @@ class ModelConfig(BaseModel):
     )
     reasoning_part: Literal["reasoning_text", "summary_text"] | None = Field(
         default=None,
-        description="The type of the parts of a reasoning item. `summary_text` is for Responses clients that show "
-        "summaries only, such as Codex, opencode and the AI SDK.",
+        description="The type of the parts of a reasoning item for requests without `reasoning.summary`. Requests with "
+        "it always get `summary_text`. `summary_text` is for Responses clients that show summaries only and do not "
+        "ask for them.",
     )
     replay_reasoning: ReplayReasoning | None = Field(
         default=None,

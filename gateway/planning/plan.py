@@ -30,6 +30,8 @@ class RelayPlan:
     exchange: RelayExchange
     losses: Sequence[Loss]
     call_rules: CallRules
+    summarizes_reasoning: bool = False
+    """Whether the client gets readable reasoning as a summary."""
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ def make_plan(
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
         route.reasoning_seal.check_input(body.get("input"), history_count or 0)
+    if endpoint.dialect == "responses" and _asks_for_summary(body):
+        route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
     if may_relay(endpoint, body, route):
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
@@ -79,6 +83,12 @@ def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
         listed = "; ".join(map(str, losses))
         message = f"strict mode is on, and the model's upstream cannot honour the whole request: {listed}"
         raise Unrepresentable(message, param=losses[0].param)
+
+
+def _asks_for_summary(body: Json) -> bool:
+    """Whether a Responses body asks for a summary of the reasoning, which many clients need to show any of it."""
+    reasoning = body.get("reasoning") or {}
+    return bool(reasoning.get("summary") or reasoning.get("generate_summary"))
 
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
@@ -159,7 +169,10 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         max_args_bytes=route.profile.max_tool_args_bytes,
     )
     return RelayPlan(
-        exchange=exchange, losses=[*capability_losses, *losses, *param_losses, *exchange.losses], call_rules=call_rules
+        exchange=exchange,
+        losses=[*capability_losses, *losses, *param_losses, *exchange.losses],
+        call_rules=call_rules,
+        summarizes_reasoning=route.profile.reasoning_part == "summary_text",
     )
 
 

@@ -58,6 +58,8 @@ class Presentation:
     """Seals output items of the Responses API; None leaves them unchanged."""
     call_rules: CallRules = DEFAULT_RULES
     """The rules that the tool calls of a relayed reply must follow."""
+    summarizes_reasoning: bool = False
+    """Whether the client gets the readable reasoning of a relayed response as a summary."""
 
 
 class Lift(Protocol):
@@ -198,6 +200,7 @@ def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presenta
         scrub=presentation.scrub,
         seal=presentation.item_seal,
         calls=presentation.call_rules,
+        summarizes_reasoning=presentation.summarizes_reasoning,
     )
 
 
@@ -214,6 +217,7 @@ def _relay_responses_json(
         initial_response=head,
         seal=presentation.item_seal,
         calls=presentation.call_rules,
+        summarizes_reasoning=presentation.summarizes_reasoning,
     )
 
 

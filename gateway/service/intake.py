@@ -227,4 +227,5 @@ class Intake:
             )
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules
+            presentation.summarizes_reasoning = plan.summarizes_reasoning
         return Run(endpoint, view, identity, presentation, plan, self._provider_hold)

@@ -9,6 +9,7 @@ from providers.engines.output_constraints import CONSTRAINT_FIELDS, output_const
 from providers.engines.thinking_budget import may_think, thinking_budget_of
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
+from translation.lowering.reasoning_losses import reasoning_losses
 from translation.parsers.tools import (
     PARSER_FACTORIES,
     ForcedCall,
@@ -130,11 +131,10 @@ def _build_chat(turn: Turn, profile: Profile) -> LoweredRequest:
 
 def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[Loss]:
     supported_keys = {"effort", "max_tokens"} if profile.two_pass != "off" else {"effort"}
-    lost = [
-        f"reasoning.{key}"
-        for key, value in (turn.reasoning or {}).items()
-        if value is not None and key not in supported_keys
-    ]
+    reasoning = {
+        key: value for key, value in (turn.reasoning or {}).items() if value is not None and key not in supported_keys
+    }
+    lost: list[str] = []
     if turn.verbosity is not None:
         lost.append("text.verbosity")
     if (turn.text_format or {}).get("description"):
@@ -154,7 +154,7 @@ def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[
         )
         if value is not None and not is_honoured:
             lost.append(name)
-    return [Loss(name, "dropped") for name in lost]
+    return [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
 
 
 def _sampling_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from providers.harmony.prompt import (
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import past_reasoning_text
+from translation.lowering.reasoning_losses import reasoning_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -178,9 +179,7 @@ def _sampling_of(turn: Turn, profile: Profile) -> Json:
 
 
 def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
-    lost = [
-        f"reasoning.{key}" for key, value in (turn.reasoning or {}).items() if value is not None and key != "effort"
-    ]
+    lost: list[str] = []
     if turn.verbosity is not None:
         lost.append("text.verbosity")
     if (turn.text_format or {}).get("description"):
@@ -192,7 +191,8 @@ def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
     for name, value in turn.extra.items():
         if value is not None and not (name in profile.extra_params and name in LLAMA_PARAMETERS):
             lost.append(name)
-    return [Loss(name, "dropped") for name in lost]
+    reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None and key != "effort"}
+    return [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
 
 
 def _grammar_losses(unenforced: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:

@@ -15,7 +15,7 @@ from translation.representation.events import Event, Finished, FinishReason, Sta
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.profile import Profile
+from translation.representation.profile import Profile, ReasoningPart
 from translation.representation.turn import Turn
 
 _CAPABILITIES = Capabilities(
@@ -54,7 +54,8 @@ class ScriptedProvider:
         return self._capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> "ScriptedExchange":
-        return ScriptedExchange(turn, build_reply(turn), [Loss(key, "dropped") for key in turn.extra])
+        losses = [Loss(key, "dropped") for key in turn.extra]
+        return ScriptedExchange(turn, build_reply(turn), losses, profile.reasoning_part)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"a scripted provider cannot relay the dialect {dialect}, because it has no client API")
@@ -79,13 +80,14 @@ def _count_tokens(turn: Turn) -> int:
 class ScriptedExchange:
     """One reply, ready to be streamed."""
 
-    def __init__(self, turn: Turn, reply: ScriptedReply, losses: Sequence[Loss]) -> None:
+    def __init__(self, turn: Turn, reply: ScriptedReply, losses: Sequence[Loss], reasoning_part: ReasoningPart) -> None:
         self.losses: Final = losses
+        self._reasoning_part = reasoning_part
         self._turn = turn
         self._reply = reply
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        for batch in _TokenStream(self._turn, self._reply).batches():
+        for batch in _TokenStream(self._turn, self._reply, self._reasoning_part).batches():
             yield batch
             # Let other tasks run: nothing else here waits, and a long reply would block the others.
             await asyncio.sleep(0)
@@ -94,9 +96,10 @@ class ScriptedExchange:
 class _TokenStream:
     """Cuts a reply into tokens, up to the client's limits."""
 
-    def __init__(self, turn: Turn, reply: ScriptedReply) -> None:
+    def __init__(self, turn: Turn, reply: ScriptedReply, reasoning_part: ReasoningPart) -> None:
         self._turn = turn
         self._reply = reply
+        self._reasoning_kind = "summary" if reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
         self._tokens_left = math.inf if turn.max_output_tokens is None else turn.max_output_tokens
         self._is_truncated = False
@@ -106,7 +109,7 @@ class _TokenStream:
         yield [Started(self._turn.model)]
         budget = (self._turn.reasoning or {}).get("max_tokens")
         for batch in self._batch_tokens("reasoning", _TOKEN_PATTERN.findall(self._reply.reasoning)[:budget]):
-            yield [event for token in batch for event in self._writer.write_block("reasoning", token)]
+            yield [event for token in batch for event in self._writer.write_block(self._reasoning_kind, token)]
         for batch in self._batch_tokens("text", _TOKEN_PATTERN.findall(self._reply.text)):
             yield [event for token in batch for event in self._writer.write_block("text", token, self._logprobs(token))]
         if call := self._reply.call:

@@ -23,14 +23,19 @@ ECHO = {"command": "echo forty-$((1+1))", "description": "Says forty-2"}
 class Opencode:
     """`opencode run` with a home and a folder to work in of its own."""
 
-    def __init__(self, clients: Installed, gateway: Gateway, package: str, folder: Path) -> None:
+    def __init__(
+        self, clients: Installed, gateway: Gateway, package: str, folder: Path, options: Json | None = None
+    ) -> None:
+        """`options` are those of a reasoning model, for the package."""
         self.package = package
         self._clients = clients
         self._home = folder / "home"
         self.folder = folder / "work"
         self._home.mkdir()
         self.folder.mkdir()
-        model = {"name": "model", "tool_call": True, "limit": {"context": 32_000, "output": 4_000}}
+        model: Json = {"name": "model", "tool_call": True, "limit": {"context": 32_000, "output": 4_000}}
+        if options is not None:
+            model |= {"reasoning": True, "options": options}
         provider = {
             "npm": package,
             "name": "gateway",
@@ -40,7 +45,7 @@ class Opencode:
         settings = {"autoupdate": False, "share": "disabled", "provider": {"gateway": provider}}
         (self.folder / "opencode.json").write_text(json.dumps(settings))
 
-    async def do(self, prompt: str, model: str = "some-model") -> list[Json]:
+    async def do(self, prompt: str, *flags: str, model: str = "some-model") -> list[Json]:
         """What happened, as the parts of its events."""
         binary = self._clients.packages / "opencode-linux-x64/bin/opencode"
         ran = await self._clients.run(
@@ -54,6 +59,7 @@ class Opencode:
                 str(self.folder),
                 "--model",
                 f"gateway/{model}",
+                *flags,
             ),
             cwd=self.folder,
             env={

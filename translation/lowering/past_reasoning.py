@@ -1,5 +1,6 @@
 """Renders past reasoning items as text, for upstreams that take it back."""
 
+from translation.representation.items import new_reasoning_text
 from translation.representation.json_types import Item
 
 
@@ -10,6 +11,17 @@ def past_reasoning_text(item: Item) -> str:
     """
     texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
     return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
+
+
+def with_readable_content(item: Item) -> Item:
+    """Returns a reasoning item whose content has the text of its summary, if it has no content of its own.
+
+    Servers of open models read the content only. What they sent may have become a summary on its way to the client. An
+    item with `encrypted_content` is returned as the same object: its upstream reads that, and no content beside it.
+    """
+    if item.get("content") or item.get("encrypted_content") or not (text := past_reasoning_text(item)):
+        return item
+    return {**item, "content": [{**new_reasoning_text(), "text": text}]}
 
 
 def is_signature_only(item: Item) -> bool:

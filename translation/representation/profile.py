@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags", "leading_think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
+ReasoningPart: TypeAlias = Literal["reasoning_text", "summary_text"]
 ReplayReasoning: TypeAlias = Literal[
     "reasoning_content", "reasoning", "reasoning_details", "thinking", "think_tags", "none"
 ]
@@ -38,9 +39,9 @@ class Profile:
     later ones are moved into the first, which is a loss. `keep`: nothing is changed."""
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role that a developer message is sent with."""
-    reasoning_part: Literal["reasoning_text", "summary_text"] = "reasoning_text"
-    """The type of part that holds reasoning in a Responses reasoning item. Raw reasoning is no summary; `summary_text`
-    is for clients that show summaries only."""
+    reasoning_part: ReasoningPart = "reasoning_text"
+    """The type of part that holds reasoning in a Responses reasoning item, if the request has no `reasoning.summary`.
+    With that parameter it is `summary_text`."""
     replay_reasoning: ReplayReasoning = "reasoning_content"
     """The field of an assistant message that past reasoning is sent back in. `none` drops it, which is a loss."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

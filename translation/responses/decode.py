@@ -27,6 +27,7 @@ from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.output import TEXT_PLACES, OutputReader, TextPlace
+from translation.responses.summaries import ReasoningSummaries
 
 _DELTA_PLACES: dict[str, TextPlace] = {f"{name}.delta": place for name, place in TEXT_PLACES.items()}
 _DONE_PLACES: dict[str, TextPlace] = {f"{name}.done": place for name, place in TEXT_PLACES.items()}
@@ -41,15 +42,16 @@ _ADDRESS_KEYS = frozenset({"type", "sequence_number", "item_id", "output_index"}
 class ResponsesDecoder:
     """Decodes one reply. The caller feeds event objects, or one response object, and then calls `finish`.
 
-    Raises ProtocolViolation only for an object that is neither. `usage` is set by the terminal event. The profile is
-    not used, because a Responses upstream parses its model's text itself.
+    Raises ProtocolViolation only for an object that is neither. `usage` is set by the terminal event. Of the profile
+    only `reasoning_part` is used, because a Responses upstream parses its model's text itself.
     """
 
     delta_run: Final = None
     """No fast path: every event has a sequence number of its own, so each has to be parsed."""
 
-    def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
+    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
+        self._summaries = ReasoningSummaries() if profile.reasoning_part == "summary_text" else None
         self._output = OutputReader(new_id)
         self._started = False
         self._ended = False
@@ -92,6 +94,8 @@ class ResponsesDecoder:
         if self._ended:
             return []
         try:
+            if self._summaries is not None:
+                chunk = self._summaries.rewrite_event(chunk)
             kind = chunk.get("type")
             place = _DELTA_PLACES.get(kind)  # type: ignore[arg-type]  # a type that is not a string is in no table
             if place is not None and self._started:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.past_reasoning import is_signature_only
+from translation.lowering.past_reasoning import is_signature_only, with_readable_content
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -94,6 +94,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
 def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Iterator[Item]:
     for index, item in enumerate(items):
         kind = item["type"]
+        if kind == "reasoning":
+            item = to_replayed_reasoning(item, index)
         keys = _reasoning_keys(item, profile) if kind == "reasoning" else _REPLAYED_KEYS.get(kind)
         if keys == ():
             if not is_signature_only(item):
@@ -118,8 +120,18 @@ def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
     """
     if item.get("encrypted_content"):
         return _SEALED_REASONING_KEYS
-    is_open = item.get("content") and item.get("id") and profile.replay_reasoning != "none"
-    return _OPEN_REASONING_KEYS if is_open else ()
+    return _OPEN_REASONING_KEYS if item.get("content") and profile.replay_reasoning != "none" else ()
+
+
+def to_replayed_reasoning(item: Item, index: int) -> Item:
+    """Returns a reasoning item with its text as its content, and with the id and the summary that the API requires.
+
+    Some clients leave the id out when they send an item back: `index`, its position in the input, then makes one. An
+    item with `encrypted_content` is returned unchanged.
+    """
+    if item.get("encrypted_content"):
+        return item
+    return {"id": f"rs_{index}", "summary": [], **with_readable_content(item)}
 
 
 def _with_replayed_id(lowered: Item, item: Item, profile: Profile) -> Item:

@@ -108,6 +108,19 @@ async def streamed(given: Agent) -> Any:
     }
 
 
+async def summarized(given: Agent) -> Any:
+    """The thoughts as the deltas of the stream and the items of the result have them."""
+    result = Runner.run_streamed(given, PROMPT)
+    events = [event async for event in result.stream_events()]
+    raw = [event.data for event in events if event.type == "raw_response_event"]
+    return {
+        "deltas": "".join(event.delta for event in raw if event.type == "response.reasoning_summary_text.delta"),
+        "items": [
+            part.text for item in result.new_items if item.type == "reasoning_item" for part in item.raw_item.summary
+        ],
+    }
+
+
 async def conversation() -> Any:
     first = await Runner.run(agent(tools=[add]), "I am Ada.")
     return await whole(agent(), [*first.to_input_list(), {"role": "user", "content": "Who am I?"}])
@@ -121,6 +134,7 @@ CASES = {
     "text": lambda: whole(agent(instructions="Be brief.")),
     "text_streamed": lambda: streamed(agent()),
     "reasoning": lambda: whole(agent(tools=[add], model_settings=ModelSettings(reasoning={"effort": "low"}))),
+    "summary": lambda: summarized(agent(model_settings=ModelSettings(reasoning={"summary": "auto"}))),
     "tools": lambda: whole(agent(tools=[add])),
     "tools_streamed": lambda: streamed(agent(tools=[add])),
     "handoff": lambda: whole(handing_off()),

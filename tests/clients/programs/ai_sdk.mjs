@@ -1,10 +1,11 @@
 // The AI SDK: `node ai_sdk.mjs CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
-// PROMPT there is what it is asked, and STORE=false says that nothing be stored.
+// PROMPT there is what it is asked, STORE=false says that nothing be stored, and SUMMARY that reasoning
+// be summarized.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API, PROMPT = "Go on.", STORE } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Go on.", STORE, SUMMARY } = process.env;
 const provider = createOpenAI({ baseURL: BASE_URL, apiKey: "none" });
 const model = provider[API](MODEL);
 // Where nothing is stored, what was said before comes along in full; else as references to it.
@@ -71,7 +72,9 @@ const cases = {
     return { text };
   },
   async reasoning_streamed() {
-    const result = streamText({ model, prompt: "Think.", providerOptions });
+    // The SDK knows no open model, so it has to be told that this one reasons.
+    const openai = { ...providerOptions.openai, forceReasoning: true, reasoningSummary: "auto" };
+    const result = streamText({ model, prompt: "Think.", providerOptions: SUMMARY ? { openai } : providerOptions });
     const parts = await collect(result.fullStream);
     return {
       reasoning: parts.filter((part) => part.type === "reasoning-delta").map((part) => part.text).join(""),

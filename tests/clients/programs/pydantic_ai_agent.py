@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput
-from pydantic_ai.messages import ThinkingPart
+from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, ThinkingPart, ThinkingPartDelta
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -58,6 +58,18 @@ async def streamed(agent: Agent[None, Any]) -> Any:
         return {"output": await result.get_output(), "ran": ran, "deltas": deltas}
 
 
+async def thinking_streamed(agent: Agent[None, Any]) -> Any:
+    """The thoughts as the deltas of the stream have them."""
+    thoughts: list[str] = []
+    async with agent.run_stream_events(PROMPT) as events:
+        async for event in events:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, ThinkingPart):
+                thoughts.append(event.part.content)
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ThinkingPartDelta):
+                thoughts.append(event.delta.content_delta or "")
+    return {"thinking": ["".join(thoughts)]}
+
+
 async def conversation() -> Any:
     first = await Agent(MODEL, tools=[add]).run("I am Ada.")
     return await whole(Agent(MODEL), "Who am I?", first.all_messages())
@@ -78,6 +90,8 @@ CASES = {
     "format_by_tool": lambda: whole(Agent(MODEL, output_type=Total)),
     "format": lambda: whole(Agent(MODEL, output_type=NativeOutput(Total))),
     "image": lambda: whole(Agent(MODEL), ["What is it?", BinaryContent(DOT, media_type="image/png")]),
+    "summary": lambda: whole(Agent(MODEL, model_settings={"openai_reasoning_summary": "auto"})),
+    "summary_streamed": lambda: thinking_streamed(Agent(MODEL, model_settings={"openai_reasoning_summary": "auto"})),
     "conversation": conversation,
     "failure": failure,
 }

@@ -7,6 +7,7 @@ from translation.chat.lowering.items import lower_items
 from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.reasoning_losses import reasoning_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -107,7 +108,7 @@ def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> J
         body["reasoning_effort"] = remaining.pop("effort")
     if profile.effort_field == "reasoning":
         body["reasoning"] = {key: remaining.pop(key) for key in ("effort", "max_tokens") if key in remaining}
-    losses += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
+    losses += reasoning_losses(remaining)
     return {key: value for key, value in body.items() if value}
 
 

@@ -16,6 +16,7 @@ from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.snapshot import ItemSeal, Snapshot
+from translation.responses.summaries import ReasoningSummaries, rewrite_output
 
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -39,9 +40,10 @@ _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JS
 class ResponsesRelay:
     """Takes the upstream's reads, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
-    Three kinds of frames are parsed: lifecycle frames, a handful per stream, because they carry the model's name and
-    the last one the whole response; frames of items that `seal` may have to seal; and frames of calls, which `calls`
-    normalizes. Every other frame is forwarded as it came, known or not. A frame without an `event:` line gets one. The
+    Four kinds of frames are parsed: lifecycle frames, a handful per stream, because they carry the model's name and
+    the last one the whole response; frames of items that `seal` may have to seal; frames of calls, which `calls`
+    normalizes; and with `summarizes_reasoning` frames of readable reasoning, which the client gets as a summary. Every
+    other frame is forwarded as it came, known or not. A frame without an `event:` line gets one. The
     terminal event has `tool_warnings` about invalid calls.
 
     `model` is the name that the client knows; None keeps the upstream's. `initial_response` is the object from
@@ -64,6 +66,7 @@ class ResponsesRelay:
         scrub: Callable[[str], str] = str,
         seal: ItemSeal | None = None,
         calls: CallRules = DEFAULT_RULES,
+        summarizes_reasoning: bool = False,
     ) -> None:
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
@@ -77,6 +80,7 @@ class ResponsesRelay:
         self._initial_response = initial_response
         self._scrub = scrub
         self._seal = seal
+        self._summaries = ReasoningSummaries() if summarizes_reasoning else None
         self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_frame_bytes)
         self._last_payload = b""
@@ -145,6 +149,8 @@ class ResponsesRelay:
             return b""
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
+        if self._summaries is not None and not must_parse:
+            must_parse = self._summaries.may_change(name, frame.payload)
         if name is not None and name.startswith("response.") and not must_parse and _looks_whole(frame.payload):
             self.has_content = True
             self._event_count += 1
@@ -197,6 +203,8 @@ class ResponsesRelay:
         """Returns the events to send for one event of the upstream; None if its item has to be stored and cannot be."""
         if event_type in ARGUMENT_EVENTS:
             return self._calls.rewrite_event(event_type, event)
+        if self._summaries is not None:
+            event = self._summaries.rewrite_event(event)
         if event_type not in _ITEM_EVENTS:
             return [event]
         *before, client_event = self._calls.rewrite_event(event_type, event)
@@ -213,6 +221,8 @@ class ResponsesRelay:
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
         self.usage = usage.read_usage(response.get("usage"))
+        if self._summaries is not None and response.get("output"):
+            response["output"] = rewrite_output(response["output"])
         if not response.get("output"):
             response["output"] = self._stored_output()
         elif self._stored_items is not None and not _has_items(response["output"]):
@@ -259,11 +269,13 @@ def relay_response(
     initial_response: Json | None = None,
     seal: ItemSeal | None = None,
     calls: CallRules = DEFAULT_RULES,
+    summarizes_reasoning: bool = False,
 ) -> Json:
     """Returns a whole response of the upstream as the client gets it.
 
     It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
-    calls are normalized by `calls`, with `tool_warnings` as on a stream. `initial_response` is given if the gateway
+    calls are normalized by `calls`, with `tool_warnings` as on a stream. With `summarizes_reasoning` readable reasoning
+    becomes a summary. `initial_response` is given if the gateway
     stores the response, which then has the id, time and state of that object. The caller must first check with
     `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a response,
     and for a response to store that is not complete.
@@ -272,7 +284,8 @@ def relay_response(
         raise ProtocolViolation("the upstream's reply is not a response")
     own_fields = _own_fields(initial_response or {}, model=model, is_stored=initial_response is not None)
     relayed_calls = RelayedCalls(calls)
-    if (output := _seal_output(relayed_calls.rewrite_output(body["output"]), seal)) is not body["output"]:
+    output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
+    if (output := _seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
         own_fields |= {"output": output}
     if relayed_calls.warnings:
         own_fields |= {TOOL_WARNINGS: relayed_calls.warnings}

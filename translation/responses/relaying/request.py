@@ -9,7 +9,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest
-from translation.responses.lower import OPTIONAL_ID_TYPES
+from translation.responses.lower import OPTIONAL_ID_TYPES, to_replayed_reasoning
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
 """The gateway's own parameters. They are not forwarded."""
@@ -21,8 +21,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
 
     What changes: the model's name (`model`), item ids, tool outputs (truncated to their limit), tool schemas, and the
-    default of `parallel_tool_calls`. Empty `tools` and `include` are left out. Call ids are made unique, if the body
-    holds the whole history.
+    default of `parallel_tool_calls`. Past reasoning that has only a summary gets its text as content too. Empty `tools`
+    and `include` are left out. Call ids are made unique, if the body holds the whole history.
     """
     relayed = {name: value for name, value in body.items() if name not in _GATEWAY_PARAMS}
     for name in _OMIT_IF_EMPTY:
@@ -34,12 +34,24 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         if is_self_contained(body):
             items = with_unique_call_ids_lenient(items)
         truncated = truncate_outputs(items, profile.max_tool_output_bytes, losses)
+        if profile.replay_reasoning != "none":
+            truncated = _with_readable_reasoning(truncated)
         relayed["input"] = _without_ids(truncated) if profile.replay_ids == "drop" else truncated
     if "tools" in relayed:
         relayed["tools"] = apply_schema_shims(relayed["tools"], profile.schema_shims, losses)
         if relayed.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:
             relayed["parallel_tool_calls"] = profile.parallel_tool_calls
     return LoweredRequest(relayed, losses)
+
+
+def _with_readable_reasoning(items: Sequence[Item]) -> Sequence[Item]:
+    """Returns items whose reasoning has the text that upstreams read. The same object if there is no reasoning."""
+    if not any(item.get("type") == "reasoning" for item in items):
+        return items
+    return [
+        to_replayed_reasoning(item, index) if item.get("type") == "reasoning" else item
+        for index, item in enumerate(items)
+    ]
 
 
 def _without_ids(items: Sequence[Item]) -> list[Item]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 import pytest
@@ -25,7 +25,7 @@ from translation.hygiene.reply import ReplyNormalizer
 from translation.representation.delta_runs import TextKey
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
-from translation.representation.profile import Profile
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
@@ -83,10 +83,11 @@ def normalizer(tools: Sequence[Json] = (), **profile: Any) -> ReplyNormalizer:
     return ReplyNormalizer(Turn(model="m", items=[], tools=list(tools)), Profile(**profile), counting_ids())
 
 
-def wire_of(server: Server, encoder: Any = None, calls: EventStage | None = None) -> TranslatedReply:
-    exchange = HttpExchange(
-        cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
-    )
+def wire_of(
+    server: Server, encoder: Any = None, calls: EventStage | None = None, profile: Profile = DEFAULT_PROFILE
+) -> TranslatedReply:
+    decoder = ChatDecoder(counting_ids(), profile)
+    exchange = HttpExchange(cast("Upstream", server), "/x", {}, (), decoder, stream=True, framing=SSE)
     return TranslatedReply(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
 
 
@@ -236,6 +237,20 @@ async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stag
 async def test_what_agents_get_goes_the_short_way(reads: list[bytes], short: int) -> None:
     server = Server(reads)
     assert (await sent(server, wire_of(server, calls=normalizer()), alike=True))[1] == short
+
+
+@pytest.mark.parametrize("part", ["reasoning_text", "summary_text"])
+async def test_reasoning_goes_the_short_way_in_both_forms(part: Literal["reasoning_text", "summary_text"]) -> None:
+    reads, short = AGENT_STREAMS["reasoning"]
+    profile = Profile(reasoning_part=part)
+    outcomes = []
+    for fast in (True, False):
+        server = Server(list(reads))
+        outcomes.append(await sent(server, wire_of(server, profile=profile), alike=fast))
+    assert [taken for _, taken in outcomes] == [short, 0]
+    assert outcomes[0][0] == outcomes[1][0]
+    kind = {"reasoning_text": b"response.reasoning_text", "summary_text": b"response.reasoning_summary_text"}[part]
+    assert outcomes[0][0].count(b"event: " + kind + b".delta") == short
 
 
 @given(

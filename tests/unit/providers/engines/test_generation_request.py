@@ -109,7 +109,7 @@ def test_in_one_run_the_template_hears_of_effort() -> None:
 
 def test_what_is_honoured_is_no_loss() -> None:
     honoured: dict[str, Any] = {
-        "reasoning": {"effort": "low", "max_tokens": 5},
+        "reasoning": {"effort": "low", "max_tokens": 5, "summary": "auto"},
         "thinking": True,
         "text_format": FORM,
         "max_output_tokens": 9,
@@ -120,7 +120,7 @@ def test_what_is_honoured_is_no_loss() -> None:
 
 
 def test_what_is_not_honoured_is_a_loss() -> None:
-    assert lost(reasoning={"summary": "auto"}, verbosity="low") == {"reasoning.summary", "text.verbosity"}
+    assert lost(reasoning={"summary": "concise"}, verbosity="low") == {"reasoning.summary", "text.verbosity"}
     assert lost(text_format={**FORM, "description": "d"}) == {"text.format.description"}
     assert lost(sampling={"user": "u", "store": True, "metadata": {"a": "b"}}) == {"user", "store", "metadata"}
     assert lost(sampling={"top_p": 0.5, "service_tier": "flex"}) == {"top_p", "service_tier"}

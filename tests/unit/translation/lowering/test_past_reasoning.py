@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.past_reasoning import is_signature_only
+from translation.lowering.past_reasoning import is_signature_only, with_readable_content
 from translation.representation.json_types import Item
 
 BARE: Item = {"type": "reasoning", "summary": []}
@@ -28,3 +28,20 @@ def test_an_item_of_marks_holds_no_thought() -> None:
 )
 def test_whatever_may_hold_a_thought_is_no_mark(item: Item) -> None:
     assert not is_signature_only(item)
+
+
+SUMMARY = [{"type": "summary_text", "text": "Hm."}]
+CONTENT = [{"type": "reasoning_text", "text": "Hm."}]
+
+
+def test_a_summary_alone_is_readable_as_content() -> None:
+    assert with_readable_content({**BARE, "summary": SUMMARY}) == {**BARE, "summary": SUMMARY, "content": CONTENT}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [BARE, {**BARE, "content": CONTENT}, {**BARE, "summary": SUMMARY, "encrypted_content": "x"}],
+    ids=["nothing readable", "content", "with a seal"],
+)
+def test_other_reasoning_is_the_same_object(item: Item) -> None:
+    assert with_readable_content(item) is item

@@ -226,11 +226,11 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
         {"model": "gpt-oss:20b", "think": True},
         ["reasoning.effort=low as on"],
     ),
-    "a budget and a summary": (
-        {"reasoning": {"max_tokens": 5, "summary": "auto"}},
+    "a budget and the length of a summary": (
+        {"reasoning": {"max_tokens": 5, "summary": "detailed"}},
         DEFAULT_PROFILE,
         {},
-        ["reasoning.max_tokens=dropped", "reasoning.summary=dropped"],
+        ["reasoning.max_tokens=dropped", "reasoning.summary=as auto"],
     ),
 }
 

@@ -27,6 +27,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.json_types import Item, Json
+from translation.representation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
@@ -577,3 +578,28 @@ def test_recorded_answers_add_up_to_what_their_upstream_said(recording: Any) -> 
 def test_every_event_has_to_be_parsed() -> None:
     """Events differ in their numbers, so none is taken for one like the last."""
     assert ResponsesDecoder(counting_ids()).delta_run is None
+
+
+THOUGHT: Item = {**items.new_reasoning("rs_up"), "content": [{"type": "reasoning_text", "text": "hm"}]}
+SUMMARIES = Profile(reasoning_part="summary_text")
+
+
+def test_readable_reasoning_is_a_summary_where_the_profile_says_so() -> None:
+    place = {"output_index": 0, "content_index": 0}
+    chunks = [
+        CREATED,
+        added(items.new_reasoning("rs_up")),
+        said("content_part.added", **place, part=items.new_reasoning_text()),
+        said("reasoning_text.delta", **place, delta="hm"),
+        said("reasoning_text.done", **place, text="hm"),
+        said("content_part.done", **place, part=THOUGHT["content"][0]),
+        done(THOUGHT),
+        COMPLETED,
+    ]
+    whole = {"object": "response", "status": "completed", "output": [THOUGHT]}
+    for events in (
+        decode(ResponsesDecoder(counting_ids(), SUMMARIES), chunks),
+        decode(ResponsesDecoder(counting_ids(), SUMMARIES), [whole]),
+    ):
+        (item,) = collect(events)
+        assert item == {"id": "rs_up", "type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}

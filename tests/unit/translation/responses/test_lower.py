@@ -195,6 +195,19 @@ def test_reasoning_in_the_open_goes_back() -> None:
     assert lowered(items=[told, USER]) == LoweredRequest({**BARE, "input": [THOUGHTS, USER]}, [])
 
 
+def test_reasoning_goes_back_with_the_keys_that_the_api_requires() -> None:
+    bare = {"type": "reasoning", "content": THOUGHTS["content"]}
+    expected = {"type": "reasoning", "id": "rs_0", "summary": [], "content": THOUGHTS["content"]}
+    assert lowered(items=[bare, USER]) == LoweredRequest({**BARE, "input": [expected, USER]}, [])
+
+
+def test_a_summary_goes_back_as_the_text_that_it_was() -> None:
+    text = THOUGHTS["content"][0]["text"]
+    summarized = {**THOUGHTS, "content": None, "summary": [{"type": "summary_text", "text": text}]}
+    expected = {**THOUGHTS, "summary": summarized["summary"]}
+    assert lowered(items=[summarized, USER]) == LoweredRequest({**BARE, "input": [expected, USER]}, [])
+
+
 def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     mark = {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]}
     assert lowered(items=[mark, USER]) == LoweredRequest(BARE, [])
@@ -205,9 +218,8 @@ def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     [
         (THOUGHTS, Profile(replay_reasoning="none")),
         ({**THOUGHTS, "content": None}, DEFAULT_PROFILE),
-        ({**THOUGHTS, "id": None}, DEFAULT_PROFILE),
     ],
-    ids=["an upstream that reads only what it sealed itself", "no thoughts", "no id"],
+    ids=["an upstream that reads only what it sealed itself", "no thoughts"],
 )
 def test_reasoning_the_upstream_would_not_read_is_left_out(item: Item, profile: Profile) -> None:
     assert lowered(profile, items=[item, USER]) == LoweredRequest(BARE, [Loss("input[0]", "reasoning dropped")])

@@ -185,11 +185,11 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
         {"user": "u"},
         ["user=dropped"],
     ),
-    "a summary, which chat cannot ask for": (
-        {"reasoning": {"effort": "low", "summary": "auto"}},
+    "the length of a summary, which chat cannot ask for": (
+        {"reasoning": {"effort": "low", "summary": "concise"}},
         DEFAULT_PROFILE,
         {"reasoning_effort": "low"},
-        ["reasoning.summary=dropped"],
+        ["reasoning.summary=as auto"],
     ),
     "effort where there is no word for it": (
         {"reasoning": {"effort": "low"}},

@@ -342,3 +342,60 @@ def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> N
     assert (last["type"], last["sequence_number"]) == ("response.failed", 4)
     assert (last["response"]["status"], last["response"]["output"]) == ("failed", [ITEM])
     assert last["response"]["error"]["message"] == "not kept"
+
+
+THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+SUMMARIZED = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+REASONING_PLACE = {"item_id": "rs_1", "output_index": 0, "content_index": 0}
+REASONING_WIRE = (
+    CREATED
+    + frame("response.output_item.added", 2, output_index=0, item={**THOUGHT, "content": []})
+    + frame("response.content_part.added", 3, **REASONING_PLACE, part={"type": "reasoning_text", "text": ""})
+    + frame("response.reasoning_text.delta", 4, **REASONING_PLACE, delta="Hm.")
+    + frame("response.reasoning_text.done", 5, **REASONING_PLACE, text="Hm.")
+    + frame("response.content_part.done", 6, **REASONING_PLACE, part=THOUGHT["content"][0])
+    + frame("response.output_item.done", 7, output_index=0, item=THOUGHT)
+    + ending("completed", 8, usage=USAGE, output=[THOUGHT])
+)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("is_named", [True, False], ids=["named frames", "frames without a name"])
+def test_readable_reasoning_is_relayed_as_a_summary(is_stored: bool, is_named: bool) -> None:
+    wire = REASONING_WIRE
+    if not is_named:
+        wire = b"\n".join(line for line in wire.split(b"\n") if not line.startswith(b"event:"))
+    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=is_stored, summarizes_reasoning=True)
+    events = read_stream(relay_to_end(stream, wire))
+    assert [event["sequence_number"] for event in events] == list(range(9))
+    assert [event["type"] for event in events[3:7]] == [
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_summary_part.done",
+    ]
+    assert events[7]["item"] == SUMMARIZED
+    assert events[8]["response"]["output"] == [SUMMARIZED]
+    assert stream.response is not None
+    assert stream.response["output"] == [SUMMARIZED]
+
+
+def test_without_that_wish_readable_reasoning_is_relayed_as_it_came() -> None:
+    stream = ResponsesRelay(model=None, initial_response=OURS)
+    assert relay_to_end(stream, REASONING_WIRE) == REASONING_WIRE + sse.DONE_FRAME
+
+
+def test_a_response_without_its_output_has_the_summaries_of_its_items() -> None:
+    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True, summarizes_reasoning=True)
+    feed_to_end(
+        stream, CREATED + frame("response.output_item.done", 2, output_index=0, item=THOUGHT) + ending("completed")
+    )
+    assert stream.response is not None
+    assert stream.response["output"] == [SUMMARIZED]
+
+
+def test_a_whole_response_has_its_reasoning_as_a_summary() -> None:
+    whole = {**HEAD, "status": "completed", "output": [THOUGHT]}
+    assert relay_response(whole, model=None)["output"] == [THOUGHT]
+    assert relay_response(whole, model=None, summarizes_reasoning=True)["output"] == [SUMMARIZED]
+    assert whole["output"] == [THOUGHT]

@@ -93,3 +93,30 @@ def test_halves_that_were_let_pass_before_are_let_pass_here() -> None:
     assert ids_of({"input": [*pair("x")[1:], *pair("x"), *pair("x"), *pair("y")[:1]]}) == [
         *("x", "x", "x", "x__2", "x__2", "y")
     ]
+
+
+THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]}
+CONTENT = [{"type": "reasoning_text", "text": "Hm."}]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (THOUGHT, {**THOUGHT, "content": CONTENT}),
+        (
+            {"type": "reasoning", "content": CONTENT},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "content": CONTENT},
+        ),
+        ({**THOUGHT, "encrypted_content": "x"}, {**THOUGHT, "encrypted_content": "x"}),
+    ],
+    ids=["a summary", "text without an id", "what the upstream sealed"],
+)
+def test_past_reasoning_has_the_text_that_servers_of_open_models_read(sent: Json, expected: Json) -> None:
+    user = {"role": "user", "content": "Hi"}
+    body, losses = relay_body({"model": "m", "input": [user, sent]}, DEFAULT_PROFILE, model="m")
+    assert (body["input"], losses) == ([user, expected], [])
+
+
+def test_an_upstream_that_reads_only_what_it_sealed_gets_reasoning_as_it_came() -> None:
+    body, _ = relay_body({"model": "m", "input": [THOUGHT]}, Profile(replay_reasoning="none"), model="m")
+    assert body["input"] == [THOUGHT]

@@ -1,0 +1,73 @@
+"""Thoughts of an open model, in clients that ask for a summary of them: the gateway has no setting for it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.codex import Codex, items, said
+from tests.clients.conftest import Answer
+from tests.clients.running import Installed
+from tests.clients.test_opencode import PACKAGES, Opencode, titled
+from tests.serving import Gateway
+from tests.upstream import Script, chat_chunk, chat_sse, chat_text, json_reply
+from tests.upstream.builders import CHAT_USAGE, either, whole_chat
+
+THOUGHT = "They want a greeting."
+ANSWER = "Good day."
+
+
+def thinking() -> Script:
+    """An answer with thoughts before it, as servers of open models send them."""
+    chunks = [
+        chat_chunk({"role": "assistant", "reasoning_content": "They want "}),
+        chat_chunk({"reasoning_content": "a "}),
+        chat_chunk({"reasoning_content": "greeting."}),
+        chat_chunk({"content": ANSWER}),
+        chat_chunk({}, "stop"),
+        chat_chunk(usage=CHAT_USAGE),
+    ]
+    return either(chat_sse(chunks), json_reply(whole_chat(ANSWER, reasoning_content=THOUGHT)))
+
+
+async def test_codex_shows_them(codex: Codex, answer: Answer) -> None:
+    answer(thinking())
+    events = await codex.do("Say good day.")
+    assert [item["text"] for item in items(events, "reasoning")] == [THOUGHT]
+    assert said(events) == [ANSWER]
+
+
+async def test_the_ai_sdk_shows_them(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+    answer(thinking())
+    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
+    got = await clients.run_program("ai_sdk.mjs", "reasoning_streamed", **asked)
+    assert (got["reasoning"], got["text"], got["errors"]) == (THOUGHT, ANSWER, [])
+
+
+@pytest.mark.parametrize("case", ["whole", "streamed"])
+async def test_langchain_shows_them(case: str, clients: Installed, gateway: Gateway, answer: Answer) -> None:
+    answer(thinking())
+    got = await clients.run_program("langchain_reasoning.py", case, BASE_URL=gateway.v1, MODEL="some-model")
+    assert got == {"text": ANSWER, "thinking": [THOUGHT]}
+
+
+@pytest.mark.parametrize("case", ["summary", "summary_streamed"])
+async def test_pydantic_ai_shows_them(case: str, clients: Installed, gateway: Gateway, answer: Answer) -> None:
+    answer(thinking())
+    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
+    assert (await clients.run_program("pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
+
+
+async def test_the_agents_sdk_shows_them(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+    answer(thinking())
+    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
+    got = await clients.run_program("agents_sdk.py", "summary", **asked)
+    assert got == {"deltas": THOUGHT, "items": [THOUGHT]}
+
+
+async def test_opencode_shows_them(clients: Installed, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
+    options = {"forceReasoning": True, "reasoningSummary": "auto"}
+    opencode = Opencode(clients, gateway, PACKAGES["responses"], tmp_path, options)
+    answer(titled(thinking(), chat_text("never")))
+    parts = await opencode.do("Say good day.", "--thinking")
+    assert [part["text"] for part in parts if part["type"] == "reasoning"] == [THOUGHT]
+    assert [part["text"] for part in parts if part["type"] == "text"] == [ANSWER]
