@@ -53,14 +53,16 @@ class ClientWriter(ChunkWriter):
         self.on_leave: Callable[[], None] | None = None
         """Called when the client disconnects. `watch` sets it, and the caller of `watch` resets it to None."""
 
-    def take_body(self) -> bytes | None:
+    def take_body(self, max_bytes: int) -> bytes | None:
         """Returns the body of the request, and marks it as read.
 
-        Returns None if the body is empty, has not arrived in full, or has been read; if the client has disconnected; or
-        if it waits for `100 Continue`.
+        Returns None if the body is empty or larger than `max_bytes`, has not arrived in full, or has been read; if the
+        client has disconnected; or if it waits for `100 Continue`.
         """
         cycle = self._cycle
         if cycle.more_body or not cycle.body or self._has_left or cycle.waiting_for_100_continue:
+            return None
+        if len(cycle.body) > max_bytes:
             return None
         body = bytes(cycle.body)
         cycle.body = bytearray()

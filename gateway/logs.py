@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -125,6 +125,11 @@ def bind_fields(**fields: object) -> None:
 def reset_fields(**fields: object) -> None:
     """Replaces all bound fields by these."""
     _BOUND_FIELDS.set(fields)
+
+
+def adopt_fields(context: Context) -> None:
+    """Replaces all bound fields by those of another context, such as a copy of this one that a thread has used."""
+    _BOUND_FIELDS.set(context.get(_BOUND_FIELDS, _NO_FIELDS))
 
 
 def bind_tool_warnings(warnings: Sequence[Json]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, SchemaValidator
 
 from translation.errors import InvalidRequest
 
@@ -55,6 +55,29 @@ _LIMIT_MESSAGES = {
 """pydantic's error type -> the rule in the message. For other types the message is pydantic's own."""
 
 _MAX_QUOTED_CHARS = 100
+
+
+def build_adapter(kind: Any) -> TypeAdapter[Any]:
+    """Returns the adapter of a type, for `check_body`. Build it once: it takes milliseconds.
+
+    It stops at the first error in each list and each object of arbitrary keys. One error is reported, so the others
+    would only cost time: some microseconds each, and a body has room for millions.
+    """
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    _stop_at_first_errors(adapter.core_schema)
+    adapter.validator = SchemaValidator(adapter.core_schema)
+    return adapter
+
+
+def _stop_at_first_errors(schema: Any) -> None:
+    if isinstance(schema, dict):
+        if schema.get("type") in ("list", "dict"):
+            schema["fail_fast"] = True
+        for part in schema.values():
+            _stop_at_first_errors(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            _stop_at_first_errors(part)
 
 
 def check_body(adapter: TypeAdapter[Any], body: object) -> None:

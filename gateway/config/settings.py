@@ -59,6 +59,15 @@ class ServerSettings(_Section):
         description="Seconds in which the head of a request must arrive. A new connection that sends nothing is closed "
         "after the same time.",
     )
+    max_json_values: WholeNumber = Field(
+        default=100_000,
+        ge=1000,
+        description="The most values in a request's JSON: objects, lists and everything in them, except keys.",
+    )
+    max_items: WholeNumber = Field(
+        default=10_000, ge=1, description="The most items in `input` of one request, and messages in `messages`."
+    )
+    max_tools: WholeNumber = Field(default=1000, ge=1, description="The most tools of one request.")
     keepalive_s: Number = Field(
         default=15.0, gt=0, description="Seconds without an event after which a stream gets a comment."
     )

@@ -6,7 +6,7 @@ Knows no schema of any API.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from starlette.types import Receive, Scope
@@ -15,24 +15,43 @@ from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
+from gateway.http.json_size import has_more_values
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
 
 
-async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
-    """Reads the request's body and returns it as one JSON object.
+class BodyLimits(NamedTuple):
+    """The most bytes, levels of nesting and values of a body."""
 
-    Raises UnsupportedEncoding for a compressed body, BodyTooLarge over `max_bytes`, BodyTooSlow after `deadline_s`
-    seconds, NotJson as `parse_json_object` does, and ClientDisconnected.
+    max_bytes: int
+    max_depth: int
+    max_values: int
+
+
+class SizedBody(NamedTuple):
+    """A body, and the number of its bytes."""
+
+    content: Json
+    size: int
+
+
+async def read_json(
+    scope: Scope, receive: Receive, limits: BodyLimits, threads: LargeBodyThreads, *, deadline_s: float
+) -> SizedBody:
+    """Reads the request's body and returns it as one JSON object. A large one is parsed in a thread.
+
+    Raises UnsupportedEncoding for a compressed body, BodyTooLarge over the limit of bytes, BodyTooSlow after
+    `deadline_s` seconds, NotJson as `parse_json_object` does, and ClientDisconnected.
     """
-    if (buffered := parse_buffered_body(scope, max_bytes=max_bytes, max_depth=max_depth)) is not None:
+    if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
-    body = await _read_body(receive, headers_of(scope), max_bytes, deadline_s)
-    return parse_json_object(body, max_depth=max_depth)
+    body = await _read_body(receive, headers_of(scope), limits.max_bytes, deadline_s)
+    return SizedBody(await threads.run(len(body), parse_json_object, body, limits), len(body))
 
 
-def parse_buffered_body(scope: Scope, *, max_bytes: int, max_depth: int) -> Json | None:
+def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
     """Returns the body if the server has already read all of it; None if it has to be awaited with `read_json`.
 
     Raises UnsupportedEncoding, BodyTooLarge and NotJson.
@@ -42,28 +61,31 @@ def parse_buffered_body(scope: Scope, *, max_bytes: int, max_depth: int) -> Json
         coding = encoding.decode("latin-1")
         raise UnsupportedEncoding(f"the body is encoded as {coding!r}: send it without content-encoding")
     client: ClientWriter | None = scope.get(CLIENT)
-    body = None if client is None else client.take_body()
+    body = None if client is None else client.take_body(INLINE_BYTES)
     if body is None:
         return None
-    if len(body) > max_bytes:
-        raise _too_large_error(max_bytes)
-    return parse_json_object(body, max_depth=max_depth)
+    if len(body) > limits.max_bytes:
+        raise _too_large_error(limits.max_bytes)
+    return SizedBody(parse_json_object(body, limits), len(body))
 
 
-def parse_json_object(body: bytes, *, max_depth: int) -> Json:
+def parse_json_object(body: bytes, limits: BodyLimits) -> Json:
     """Parses a body as one JSON object.
 
     Raises NotJson, with the byte offset of the first error, if the body is empty, not UTF-8, not JSON, not an object,
-    or nested deeper than `max_depth` levels.
+    or if it is nested too deeply or has too many values.
     """
     if not body:
         raise NotJson("the body is empty: send a JSON object")
+    max_depth = limits.max_depth
+    if has_more_values(body, limits.max_values):
+        raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         # orjson has its own limit of nesting, with its own message.
         if "depth" in error.msg:
-            raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
+            raise NotJson(f"the body is nested deeper than {max_depth} levels (server.max_json_depth)") from None
         # orjson rejects invalid UTF-8, but reports neither the byte nor its offset.
         if (offset := _invalid_utf8_offset(body)) is not None:
             raise NotJson(f"the body is not UTF-8 text: byte {offset} is 0x{body[offset]:02x}") from None
@@ -72,7 +94,7 @@ def parse_json_object(body: bytes, *, max_depth: int) -> Json:
         raise NotJson("the body must be a JSON object")
     # A body with no more brackets than levels allowed cannot be too deep, so the walk is skipped.
     if body.count(b"[") + body.count(b"{") > max_depth and _is_deeper_than(parsed, max_depth):
-        raise NotJson(f"the body is nested deeper than {max_depth} levels")
+        raise NotJson(f"the body is nested deeper than {max_depth} levels (server.max_json_depth)")
     return parsed
 
 

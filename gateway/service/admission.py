@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.logs import bind_fields
 from gateway.planning.request_defaults import apply_request_defaults
@@ -15,6 +16,9 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 _MAX_LOGGED_CHARS = 200
+
+_MAX_FIELDS = 1000
+"""The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
 
 
 class AdmittedRequest(NamedTuple):
@@ -62,9 +66,14 @@ class RequestAdapter(Protocol):
 class Admission:
     """Admits requests of every endpoint. There is one per server process."""
 
-    def __init__(self, resolver: Resolver, sealer: Sealer) -> None:
+    def __init__(self, resolver: Resolver, sealer: Sealer, server: ServerSettings) -> None:
         self._resolver = resolver
         self._sealer = sealer
+        self._max_lengths = (
+            ("input", server.max_items, "max_items"),
+            ("messages", server.max_items, "max_items"),
+            ("tools", server.max_tools, "max_tools"),
+        )
 
     def admit(
         self, endpoint: Endpoint, principal: Principal, body: Json, adapter: RequestAdapter | None = None
@@ -73,6 +82,7 @@ class Admission:
 
         With an `adapter`, the body is of its API. Raises InvalidRequest and UnknownModel.
         """
+        self._check_lengths(body)
         endpoint.validate(body)
         model = body.get("model")
         if not model and adapter is not None:
@@ -86,6 +96,19 @@ class Admission:
             body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
         return AdmittedRequest(body, route)
+
+    def _check_lengths(self, body: Json) -> None:
+        """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""
+        if len(body) > _MAX_FIELDS:
+            raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
+        for name, limit, key in self._max_lengths:
+            if isinstance(value := body.get(name), list) and len(value) > limit:
+                raise InvalidRequest(
+                    f"Invalid '{name}': array too long. Expected an array with maximum length {limit}, but got an "
+                    f"array with length {len(value)} instead (server.{key}).",
+                    param=name,
+                    code="array_above_max_length",
+                )
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel.

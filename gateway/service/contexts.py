@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.http.auth import Principal
+from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.continuation import resolve_continuation
 from gateway.planning.plan import may_relay, require_no_loss
@@ -47,16 +48,24 @@ class ContextService:
     If `store` is None, parameters about stored state are refused by name.
     """
 
-    def __init__(self, admission: Admission, store: Store | None, provider_hold: ProviderHold | None = None) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        threads: LargeBodyThreads,
+        store: Store | None,
+        provider_hold: ProviderHold | None = None,
+    ) -> None:
         self._admission = admission
+        self._threads = threads
         self._store = store
         self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
 
-    async def compact_context(self, principal: Principal, body: Json, *, strict: bool) -> CompactionReply:
+    async def compact_context(self, principal: Principal, body: Json, *, size: int, strict: bool) -> CompactionReply:
         """Returns the compacted input that replaces a request's whole context. Nothing is stored.
 
-        Raises InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed, ProviderError.
+        `size` is the number of bytes of the body. Raises InvalidRequest, UnknownModel, StoreUnavailable,
+        CompactionFailed, TurnFailed and ProviderError.
         """
         for name in _REJECTED_PARAMS:
             if body.get(name):
@@ -65,7 +74,7 @@ class ContextService:
                     param=name,
                     code="unknown_parameter",
                 )
-        turn, params, route, _ = await self._prepare_turn(principal, body)
+        turn, params, route, _ = await self._prepare_turn(principal, body, size)
         make_exchange = exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
@@ -88,15 +97,15 @@ class ContextService:
         }
         return CompactionReply(compaction, losses)
 
-    async def count_input_tokens(self, principal: Principal, body: Json) -> Json:
+    async def count_input_tokens(self, principal: Principal, body: Json, *, size: int) -> Json:
         """Returns the object with the number of input tokens that a response to this body would use.
 
-        Raises InvalidRequest, UnknownModel, StoreUnavailable and ProviderError; Unrepresentable if the upstream cannot
-        count them.
+        `size` is the number of bytes of the body. Raises InvalidRequest, UnknownModel, StoreUnavailable and
+        ProviderError; Unrepresentable if the upstream cannot count them.
         """
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
-        turn, params, route, relayed = await self._prepare_turn(principal, body)
+        turn, params, route, relayed = await self._prepare_turn(principal, body, size)
         try:
             token_count = await count_tokens(turn, route, relayed=relayed)
         except InvalidRequest as error:
@@ -104,10 +113,12 @@ class ContextService:
             raise
         return {"object": "response.input_tokens", "input_tokens": token_count}
 
-    async def _prepare_turn(self, principal: Principal, body: Json) -> tuple[Turn, ClientParams, Route, bool]:
+    async def _prepare_turn(
+        self, principal: Principal, body: Json, size: int
+    ) -> tuple[Turn, ClientParams, Route, bool]:
         """Returns the body's turn with its history, the client's parameter names, the route, and whether the body would
-        be relayed."""
-        admitted = self._admission.admit(RESPONSES, principal, body)
+        be relayed. For a large body this happens in a thread."""
+        admitted = await self._threads.run(size, self._admission.admit, RESPONSES, principal, body)
         body, route = admitted.body, admitted.route
         history_count = None
         if self._store is not None:
@@ -116,8 +127,12 @@ class ContextService:
             body = {name: value for name, value in body.items() if name not in _STATE_PARAMS}
             if history_count is not None:
                 body["input"] = state.context
-        if route.reasoning_seal is not None:
-            route.reasoning_seal.check_input(body.get("input"), history_count or 0)
-        relayed = may_relay(RESPONSES, body, route)
-        turn, params = lift_body(RESPONSES, body, route, history_count or 0, native_compaction=relayed)
-        return turn, params, route, relayed
+        return await self._threads.run(size, _lift_with_history, body, route, history_count or 0)
+
+
+def _lift_with_history(body: Json, route: Route, history_count: int) -> tuple[Turn, ClientParams, Route, bool]:
+    if route.reasoning_seal is not None:
+        route.reasoning_seal.check_input(body.get("input"), history_count)
+    relayed = may_relay(RESPONSES, body, route)
+    turn, params = lift_body(RESPONSES, body, route, history_count, native_compaction=relayed)
+    return turn, params, route, relayed

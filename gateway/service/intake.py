@@ -10,6 +10,7 @@ from dataclasses import replace
 from gateway.config.settings import Settings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import Principal
+from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.body_views import (
     NOT_STORED,
     SEALED_REASONING,
@@ -49,11 +50,13 @@ class Intake:
         self,
         settings: Settings,
         admission: Admission,
+        threads: LargeBodyThreads,
         store: Store | None,
         lease: Lease | None,
         provider_hold: ProviderHold | None = None,
     ) -> None:
         self._admission = admission
+        self._threads = threads
         self._store = store
         self._lease = lease
         self._provider_hold = provider_hold
@@ -68,24 +71,26 @@ class Intake:
         principal: Principal,
         body: Json,
         *,
+        size: int,
         strict: bool,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
         adapter: RequestAdapter | None = None,
     ) -> AcceptedRequest:
-        """Validates, routes and plans a request body, without sending or storing anything.
+        """Validates, routes and plans a request body of `size` bytes, without sending or storing anything.
 
-        `connection_items` maps response ids to all items up to and including that response, for responses that exist
-        only on this connection. `adapter` turns the requests of a small API into those of the endpoint's dialect.
-        Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
+        For a large body this happens in a thread. `connection_items` maps response ids to all items up to and including
+        that response, for responses that exist only on this connection. `adapter` turns the requests of a small API
+        into those of the endpoint's dialect. Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
-        admitted = self._admission.admit(endpoint, principal, body, adapter)
+        admitted = await self._threads.run(size, self._admission.admit, endpoint, principal, body, adapter)
         body, route = admitted.body, admitted.route
         if body.get("context_management") and endpoint.dialect == "responses":
             body = await fill_compaction_threshold(body, route)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
-            view = build_echoed_body(endpoint.dialect, body, NOT_STORED)
-            return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, strict=strict))
+            return await self._threads.run(
+                size, self._accept_unstored, endpoint, body, identity, admitted, strict=strict
+            )
         storage = NOT_STORED
         if self._store is not None:
             storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable)
@@ -93,14 +98,43 @@ class Intake:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
         if self._store is not None and endpoint.dialect == "chat":
-            return self._accept_chat(
-                self._store, endpoint, principal.name, body, identity, admitted, storage, strict=strict
+            return await self._threads.run(
+                size,
+                self._accept_chat,
+                self._store,
+                endpoint,
+                principal.name,
+                body,
+                identity,
+                admitted,
+                storage,
+                strict=strict,
             )
         state = await resolve_continuation(self._store or EmptyHistoryStore(), principal.name, body, connection_items)
-        view, request = (
-            build_echoed_body("responses", body, storage),
-            build_upstream_body("responses", body, route, storage, state),
+        return await self._threads.run(
+            size, self._accept_response, endpoint, principal, body, identity, admitted, storage, state, strict=strict
         )
+
+    def _accept_unstored(
+        self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, admitted: AdmittedRequest, *, strict: bool
+    ) -> AcceptedRequest:
+        view = build_echoed_body(endpoint.dialect, body, NOT_STORED)
+        return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, strict=strict))
+
+    def _accept_response(
+        self,
+        endpoint: Endpoint,
+        principal: Principal,
+        body: Json,
+        identity: ReplyIdentity,
+        admitted: AdmittedRequest,
+        storage: StorageOptions,
+        state: Continuation,
+        *,
+        strict: bool,
+    ) -> AcceptedRequest:
+        view = build_echoed_body("responses", body, storage)
+        request = build_upstream_body("responses", body, admitted.route, storage, state)
         run = self._build_run(
             endpoint,
             view,

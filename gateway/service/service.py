@@ -15,10 +15,11 @@ from dataplane.http_protocol import CLIENT
 from gateway.config.settings import Settings
 from gateway.errors import NotFound
 from gateway.http.auth import Authenticator, Principal
-from gateway.http.body import parse_buffered_body, read_json
+from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.guard import Drain, Guard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
+from gateway.http.large_bodies import LargeBodyThreads
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields
 from gateway.planning.resolver import Resolver
@@ -67,9 +68,11 @@ class Service:
         self.configuration_problem: str | None = None
         """Why the last attempt to replace the configuration failed; None if it did not."""
         self._sealer = _build_sealer(settings, store)
-        self._max_body_bytes = int(settings.server.max_body_mb * _MB)
+        self.large_bodies = LargeBodyThreads()
+        self.body_limits = BodyLimits(
+            int(settings.server.max_body_mb * _MB), settings.server.max_json_depth, settings.server.max_json_values
+        )
         self._keepalive_s = settings.server.keepalive_s
-        self._max_depth = settings.server.max_json_depth
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -82,13 +85,13 @@ class Service:
         resolver = Resolver(settings, providers)
         generate_adapter = GenerateAdapter(settings, resolver)
         authenticator = Authenticator(settings.auth)
-        admission = Admission(resolver, self._sealer)
+        admission = Admission(resolver, self._sealer, settings.server)
         self.provider_hold = ProviderHold()
-        intake = Intake(settings, admission, self.store, self._runner, self.provider_hold)
+        intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = Catalogue(resolver, self.provider_hold)
-        self.contexts = ContextService(admission, self.store, self.provider_hold)
+        self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
         self.generate_adapter = generate_adapter
         self.accept = intake.accept
         self.resume_job = intake.resume_job
@@ -105,10 +108,11 @@ class Service:
         headers = headers_of(scope)
         principal = self._authenticate(headers)
         strict = is_strict(headers)
-        body = parse_buffered_body(scope, max_bytes=self._max_body_bytes, max_depth=self._max_depth)
-        if body is None:
-            body = await self._read_json(scope, receive)
-        accepted = await self.accept(endpoint, principal, body, strict=strict, adapter=adapter)
+        sized_body = parse_buffered_body(scope, self.body_limits)
+        if sized_body is None:
+            sized_body = await self._read_json(scope, receive)
+        body, size = sized_body
+        accepted = await self.accept(endpoint, principal, body, size=size, strict=strict, adapter=adapter)
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
@@ -120,13 +124,16 @@ class Service:
         with Guard(receive, self.drain, scope.get(CLIENT)):
             return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
-    def read_body(self, request: Request) -> Awaitable[Json]:
+    async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""
+        return (await self.read_sized_body(request)).content
+
+    def read_sized_body(self, request: Request) -> Awaitable[SizedBody]:
+        """Reads a request's body as one JSON object, and its size. Raises what `read_body` raises."""
         return self._read_json(request.scope, request.receive)
 
-    def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[Json]:
-        max_bytes, max_depth = self._max_body_bytes, self._max_depth
-        return read_json(scope, receive, max_bytes=max_bytes, max_depth=max_depth, deadline_s=_BODY_DEADLINE_S)
+    def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[SizedBody]:
+        return read_json(scope, receive, self.body_limits, self.large_bodies, deadline_s=_BODY_DEADLINE_S)
 
     async def serve_log_replay(self, owner: str, response_id: str, *, after: int | None) -> Response:
         """Returns the event stream of a stored response, replayed from the event log.
@@ -155,13 +162,16 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Runs background jobs until the block ends. Does nothing without a store."""
-        if self._runner is None:
-            yield
-            return
-        # Looked up for each job, because a new configuration replaces it.
-        async with self._runner.lifespan(lambda job: self.resume_job(job)):
-            yield
+        """Runs background jobs until the block ends, if there is a store."""
+        try:
+            if self._runner is None:
+                yield
+                return
+            # Looked up for each job, because a new configuration replaces it.
+            async with self._runner.lifespan(lambda job: self.resume_job(job)):
+                yield
+        finally:
+            self.large_bodies.close()
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
         assert self._runner is not None

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Send
 
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
 from gateway.http.auth import Principal
-from gateway.http.body import parse_json_object
+from gateway.http.body import BodyLimits, SizedBody, parse_json_object
 from gateway.http.guard import ClientDisconnected, Drain
 from gateway.service.service import Service
 from gateway.websocket.events import (
@@ -25,7 +25,6 @@ from gateway.websocket.events import (
 from gateway.websocket.turn import TurnRunner
 from gateway.websocket.turn_queue import ResponseCache, TurnQueue
 from translation.errors import InvalidRequest
-from translation.representation.json_types import Json
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 """The signature of an event loop's `call_later`."""
@@ -41,12 +40,11 @@ _MAX_REASON_BYTES = 123
 class ConnectionLimits(NamedTuple):
     """The limits of one connection.
 
-    They are the size and JSON depth of a message, and the seconds after which no turn is started. `hold_s` is how long
-    the first events of a turn wait for its content.
+    They are those of a message as a body, and the seconds after which no turn is started. `hold_s` is how long the
+    first events of a turn wait for its content.
     """
 
-    max_bytes: int
-    max_depth: int
+    body: BodyLimits
     max_s: float
     hold_s: float
 
@@ -84,10 +82,11 @@ class WebSocketConnection:
         self._authenticate = authenticate
         self._drain = drain
         self._limits = limits
+        self._threads = service.large_bodies
         self._receive = receive
         self._send = send
         self._call_later = call_later
-        self._turn_queue = TurnQueue(limits.max_bytes)
+        self._turn_queue = TurnQueue(limits.body.max_bytes)
         self._client_left = asyncio.Event()
         self._ending: _Ending | None = None
         self._closing = False
@@ -96,7 +95,7 @@ class WebSocketConnection:
         self._turn_runner = TurnRunner(
             service,
             principal,
-            ResponseCache(limits.max_bytes),
+            ResponseCache(limits.body.max_bytes),
             drain,
             receive_disconnect=self._receive_disconnect,
             send_text=self._send_text,
@@ -126,7 +125,7 @@ class WebSocketConnection:
     async def _process_message(self, message: Message) -> None:
         lane: Lane = None
         try:
-            event, size = self._parse_message(message)
+            event, size = await self._parse_message(message)
             if parse_event_type(event) == "response.steer":
                 await self._send_text(encode_steer_failure(event))
                 return
@@ -142,15 +141,16 @@ class WebSocketConnection:
             return
         self._start_turns()
 
-    def _parse_message(self, message: Message) -> tuple[Json, int]:
+    async def _parse_message(self, message: Message) -> SizedBody:
         text: str | None = message.get("text")
         if text is None:
             raise NotJson("a message must be text: one event as JSON")
         body = text.encode()
-        if len(body) > self._limits.max_bytes:
-            limit_mb = self._limits.max_bytes / (1024 * 1024)
+        if len(body) > self._limits.body.max_bytes:
+            limit_mb = self._limits.body.max_bytes / (1024 * 1024)
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
-        return parse_json_object(body, max_depth=self._limits.max_depth), len(body)
+        event = await self._threads.run(len(body), parse_json_object, body, self._limits.body)
+        return SizedBody(event, len(body))
 
     def _start_turns(self) -> None:
         while (turn := self._turn_queue.pop_runnable()) is not None:

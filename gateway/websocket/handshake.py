@@ -22,8 +22,6 @@ from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 
 _log = structlog.get_logger(__name__)
 
-_MB = 1024 * 1024
-
 _CLOSE_INTERNAL_ERROR = 1011
 """Close code of RFC 6455 for an internal error of the server."""
 
@@ -42,8 +40,7 @@ class WebSocketApp:
         cors = settings.server.cors
         self._origins = cors.origins if cors is not None else ()
         self._limits = ConnectionLimits(
-            max_bytes=int(settings.server.max_body_mb * _MB),
-            max_depth=settings.server.max_json_depth,
+            body=service.body_limits,
             max_s=settings.websocket.max_minutes * 60,
             hold_s=settings.server.keepalive_s,
         )

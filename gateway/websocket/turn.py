@@ -213,7 +213,12 @@ class TurnRunner:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
         cached_items = self._cache.items_by_id()
         accepted = await self._service.accept(
-            RESPONSES, self.principal, create.body, strict=self._strict, connection_items=cached_items
+            RESPONSES,
+            self.principal,
+            create.body,
+            size=create.size,
+            strict=self._strict,
+            connection_items=cached_items,
         )
         if not create.generate:
             accepted = _replace_exchange(accepted)

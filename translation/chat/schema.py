@@ -4,14 +4,14 @@ Unknown keys are no errors, because upstreams have parameters of their own.
 """
 
 from functools import cache
-from typing import Annotated, Any, Literal, Required
+from typing import Annotated, Literal, Required
 
-from pydantic import Field, Tag, TypeAdapter
+from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.validation import Metadata, Name, Penalty, check_body, discriminate_by
+from translation.validation import Metadata, Name, Penalty, build_adapter, check_body, discriminate_by
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -320,7 +320,7 @@ def validate(body: Json) -> None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is true.", param="top_logprobs")
 
 
-_REQUEST_ADAPTER: TypeAdapter[Any] = TypeAdapter(Request)
+_REQUEST_ADAPTER = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
 
 

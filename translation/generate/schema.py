@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
-from translation.validation import check_body
+from translation.validation import build_adapter, check_body
 
 _Name = Annotated[str, Field(min_length=1)]
 
@@ -87,7 +87,7 @@ def validate(body: Json) -> None:
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(_Request)
+    return build_adapter(_Request)
 
 
 @cache

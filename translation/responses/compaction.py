@@ -20,7 +20,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.input_items import expand_input, expand_item
 from translation.responses.schema.items import InputItem
-from translation.validation import check_body
+from translation.validation import build_adapter, check_body
 
 _SEAL_PREFIX = "rgc"
 """The first characters of content that this gateway sealed. The version follows, then a dot."""
@@ -238,4 +238,4 @@ def _decode_content(content: str) -> Any:
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(_CompactionSchema)
+    return build_adapter(_CompactionSchema)

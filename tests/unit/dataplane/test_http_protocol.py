@@ -254,7 +254,7 @@ async def test_a_body_that_is_there_is_read_once() -> None:
     said: list[bytes | None] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.extend([client_of(scope).take_body(), client_of(scope).take_body()])
+        said.extend([client_of(scope).take_body(1000), client_of(scope).take_body(1000)])
         await send_whole(scope, receive, send)
 
     connection = Connection(app)
@@ -270,7 +270,7 @@ async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None
     said: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.append(client_of(scope).take_body())
+        said.append(client_of(scope).take_body(1000))
         said.append((await receive())["body"])
         await send_whole(scope, receive, send)
 

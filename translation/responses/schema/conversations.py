@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.responses.schema.items import InputItem
-from translation.validation import Metadata, check_body
+from translation.validation import Metadata, build_adapter, check_body
 
 MAX_ITEMS: Final = 20
 """How many items one request may add."""
@@ -63,7 +63,7 @@ def _validate(kind: Any, body: Json) -> None:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return build_adapter(kind)
 
 
 def _schema_of(kind: Any) -> Json:

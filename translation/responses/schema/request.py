@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
-from pydantic import Field, Tag, TypeAdapter
+from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
@@ -16,7 +16,7 @@ from translation.representation.json_types import Json
 from translation.responses.schema.items import InputItem
 from translation.responses.schema.parts import Includable
 from translation.responses.schema.tools import TextFormat, ToolChoice, Tools
-from translation.validation import Metadata, Name, Penalty, check_body, discriminate_by
+from translation.validation import Metadata, Name, Penalty, build_adapter, check_body, discriminate_by
 
 Summary: TypeAlias = Literal["auto", "concise", "detailed"]
 
@@ -165,7 +165,7 @@ def validate(body: Json) -> None:
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
 
 
-_REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
+_REQUEST = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
 
 

@@ -8,8 +8,9 @@ import pytest
 from starlette.requests import Request
 
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
-from gateway.http.body import parse_json_object, read_json
+from gateway.http.body import BodyLimits, parse_json_object, read_json
 from gateway.http.guard import ClientDisconnected
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads
 
 MB = 1024 * 1024
 
@@ -32,11 +33,22 @@ def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
 
 
 async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
-    return await read_json(asked.scope, asked.receive, max_bytes=max_bytes, max_depth=10, deadline_s=deadline_s)
+    limits, threads = BodyLimits(max_bytes, 10, 10_000), LargeBodyThreads()
+    try:
+        content, size = await read_json(asked.scope, asked.receive, limits, threads, deadline_s=deadline_s)
+    finally:
+        threads.close()
+    assert size >= 2
+    return content
 
 
 async def test_a_body_may_come_in_pieces() -> None:
     assert await read(request([b'{"a"', b":1", b"}"])) == {"a": 1}
+
+
+async def test_a_large_body_is_parsed_beside_the_event_loop() -> None:
+    text = "x" * INLINE_BYTES
+    assert await read(request([b'{"a":"%b"}' % text.encode()])) == {"a": text}
 
 
 async def test_a_body_that_says_it_is_plain_is_read() -> None:
@@ -54,6 +66,7 @@ REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
     "a number": (request([b"1"]), NotJson, "object"),
     "not a number": (request([b'{"a":NaN}']), NotJson, "not valid JSON"),
     "nested too deep": (request([b'{"a":' * 11 + b"1" + b"}" * 11]), NotJson, "deeper than 10"),
+    "of too many values": (request([b'{"a":[' + b"1," * 10_000 + b"1]}"]), NotJson, "server.max_json_values"),
     "nested far too deep": (request([b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"]), NotJson, "deeper than 10"),
 }
 
@@ -97,4 +110,4 @@ async def test_a_client_that_asks_before_it_sends_is_not_read() -> None:
     ids=["as deep as it may be", "wide, not deep", "brackets in a text"],
 )
 def test_depth_is_what_counts(body: bytes) -> None:
-    assert parse_json_object(body, max_depth=10).keys() == {"a"}
+    assert parse_json_object(body, BodyLimits(MB, 10, 1000)).keys() == {"a"}

@@ -12,6 +12,7 @@ import pytest
 from gateway.config.settings import parse_settings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
+from gateway.http.body import BodyLimits
 from gateway.http.guard import Drain
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
@@ -101,7 +102,7 @@ def service_of(peer: Peer) -> Service:
 @asynccontextmanager
 async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator[None]:
     """Serve the peer; it must have ended soon after the block does."""
-    limits = ConnectionLimits(max_bytes=10_000, max_depth=20, max_s=HOUR_S, hold_s=10.0)
+    limits = ConnectionLimits(body=BodyLimits(10_000, 20, 1000), max_s=HOUR_S, hold_s=10.0)
     connection = WebSocketConnection(
         service or service_of(peer),
         ANONYMOUS,

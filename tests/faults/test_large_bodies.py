@@ -1,0 +1,155 @@
+"""No body stops the event loop: its longest stall while such bodies arrive, on a real socket.
+
+A stall is measured as processor time of the process between two turns of the loop, so that neither a slow machine nor a
+test that runs beside this one counts, but a thread that holds the interpreter's lock does.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+
+from gateway.config.settings import parse_settings
+from gateway.process.server import make_server
+from tests.upstream import ScriptedUpstream, chat_text
+
+MAX_STALL_S = 0.05
+RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
+MESSAGE = {"type": "message", "role": "user", "content": "hello"}
+
+
+class StallWatch:
+    """Measures the longest time between two turns of the running loop, in processor time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.longest_s = 0.0
+        self._turn_s = time.process_time()
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        now = time.process_time()
+        self.longest_s, self._turn_s = max(self.longest_s, now - self._turn_s), now
+        self._loop.call_later(0.001, self._take_turn)
+
+
+@asynccontextmanager
+async def served_here(upstream_url: str) -> AsyncIterator[int]:
+    """A gateway on the test's own event loop. Yields its port."""
+    settings = parse_settings(
+        {
+            "store": {"url": None},
+            "providers": {"upstream": {"type": "openai_compatible", "base_url": upstream_url, "dialects": ["chat"]}},
+            "models": {"*": {"provider": "upstream"}},
+        },
+        environ={},
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+    ready = asyncio.Event()
+    server = make_server(settings, ready.set)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await ready.wait()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()
+
+
+def post(port: int, path: str, body: bytes) -> bytes:
+    """Sends a request from a thread, and returns the reply. The connection is closed after it."""
+    head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(head.encode() + body)
+        reply = b""
+        while piece := connection.recv(65536):
+            reply += piece
+    return reply
+
+
+def responses(**fields: object) -> bytes:
+    return orjson.dumps({"model": "m", "input": "x", **fields})
+
+
+def calls(count: int) -> list[dict]:
+    pairs = (
+        (
+            {"type": "function_call", "call_id": f"c{index}", "name": "f", "arguments": '{"a": 1}'},
+            {"type": "function_call_output", "call_id": f"c{index}", "output": "ok"},
+        )
+        for index in range(count)
+    )
+    return [item for pair in pairs for item in pair]
+
+
+def tool(index: int) -> dict:
+    properties = {f"p{number}": {"type": "string"} for number in range(30)}
+    return {"type": "function", "name": f"f{index}", "parameters": {"type": "object", "properties": properties}}
+
+
+BODIES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
+    "300,000 words that include nothing": (
+        RESPONSES,
+        lambda: responses(include=["bad"] * 300_000),
+        400,
+        "server.max_json_values",
+    ),
+    "90,000 words that include nothing": (RESPONSES, lambda: responses(include=["bad"] * 90_000), 400, "include[0]"),
+    "900,000 items": (RESPONSES, lambda: responses(input=[{}] * 900_000), 400, "server.max_json_values"),
+    "10,001 items": (RESPONSES, lambda: responses(input=[MESSAGE] * 10_001), 400, "server.max_items"),
+    "1,001 tools": (RESPONSES, lambda: responses(tools=[tool(0)] * 1001), 400, "server.max_tools"),
+    "ten million empty lists": (
+        RESPONSES,
+        lambda: b'{"model":"m","input":[' + b"[]," * 10_000_000 + b"[]]}",
+        400,
+        "server.max_json_values",
+    ),
+    "an entry of metadata for each": (
+        RESPONSES,
+        lambda: responses(metadata={f"k{index}": 1 for index in range(90_000)}),
+        400,
+        "metadata.k0",
+    ),
+    "90,000 fields": (RESPONSES, lambda: responses(**{f"k{index}": 1 for index in range(90_000)}), 400, "fields"),
+    "one bad part at the end": (
+        RESPONSES,
+        lambda: responses(input=[{"role": "user", "content": [{"type": "input_text", "text": "x"}] * 30_000 + [{}]}]),
+        400,
+        "input[0].content[30000].type",
+    ),
+    "9,000 items": (RESPONSES, lambda: responses(input=[MESSAGE] * 9000), 200, "completed"),
+    "9,000 messages": (
+        CHAT,
+        lambda: orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}] * 9000}),
+        200,
+        "choices",
+    ),
+    "4,000 calls": (RESPONSES, lambda: responses(input=calls(4000)), 200, "completed"),
+    "900 tools": (RESPONSES, lambda: responses(tools=[tool(index) for index in range(900)]), 200, "completed"),
+    "30,000 parts": (
+        RESPONSES,
+        lambda: responses(input=[{"role": "user", "content": [{"type": "input_text", "text": "x"}] * 30_000}]),
+        200,
+        "completed",
+    ),
+    "a text of 10 MB": (RESPONSES, lambda: responses(input="x y " * 2_500_000), 200, "completed"),
+}
+
+
+@pytest.mark.parametrize(("path", "build", "status", "words"), BODIES.values(), ids=BODIES)
+async def test_no_body_stops_the_event_loop(path: str, build: Callable[[], bytes], status: int, words: str) -> None:
+    body = build()
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text("hi"), chat_text("hi"))
+        async with served_here(upstream.url) as port:
+            await asyncio.to_thread(post, port, path, responses() if path == RESPONSES else body)
+            watch = StallWatch()
+            reply = await asyncio.to_thread(post, port, path, body)
+    assert int(reply.split(b" ", 2)[1]) == status
+    assert words in reply.decode()
+    assert watch.longest_s < MAX_STALL_S
