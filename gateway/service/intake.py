@@ -71,8 +71,8 @@ class Intake:
         principal: Principal,
         body: Json,
         *,
-        size: int,
         strict: bool,
+        size: int = 0,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
         adapter: RequestAdapter | None = None,
     ) -> AcceptedRequest:
