@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "clients")
+FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients")
 MAX_MODULES: Final = 16
 MAX_LINES: Final = 400
 

@@ -19,6 +19,8 @@ app = typer.Typer(
     name="responses-gateway",
     help="OpenAI's Responses and Chat Completions APIs in front of any model.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # its boxes show a type for switches, such as `--help <bool>`
+    context_settings={"max_content_width": 110},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -31,6 +33,7 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
+        metavar="FILE",
         help="The configuration file. Default: ./config.yaml if it exists, else what this machine offers.",
     ),
 ]
@@ -53,12 +56,15 @@ def _print_version(
 @app.command()
 def serve(
     config: ConfigOption = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on. Overrides server.host.")] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The address to listen on. Overrides server.host.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port to listen on. Overrides server.port; 0 takes a free one.")
+        int | None,
+        typer.Option(metavar="PORT", help="The port to listen on. Overrides server.port; 0 takes a free one."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="The number of server processes. Overrides server.workers.")
+        int | None, typer.Option(metavar="N", help="The number of server processes. Overrides server.workers.")
     ] = None,
 ) -> None:
     """Run the server until SIGTERM or SIGINT. SIGHUP makes it load its keys, providers and models again."""
@@ -107,7 +113,7 @@ def models(
 
 
 @app.command(name="check-config")
-def check_config(file: Annotated[Path, typer.Argument(help="The configuration to check.")]) -> None:
+def check_config(file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration to check.")]) -> None:
     """Check a configuration file and print every mistake in it."""
     settings = _load_settings(file, {})
 
@@ -134,10 +140,14 @@ def migrate(config: ConfigOption = None) -> None:
 @app.command()
 def doctor(
     config: ConfigOption = None,
-    model: Annotated[list[str] | None, typer.Option(help="A model to examine. Can be repeated.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A model to examine. Can be repeated.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write the report to this file, as an HTML page.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for each request.")] = 120.0,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the report to this file, as an HTML page.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds for each request.")] = 120.0,
 ) -> None:
     """Test what each model can do through the gateway. Exits with 1 if a declared capability fails."""
     settings = _load_settings(config, {})
@@ -158,7 +168,9 @@ def doctor(
     raise typer.Exit(0 if healthy else 1)
 
 
-OwnerOption = Annotated[str, typer.Option("--owner", help="The owner: the name of a key, or `anonymous`.")]
+OwnerOption = Annotated[
+    str, typer.Option("--owner", metavar="NAME", help="The owner: the name of a key, or `anonymous`.")
+]
 
 
 @app.command()

@@ -4,14 +4,14 @@ parameters."""
 import importlib.util
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from providers.config import ProviderConfig
 from providers.engines.checks import EngineConfigProblem
+from providers.engines.module_command import module_command
 
-CHILD_COMMAND = (sys.executable, "-m", "providers.llamacpp.child")
+CHILD_COMMAND = module_command("providers.llamacpp.child")
 
 _CHECK_TIMEOUT_S = 60.0
 _GGUF_MAGIC = b"GGUF"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("gateway", "providers", "dataplane", "translation", "clients")
+FOLDERS = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients")
 DOCUMENT = (ROOT / "ARCHITECTURE.md").read_text()
 
 _ROW = re.compile(r"\| `(?P<package>[\w/]+)/` \| (?P<sentence>.+) \|")

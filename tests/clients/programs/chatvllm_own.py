@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, ValidationError
 
-from clients.langchain import ChatVllm, GatewayError, parse_response
-from clients.messages import chat_messages_of
+from responses_gateway_clients.langchain import ChatVllm, GatewayError, parse_response
+from responses_gateway_clients.messages import chat_messages_of
 
 BASE_URL = os.environ["BASE_URL"]
 THOUGHT = "The user wrote 2 words. I will repeat it."

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from clients.langchain import ChatVllm
+from responses_gateway_clients.langchain import ChatVllm
 
 QUESTION = "Use add for 2 and 40."
 BUDGET = 7

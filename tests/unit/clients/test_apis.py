@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clients.contract import Api, GatewayRequest
-from clients.generate_api import GenerateApi
-from clients.http import GatewayClient, GatewayError, JsonFrame
-from clients.responses_api import ResponsesApi
+from responses_gateway_clients.contract import Api, GatewayRequest
+from responses_gateway_clients.generate_api import GenerateApi
+from responses_gateway_clients.http import GatewayClient, GatewayError, JsonFrame
+from responses_gateway_clients.responses_api import ResponsesApi
 from tests.serving import serving
 
 Json = dict[str, Any]

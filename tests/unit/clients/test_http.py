@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clients import http
-from clients.http import FrameReader, GatewayClient, GatewayError
+from responses_gateway_clients import http
+from responses_gateway_clients.http import FrameReader, GatewayClient, GatewayError
 from tests.upstream import Hang, Reply, ScriptedUpstream, closed_port, error_reply, json_reply, reset
 from tests.upstream.builders import SSE
 

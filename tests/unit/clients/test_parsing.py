@@ -2,7 +2,7 @@
 
 import pytest
 
-from clients.parsing import ParsingFormat, parse_response
+from responses_gateway_clients.parsing import ParsingFormat, parse_response
 
 
 @pytest.mark.parametrize(

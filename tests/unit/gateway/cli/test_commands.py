@@ -158,6 +158,13 @@ def test_models_for_which_there_is_no_room_follow_below(config: Path) -> None:
     assert sum(line.startswith("streaming ") for line in lines) == 2
 
 
+@pytest.mark.parametrize("name", ["serve", "models", "check-config", "migrate", "doctor", "erase", "export"])
+def test_help_shows_options_without_their_python_types(name: str) -> None:
+    output = run(name, "--help").output
+    assert "--help" in output
+    assert "<" not in output, "such as `--help <bool>`"
+
+
 def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:
     assert run("serve", "--config", str(config), "--host", "0.0.0.0", "--port", "0", "--workers", "3").exit_code == 0
     (settings,) = served

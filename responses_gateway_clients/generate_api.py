@@ -1,7 +1,7 @@
 """`POST /generate`, whose form of replies the clients use for both APIs."""
 
-from clients.contract import GatewayRequest, ReplyReader, drop_none
-from clients.http import Json, JsonFrame, gateway_error_of
+from responses_gateway_clients.contract import GatewayRequest, ReplyReader, drop_none
+from responses_gateway_clients.http import Json, JsonFrame, gateway_error_of
 
 
 class GenerateApi:

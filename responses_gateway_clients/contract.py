@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from clients.http import Json, JsonFrame
+from responses_gateway_clients.http import Json, JsonFrame
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call
 
-from clients.http import Json
-from clients.parsing import parse_response
+from responses_gateway_clients.http import Json
+from responses_gateway_clients.parsing import parse_response
 
 THINKING_KEY: Final = "thinking"
 """The key of the thinking in `additional_kwargs`."""

@@ -17,12 +17,18 @@ from langchain_core.utils import secret_from_env
 from langchain_core.utils.function_calling import convert_to_openai_function
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from clients.contract import Api, GatewayRequest
-from clients.generate_api import GenerateApi
-from clients.http import GatewayClient, GatewayError, Json
-from clients.messages import THINKING_KEY, ai_message_of, chat_messages_of, response_metadata_of, usage_metadata_of
-from clients.parsing import parse_response
-from clients.responses_api import ResponsesApi
+from responses_gateway_clients.contract import Api, GatewayRequest
+from responses_gateway_clients.generate_api import GenerateApi
+from responses_gateway_clients.http import GatewayClient, GatewayError, Json
+from responses_gateway_clients.messages import (
+    THINKING_KEY,
+    ai_message_of,
+    chat_messages_of,
+    response_metadata_of,
+    usage_metadata_of,
+)
+from responses_gateway_clients.parsing import parse_response
+from responses_gateway_clients.responses_api import ResponsesApi
 
 __all__ = ["ChatVllm", "GatewayError", "parse_response"]
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clients.contract import GatewayRequest, ReplyReader, drop_none
-from clients.http import GatewayError, Json, JsonFrame, gateway_error_of
+from responses_gateway_clients.contract import GatewayRequest, ReplyReader, drop_none
+from responses_gateway_clients.http import GatewayError, Json, JsonFrame, gateway_error_of
 
 _TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal"}
 
