@@ -1,13 +1,16 @@
-"""Queries over the chain of parents that a response builds on.
+"""Queries that look rows up one by one: the chain of parents that a response builds on, and items by their ids.
 
 Columns of a link are scalar subqueries, not joins: PostgreSQL may join all rows of the owner at every link.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import CTE, Select, and_, literal, select, true
+import orjson
+from sqlalchemy import CTE, Select, Text, and_, cast, false, func, literal, select, true
+from sqlalchemy.dialects.postgresql import ARRAY
 
-from gateway.state.database.tables import items, responses
+from gateway.state.database.tables import conversation_items, items, responses
 
 
 def select_ancestors(owner: str, response_id: str) -> CTE:
@@ -43,6 +46,38 @@ def select_items(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
     return select(chain.c.depth, per_response.c.place, per_response.c.position, per_response.c.body).join_from(
         chain, per_response, true()
     )
+
+
+def select_items_by_id(item_ids: Sequence[str], owner: str, *, is_sqlite: bool) -> Sequence[Select[Any]]:
+    """Build queries for (id, body, deleted, created_us) of items with these ids: of conversations, and of responses.
+
+    On SQLite `body` is null for ids without a row. Each id is looked up by itself. With a list of ids SQLite estimates
+    that it is cheaper to scan everything the owner has, because it expects ten rows per owner.
+    """
+    if is_sqlite:
+        requested = func.json_each(orjson.dumps(item_ids).decode()).table_valued("value", name="requested")
+        requested_id = requested.c.value
+    else:
+        requested = func.unnest(cast(list(item_ids), ARRAY(Text))).table_valued("id").render_derived(name="requested")
+        requested_id = requested.c.id
+    in_conversation = and_(conversation_items.c.owner == owner, conversation_items.c.id == requested_id)
+    in_response = and_(items.c.owner == owner, items.c.id == requested_id)
+    its_response = and_(responses.c.owner == items.c.owner, responses.c.id == items.c.response_id)
+    conversation_columns = conversation_items.c.body, false().label("deleted"), literal(0).label("created_us")
+    response_columns = items.c.body, responses.c.deleted, responses.c.created_us
+    if is_sqlite:  # an outer join is executed in the written order, if no condition excludes its null rows
+        return (
+            select(conversation_items.c.id, *conversation_columns).outerjoin_from(
+                requested, conversation_items, in_conversation
+            ),
+            select(items.c.id, *response_columns)
+            .outerjoin_from(requested, items, in_response)
+            .outerjoin(responses, its_response),
+        )
+    of_conversations = select(conversation_items.c.id, *conversation_columns).where(in_conversation)
+    of_responses = select(items.c.id, *response_columns).join_from(items, responses, its_response).where(in_response)
+    laterals = [query.offset(0).lateral() for query in (of_conversations, of_responses)]
+    return [select(rows).join_from(requested, rows, true()) for rows in laterals]
 
 
 def select_unreferenced(owner: str, response_id: str) -> CTE:

@@ -1,6 +1,7 @@
 """Stores responses and their items in SQL."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, literal, null, select, tuple_, union_all, update
@@ -11,7 +12,6 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import (
     INPUT_PLACE,
     OUTPUT_PLACE,
-    conversation_items,
     items,
     jobs,
     responses,
@@ -21,7 +21,7 @@ from gateway.state.ids import is_valid_id
 from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.sql.keyset import build_cursor_condition, load_cursor, order_columns
-from gateway.state.sql.lineage import select_ancestors, select_items
+from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import (
     cancel_locked_response,
     end_locked_response,
@@ -166,21 +166,10 @@ class SqlResponseStore:
         async with self._database.read_transaction() as connection:
             for start in range(0, len(requested_ids), _IDS_PER_QUERY):
                 part = requested_ids[start : start + _IDS_PER_QUERY]
-                in_conversations = select(conversation_items.c.id, conversation_items.c.body).where(
-                    conversation_items.c.owner == owner, conversation_items.c.id.in_(part)
-                )
-                in_responses = (
-                    select(items.c.id, items.c.body)
-                    .join_from(
-                        items,
-                        responses,
-                        and_(responses.c.owner == items.c.owner, responses.c.id == items.c.response_id),
-                    )
-                    .where(items.c.owner == owner, items.c.id.in_(part), ~responses.c.deleted)
-                    .order_by(responses.c.created_us)
-                )
-                for query in (in_conversations, in_responses):
-                    rows = await connection.execute(query)
+                for query in select_items_by_id(part, owner, is_sqlite=self._database.is_sqlite):
+                    rows = [row for row in await connection.execute(query) if row.body is not None and not row.deleted]
+                    # If responses share an id, the item of the latest one is returned.
+                    rows.sort(key=attrgetter("created_us"))
                     items_by_id |= {row.id: parse_json(row.body) for row in rows}
         return items_by_id
 

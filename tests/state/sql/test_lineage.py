@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event, insert
 from sqlalchemy.engine import make_url
 
@@ -26,8 +27,8 @@ _READS = 10
 
 _THROUGH_MUCH = re.compile(
     r"""
-    Seq\ Scan\ on\ (responses|items) | Bitmap | Hash\  | Merge\  | Materialize
-    | SCAN\ (responses|parent|sibling|items) | AUTOMATIC | \(owner=\?\)
+    Seq\ Scan\ on\ (responses|items|conversation_items) | Bitmap | Hash\  | Merge\  | Materialize
+    | SCAN\ (responses|parent|sibling|items|conversation_items) | AUTOMATIC | \(owner=\?\)
     """,
     re.VERBOSE,
 )
@@ -37,7 +38,7 @@ async def test_history_is_looked_up_link_by_link(store: SqlStore, database: Data
     await fill(database)
     one = await turn(store, "a")
     two = await turn(store, "b", one)
-    with recursive_queries() as asked:
+    with queries_that_contain("RECURSIVE") as asked:
         await store.load_history("ann", two["id"])
     await looked_up(database, asked)
 
@@ -47,9 +48,26 @@ async def test_what_goes_with_a_deleted_response_is_looked_up_link_by_link(store
     one = await turn(store, "a")
     two = await turn(store, "b", one)
     await store.delete_response("ann", one["id"])
-    with recursive_queries() as asked:
+    with queries_that_contain("RECURSIVE") as asked:
         await store.delete_response("ann", two["id"])
     await looked_up(database, asked)
+
+
+@pytest.mark.parametrize("count", [1, 100, 900])
+async def test_referenced_items_are_looked_up_by_their_ids_alone(
+    store: SqlStore, database: Database, count: int
+) -> None:
+    await fill(database)
+    kept = await turn(store, "a")
+    loose = {"id": "msg_loose", "type": "message", "role": "user", "content": "b"}
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
+    item_ids = [kept["output"][0]["id"], "msg_loose", *(f"resp_other_{number}" for number in range(count - 1))]
+    with queries_that_contain("requested") as asked:
+        found = await store.load_items("ann", item_ids)
+    assert len(found) == min(count, _MANY + 1) + 1
+    assert len(asked) == 2
+    for query in asked:
+        await looked_up(database, [query])
 
 
 async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(postgres: Postgres) -> None:
@@ -106,12 +124,12 @@ async def looked_up(database: Database, asked: list[tuple[str, Any]]) -> None:
 
 
 @contextmanager
-def recursive_queries() -> Iterator[list[tuple[str, Any]]]:
+def queries_that_contain(word: str) -> Iterator[list[tuple[str, Any]]]:
     """Statement and parameters of those that are sent meanwhile."""
     sent: list[tuple[str, Any]] = []
 
     def note(*given: Any) -> None:
-        if "RECURSIVE" in given[2]:
+        if word in given[2]:
             sent.append((given[2], given[3]))
 
     event.listen(Engine, "before_cursor_execute", note)
