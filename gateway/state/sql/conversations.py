@@ -11,6 +11,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.ids import is_valid_id
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
+from gateway.state.sql.lineage import select_existing_ids
 from gateway.state.store import Page, PageRequest, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
@@ -125,12 +126,10 @@ async def append_item_rows(
         return False
     if not items:
         return True
-    in_conversation = (conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id)
-    new_ids = {lookup_id_of(item) for item in items}
+    new_ids = sorted({lookup_id_of(item) for item in items})
+    is_sqlite = connection.dialect.name == "sqlite"
     existing_ids = set(
-        await connection.scalars(
-            select(conversation_items.c.id).where(*in_conversation, conversation_items.c.id.in_(new_ids))
-        )
+        await connection.scalars(select_existing_ids(new_ids, owner, conversation_id, is_sqlite=is_sqlite))
     )
     rows = []
     for position, item in enumerate(items, next_position - len(items)):

@@ -8,16 +8,18 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.change_notifier import ChangeNotifier, KeyWatch
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, responses
+from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.ids import is_valid_id
+from gateway.state.sql import single_trip
 from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, LeaseLost, LogEntry, LogPage
 
 _MAX_BATCH: Final = 256
@@ -31,6 +33,7 @@ _MAX_TAIL_ENTRIES: Final = 64
 
 # Statements are built once: building one costs more than executing it.
 
+# The next two are for PostgreSQL. SQLite would scan all responses for a list of keys: there each append is a statement.
 # The rows stay locked until the commit, so that no other replica ends or claims a response in between. Everyone locks
 # in the same order, so that no two transactions wait for each other.
 _LOCK_ACTIVE_RESPONSES: Final = (
@@ -43,11 +46,7 @@ _LOCK_ACTIVE_RESPONSES: Final = (
     .with_for_update(read=True)
 )
 
-_INSERT_NEW_ENTRIES: Final = {
-    True: sqlite.insert(events).on_conflict_do_nothing(),
-    False: postgresql.insert(events).on_conflict_do_nothing(),
-}
-"""Keyed by whether the database is SQLite."""
+_INSERT_NEW_ENTRIES: Final = postgresql.insert(events).on_conflict_do_nothing()
 
 # One statement, so that status and entries are of one moment: a response ends together with its last entry.
 _SELECT_LOG_PAGE: Final = (
@@ -103,6 +102,10 @@ class _PendingAppend:
     @property
     def key(self) -> tuple[str, str]:
         return self.owner, self.response_id
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return {"owner": self.owner, "response_id": self.response_id, **self.entry._asdict()}
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
@@ -188,14 +191,18 @@ class SqlEventLog:
 
     async def _commit_batch(self, batch: Sequence[_PendingAppend]) -> frozenset[_PendingAppend]:
         """Write a batch. Returns the appends whose worker still held the response; only those are written."""
+        if self._database.is_sqlite:
+            size = sum(ROW_BYTES + len(append.entry.frames) for append in batch)
+            return await self._database.run_transaction(
+                lambda connection: frozenset(
+                    append for append in batch if single_trip.append_log_entry(connection, append.row, append.worker)
+                ),
+                size=size,
+            )
         async with self._database.write_transaction() as connection:
             rows = await connection.execute(_LOCK_ACTIVE_RESPONSES, {"keys": sorted({append.key for append in batch})})
             workers = {(row.owner, row.id): row.worker for row in rows}
             committed = frozenset(append for append in batch if workers.get(append.key) == append.worker)
             if committed:
-                values = [
-                    {"owner": append.owner, "response_id": append.response_id, **append.entry._asdict()}
-                    for append in committed
-                ]
-                await connection.execute(_INSERT_NEW_ENTRIES[self._database.is_sqlite], values)
+                await connection.execute(_INSERT_NEW_ENTRIES, [append.row for append in committed])
         return committed

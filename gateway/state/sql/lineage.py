@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import CTE, Select, Text, and_, cast, false, func, literal, select, true
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Select,
+    TableValuedAlias,
+    Text,
+    and_,
+    cast,
+    false,
+    func,
+    literal,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from gateway.state.database.tables import conversation_items, items, responses
@@ -54,12 +67,7 @@ def select_items_by_id(item_ids: Sequence[str], owner: str, *, is_sqlite: bool) 
     On SQLite `body` is null for ids without a row. Each id is looked up by itself. With a list of ids SQLite estimates
     that it is cheaper to scan everything the owner has, because it expects ten rows per owner.
     """
-    if is_sqlite:
-        requested = func.json_each(orjson.dumps(item_ids).decode()).table_valued("value", name="requested")
-        requested_id = requested.c.value
-    else:
-        requested = func.unnest(cast(list(item_ids), ARRAY(Text))).table_valued("id").render_derived(name="requested")
-        requested_id = requested.c.id
+    requested, requested_id = _build_requested(item_ids, is_sqlite=is_sqlite)
     in_conversation = and_(conversation_items.c.owner == owner, conversation_items.c.id == requested_id)
     in_response = and_(items.c.owner == owner, items.c.id == requested_id)
     its_response = and_(responses.c.owner == items.c.owner, responses.c.id == items.c.response_id)
@@ -78,6 +86,32 @@ def select_items_by_id(item_ids: Sequence[str], owner: str, *, is_sqlite: bool) 
     of_responses = select(items.c.id, *response_columns).join_from(items, responses, its_response).where(in_response)
     laterals = [query.offset(0).lateral() for query in (of_conversations, of_responses)]
     return [select(rows).join_from(requested, rows, true()) for rows in laterals]
+
+
+def select_existing_ids(item_ids: Sequence[str], owner: str, conversation_id: str, *, is_sqlite: bool) -> Select[Any]:
+    """Build a query for which of these ids a conversation already has. On SQLite there are null rows for the others.
+
+    Each id is looked up by itself, because a conversation may have far more items.
+    """
+    requested, requested_id = _build_requested(item_ids, is_sqlite=is_sqlite)
+    is_item = and_(
+        conversation_items.c.owner == owner,
+        conversation_items.c.conversation_id == conversation_id,
+        conversation_items.c.id == requested_id,
+    )
+    if is_sqlite:
+        return select(conversation_items.c.id).outerjoin_from(requested, conversation_items, is_item)
+    per_id = select(conversation_items.c.id).where(is_item).offset(0).lateral()
+    return select(per_id.c.id).join_from(requested, per_id, true())
+
+
+def _build_requested(item_ids: Sequence[str], *, is_sqlite: bool) -> tuple[TableValuedAlias, ColumnElement[str]]:
+    """Return a table of the ids, which are one parameter, and its column."""
+    if is_sqlite:
+        requested = func.json_each(orjson.dumps(list(item_ids)).decode()).table_valued("value", name="requested")
+        return requested, requested.c.value
+    requested = func.unnest(cast(list(item_ids), ARRAY(Text))).table_valued("id").render_derived(name="requested")
+    return requested, requested.c.id
 
 
 def select_unreferenced(owner: str, response_id: str) -> CTE:

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Select, Table, and_, delete, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, Table, and_, bindparam, delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
+from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import (
     INPUT_PLACE,
     OUTPUT_PLACE,
@@ -36,10 +37,10 @@ Rows: TypeAlias = Sequence[Row[Any]]
 RowExporter: TypeAlias = Callable[[AsyncConnection, str, Rows], Awaitable[list[Json]]]
 
 _BATCH_ROWS: Final = 50
-"""Rows per transaction. They take a few milliseconds, so that concurrent requests hardly wait."""
+"""The most rows per transaction, and the rows of one page of an export."""
 
-_BATCH_LOGS: Final = 5
-"""Event logs per transaction. Each has thousands of rows."""
+_SELECTED_KEYS: Final = 1000
+"""Keys that are selected at once, without a lock, to be deleted in several transactions."""
 
 _DEAD_WORKER_TTL_US: Final = 3600 * 1_000_000
 """How long the row of a replica remains after its lease has expired. The gateway does not need it; it helps operators
@@ -119,19 +120,21 @@ class SqlRetention:
     ) -> int:
         """Delete rows in batches until none match the conditions. Returns how many were deleted."""
         deleted_count = 0
+        transactions = PacedTransactions(self._database, most_rows=_BATCH_ROWS)
         while True:
-            async with self._database.write_transaction() as connection:
+            limit = transactions.rows
+            async with transactions.open() as connection:
                 # Concurrent replicas take turns, so that they never wait for each other's rows.
                 await self._database.acquire_advisory_lock(connection, "retention")
                 result = await connection.execute(
                     select(table.c.owner, table.c.id)
                     .where(*conditions)
                     .order_by(table.c.created_us if order is None else order, table.c.id)
-                    .limit(_BATCH_ROWS)
+                    .limit(limit)
                 )
                 keys = [(row.owner, row.id) for row in result]
                 deleted_count += await delete_rows(connection, keys)
-            if len(keys) < _BATCH_ROWS:
+            if len(keys) < limit:
                 return deleted_count
 
     async def _delete_expired_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
@@ -146,15 +149,18 @@ class SqlRetention:
     async def _erase_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
         if not keys:
             return 0
-        await self._database.acquire_advisory_lock(connection, keys[0][0])
-        has_key = tuple_(responses.c.owner, responses.c.id).in_(keys)
+        owner = keys[0][0]
+        await self._database.acquire_advisory_lock(connection, owner)
+        # Not a list of pairs: SQLite would scan the whole table for it.
+        response_ids = [response_id for _, response_id in keys]
+        has_key = and_(responses.c.owner == owner, responses.c.id.in_(response_ids))
         # In the order in which replicas that claim jobs lock the rows.
         await connection.execute(
             select(responses.c.id).where(has_key).order_by(responses.c.owner, responses.c.id).with_for_update()
         )
         result = await connection.execute(delete(responses).where(has_key).returning(responses.c.deleted))
         for table in (jobs, events, items):
-            await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
+            await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id.in_(response_ids)))
         return sum(not deleted for deleted in result.scalars())
 
     async def _delete_expired_logs(self) -> None:
@@ -166,9 +172,9 @@ class SqlRetention:
                 responses.c.status.not_in(ACTIVE_STATUSES),
                 responses.c.created_us < _now_us() - self._log_ttl_us,
             )
-            .limit(_BATCH_LOGS)
+            .limit(_SELECTED_KEYS)
         )
-        await self._delete_response_data(events, finished, _BATCH_LOGS)
+        await self._delete_response_data(events, finished)
 
     async def _delete_orphaned_rows(self) -> None:
         active = select(responses.c.id).where(
@@ -176,25 +182,31 @@ class SqlRetention:
             responses.c.id == jobs.c.response_id,
             responses.c.status.in_(ACTIVE_STATUSES),
         )
-        await self._delete_response_data(
-            jobs, select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_BATCH_ROWS), _BATCH_ROWS
-        )
+        orphaned = select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_SELECTED_KEYS)
+        await self._delete_response_data(jobs, orphaned)
         async with self._database.write_transaction() as connection:
             long_ago = self._database.now_us() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
 
-    async def _delete_response_data(self, table: Table, query: Select[str, str], batch_size: int) -> None:
-        """Delete the rows of responses in a table, in batches, until `query` returns fewer than `batch_size` keys.
+    async def _delete_response_data(self, table: Table, query: Select[str, str]) -> None:
+        """Delete the rows of ended responses in a table, until `query` returns fewer than _SELECTED_KEYS keys.
 
-        `query` selects the (owner, response_id) of one batch.
+        `query` selects the (owner, response_id) of the next ones. It may scan much, so no transaction that writes
+        executes it.
         """
+        transactions = PacedTransactions(self._database, most_rows=_BATCH_ROWS)
+        is_key = table.c.owner == bindparam("its_owner"), table.c.response_id == bindparam("its_id")
         while True:
-            async with self._database.write_transaction() as connection:
-                await self._database.acquire_advisory_lock(connection, "retention")
-                keys = [(row.owner, row.response_id) for row in await connection.execute(query)]
-                if keys:
-                    await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
-            if len(keys) < batch_size:
+            async with self._database.read_transaction() as connection:
+                keys = [{"its_owner": row[0], "its_id": row[1]} for row in await connection.execute(query)]
+            start = 0
+            while start < len(keys):
+                batch = keys[start : start + transactions.rows]
+                async with transactions.open() as connection:
+                    await self._database.acquire_advisory_lock(connection, "retention")
+                    await connection.execute(delete(table).where(*is_key), batch)
+                start += len(batch)
+            if len(keys) < _SELECTED_KEYS:
                 return
 
     async def _export_table(self, table: Table, owner: str, export_rows: RowExporter) -> AsyncGenerator[Json, None]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 
+from gateway.state.database.tables import events
 from gateway.state.sql.statements import (
     COMPLETION_COLUMNS,
     FINISH_PLAIN_RESPONSE,
@@ -21,6 +22,7 @@ from gateway.state.sql.statements import (
     ITEM_COLUMNS,
     LOCK_RESPONSE,
     RESPONSE_COLUMNS,
+    SELECT_WORKER,
 )
 
 Values: TypeAlias = Mapping[str, Any]
@@ -53,6 +55,10 @@ _INSERT_COMPLETION_SQL: Final = CompiledStatement(INSERT_COMPLETION, *COMPLETION
 _INSERT_METADATA_SQL: Final = CompiledStatement(INSERT_COMPLETION_METADATA, "owner", "completion_id", "entry")
 
 
+_SELECT_WORKER_SQL: Final = CompiledStatement(SELECT_WORKER, "its_owner", "its_id")
+_INSERT_NEW_ENTRY_SQL: Final = CompiledStatement(sqlite.insert(events).on_conflict_do_nothing(), *events.columns.keys())
+
+
 def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows: Sequence[Values]) -> bool:
     """Insert a response, begun or ended, with its items. Returns False and writes nothing if its parent does not exist.
 
@@ -76,6 +82,19 @@ def finish_plain_response(connection: sqlite3.Connection, parameters: Values, ou
     if connection.execute(_FINISH_PLAIN_SQL.text, _FINISH_PLAIN_SQL.bind_parameters(parameters)).rowcount == 0:
         return False
     connection.executemany(_INSERT_ITEMS_SQL.text, map(_INSERT_ITEMS_SQL.bind_parameters, output_rows))
+    return True
+
+
+def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -> bool:
+    """Append an entry to the event log of a response, unless it is there already. `row` is the row of `events`.
+
+    Returns False and writes nothing unless the response is active and held by the worker.
+    """
+    key = {"its_owner": row["owner"], "its_id": row["response_id"]}
+    found = connection.execute(_SELECT_WORKER_SQL.text, _SELECT_WORKER_SQL.bind_parameters(key)).fetchone()
+    if found != (worker,):
+        return False
+    connection.execute(_INSERT_NEW_ENTRY_SQL.text, _INSERT_NEW_ENTRY_SQL.bind_parameters(row)).close()
     return True
 
 

@@ -35,6 +35,11 @@ _IS_READABLE = (
 _IS_ACTIVE = or_(*(responses.c.status == status for status in ACTIVE_STATUSES))
 """Does not use `in_`, because SQLAlchemy renders its list again for each execution."""
 
+SELECT_WORKER: Final = select(responses.c.worker).where(
+    responses.c.owner == bindparam("its_owner"), responses.c.id == bindparam("its_id"), _IS_ACTIVE
+)
+"""Selects who holds an active response, or no row if it has ended or does not exist."""
+
 LOCK_RESPONSE: Final = select(responses.c.id).where(*_IS_READABLE).with_for_update(read=True)
 """Prevents the deletion of a response until the transaction ends. Selects its id, or no row if it does not exist."""
 
