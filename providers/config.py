@@ -28,6 +28,9 @@ ProviderType: TypeAlias = Literal[
 ]
 
 
+UnlistedModels: TypeAlias = Literal["refuse", "forward"]
+
+
 class ProviderDefaults(NamedTuple):
     """The defaults of one provider type, for what the operator does not set."""
 
@@ -41,13 +44,15 @@ class ProviderDefaults(NamedTuple):
     """Headers that every request to it must have."""
     own_dialect: WireDialect | None = None
     """The upstream's own dialect, if it has none of the client APIs."""
+    unlisted_models: UnlistedModels = "forward"
+    """`refuse` for servers whose list is complete. The lists of services leave out aliases and variants."""
     closes_after_streams: bool = False
     """Its server closes the connection after every streamed reply and does not announce it. Such requests ask for the
     close, so that no other request uses the connection."""
 
 
 PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
-    "openai_compatible": ProviderDefaults(None, ("chat",)),
+    "openai_compatible": ProviderDefaults(None, ("chat",), unlisted_models="refuse"),
     "openai": ProviderDefaults("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
     "openrouter": ProviderDefaults("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
     "anthropic": ProviderDefaults(
@@ -65,8 +70,8 @@ PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
         key_header="x-goog-api-key",
         own_dialect="gemini",
     ),
-    "ollama": ProviderDefaults("http://localhost:11434", (), own_dialect="ollama"),
-    "vllm": ProviderDefaults("http://localhost:8000/v1", ("chat",)),
+    "ollama": ProviderDefaults("http://localhost:11434", (), own_dialect="ollama", unlisted_models="refuse"),
+    "vllm": ProviderDefaults("http://localhost:8000/v1", ("chat",), unlisted_models="refuse"),
     "llama_server": ProviderDefaults("http://127.0.0.1:8080/v1", ("chat",), closes_after_streams=True),
     "harmony": ProviderDefaults("http://127.0.0.1:8080/v1", (), own_dialect="harmony"),
     "vllm_inprocess": ProviderDefaults(None, ()),
@@ -201,6 +206,13 @@ class ProviderConfig(BaseModel):
         description="The client APIs that the upstream has. Requests to the same API are relayed. The default is "
         "`[chat, responses]` for `openai`, none for types with an API of their own, and `[chat]` for the others.",
     )
+    unlisted_models: UnlistedModels | None = Field(
+        default=None,
+        description="What happens to a request for a name that only a pattern under `models` matches, and that the "
+        "upstream does not list: `refuse` replies with 404 and similar names, `forward` sends it. The default is "
+        "`refuse` for `openai_compatible`, `vllm`, `llama_server` and `ollama`. A list that cannot be fetched refuses "
+        "nothing.",
+    )
     connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
     silence_s: Number = Field(default=120.0, gt=0, description="Seconds without data after which a stream is given up.")
     answer_s: Number = Field(default=600.0, gt=0, description="Seconds to wait for a reply that is not a stream.")
@@ -243,7 +255,11 @@ class ProviderConfig(BaseModel):
         if not isinstance(values, dict) or values.get("type") not in PROVIDER_DEFAULTS:
             return values
         type_defaults = PROVIDER_DEFAULTS[values["type"]]
-        defaults = {"base_url": type_defaults.base_url, "dialects": type_defaults.dialects}
+        defaults = {
+            "base_url": type_defaults.base_url,
+            "dialects": type_defaults.dialects,
+            "unlisted_models": type_defaults.unlisted_models,
+        }
         return {**values, **{name: value for name, value in defaults.items() if values.get(name) is None}}
 
     @field_validator("base_url")

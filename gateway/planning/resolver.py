@@ -9,6 +9,7 @@ from typing import Any
 from gateway.config.model_config import ModelConfig
 from gateway.config.settings import Settings
 from gateway.errors import UnknownModel
+from gateway.planning.model_names import suggest_models
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
@@ -28,6 +29,8 @@ class Route:
     upstream_model: str
     profile: Profile
     strict: bool
+    must_be_listed: bool = False
+    """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
     resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
     reasoning_seal: ReasoningSeal | None = None
@@ -69,16 +72,21 @@ class Resolver:
     def _resolve_uncached(
         self, name: str, allowed: tuple[str, ...], sealer_and_owner: tuple[Sealer, str] | None
     ) -> Route:
-        if any(fnmatchcase(name, pattern) for pattern in allowed):
+        if _matches_any(name, allowed):
             for row in self._rows:
                 if fnmatchcase(name, row.pattern):
                     route = row.build_route(name)
                     return route if sealer_and_owner is None else route.with_reasoning_seal(*sealer_and_owner)
-        raise UnknownModel(f"the model '{name:.200}' does not exist: GET /v1/models lists those that do", param="model")
+        known = (row.pattern for row in self._rows if row.is_exact and _matches_any(row.pattern, allowed))
+        raise UnknownModel(f"the model '{name:.200}' does not exist: {suggest_models(name, known)}", param="model")
 
     def model_rows(self) -> "Sequence[_ModelRow]":
         """Returns the configured models in the order of the config."""
         return self._rows
+
+
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class _ModelRow:
@@ -90,6 +98,12 @@ class _ModelRow:
         self._families = settings.model_families
         self._provider_config = settings.providers[model.provider]
         self._capabilities = model.resolve_capabilities(self.provider.capabilities)
+        self._must_be_listed = (
+            not self.is_exact
+            and model.model is None
+            and self._capabilities.models
+            and self._provider_config.unlisted_models == "refuse"
+        )
         self._profiles: dict[str | None, Profile] = {}
 
     def build_route(self, name: str) -> Route:
@@ -104,6 +118,7 @@ class _ModelRow:
             upstream_model=upstream_model,
             profile=self._profile_of(self._model.profile or find_family(names, self._families)),
             strict=self._model.strict,
+            must_be_listed=self._must_be_listed,
             resumable=self._model.resumable,
             request_defaults=self._model.request_defaults,
         )

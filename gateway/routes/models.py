@@ -20,6 +20,6 @@ def models_routes(service: Service) -> APIRouter:
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
-        return build_json_reply(service.catalogue.get_model(model, service.authenticate(request).models))
+        return build_json_reply(await service.catalogue.get_model(model, service.authenticate(request).models))
 
     return router

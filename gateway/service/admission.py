@@ -11,6 +11,7 @@ from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint
 from gateway.sealing.sealer import Sealer
+from gateway.service.catalogue import Catalogue
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -66,8 +67,9 @@ class RequestAdapter(Protocol):
 class Admission:
     """Admits requests of every endpoint. There is one per server process."""
 
-    def __init__(self, resolver: Resolver, sealer: Sealer, server: ServerSettings) -> None:
+    def __init__(self, resolver: Resolver, sealer: Sealer, server: ServerSettings, catalogue: Catalogue) -> None:
         self._resolver = resolver
+        self._catalogue = catalogue
         self._sealer = sealer
         self._max_lengths = (
             ("input", server.max_items, "max_items"),
@@ -109,6 +111,10 @@ class Admission:
                     param=name,
                     code="array_above_max_length",
                 )
+
+    async def require_listed(self, route: Route, principal: Principal) -> None:
+        """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
+        await self._catalogue.require_listed(route, principal.models)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel.

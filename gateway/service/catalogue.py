@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import structlog
 
 from gateway.errors import UnknownModel
-from gateway.planning.resolver import Resolver
+from gateway.planning.model_names import suggest_models
+from gateway.planning.resolver import Resolver, Route
 from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Provider
 from providers.errors import ProviderError
@@ -17,16 +19,42 @@ from translation.representation.json_types import Json
 _log = structlog.get_logger(__name__)
 
 _REFRESH_S = 60.0
+"""How old the names of an upstream may be in the list of models, and how long a failure to list them counts."""
+
+_RECHECK_S = 5.0
+"""How old the names may be if a client requests another one. The model may have been loaded since."""
+
+_LIST_WAIT_S = 2.0
+"""How long a request waits for the names of its upstream."""
+
+
+class _Listing(NamedTuple):
+    """The names that one upstream has listed."""
+
+    names: Mapping[str, None]
+    lowered: frozenset[str]
+    """The names in lower case."""
+    fetched_at: float
+    unavailable_until: float = float("-inf")
+    """Until when no request waits for the names, because they could not be fetched."""
+
+
+_NOTHING_LISTED = _Listing({}, frozenset(), float("-inf"))
 
 
 class Catalogue:
-    """Lists models. Each upstream is asked at most once a minute; if it fails, its last known names stay listed."""
+    """Lists models, and holds names against the lists of upstreams.
+
+    If an upstream cannot list its models, its last known names stay listed.
+    """
 
     def __init__(self, resolver: Resolver, provider_hold: ProviderHold | None = None) -> None:
         self._resolver = resolver
         self._provider_hold = provider_hold
         self._created = int(time.time())
-        self._served_models: dict[str, tuple[float, Sequence[str]]] = {}
+        self._listings: dict[str, _Listing] = {}
+        self._fetching: dict[str, asyncio.Lock] = {}
+        """By provider. One request fetches the list, and the others wait for it."""
 
     async def list_models(self, allowed: Sequence[str], *, wait_s: float | None = None) -> list[Json]:
         """Returns the model objects whose names match one of the `allowed` patterns, in the order of the config.
@@ -36,18 +64,10 @@ class Catalogue:
         """
         rows = self._resolver.model_rows()
         patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
-        await asyncio.gather(*(self._refresh_models(provider, wait_s) for provider in patterned.values()))
-        names: dict[str, str] = {}
-        for row in rows:
-            owner = row.provider.name
-            served = [row.pattern] if row.is_exact else self._known_names(owner)
-            for name in served:
-                if row.is_exact or fnmatchcase(name, row.pattern):
-                    names.setdefault(name, owner)
+        await asyncio.gather(*(self._refresh_models(provider, wait_s, _REFRESH_S) for provider in patterned.values()))
         return [
             {"id": name, "object": "model", "created": self._created, "owned_by": owner}
-            for name, owner in names.items()
-            if any(fnmatchcase(name, pattern) for pattern in allowed)
+            for name, owner in self._known_models(allowed).items()
         ]
 
     def has_model(self, name: str, allowed: Sequence[str]) -> bool:
@@ -64,26 +84,80 @@ class Catalogue:
             return []
         return [(row.pattern, row.provider.name) for row in self._resolver.model_rows() if not row.is_exact]
 
-    def get_model(self, name: str, allowed: Sequence[str]) -> Json:
-        """Returns one model object. Raises UnknownModel if no model matches or none of the `allowed` patterns does."""
+    async def get_model(self, name: str, allowed: Sequence[str]) -> Json:
+        """Returns one model object. Raises UnknownModel if no model matches, if none of the `allowed` patterns does, or
+        if its upstream does not list it."""
         route = self._resolver.resolve(name, allowed)
+        await self.require_listed(route, allowed)
         return {"id": name, "object": "model", "created": self._created, "owned_by": route.provider.name}
 
-    def _known_names(self, provider: str) -> Sequence[str]:
-        return self._served_models.get(provider, (0.0, ()))[1]
+    async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
+        """Raises UnknownModel if the route's name is only known by a pattern and its upstream does not list it.
 
-    async def _refresh_models(self, provider: Provider, wait_s: float | None) -> None:
-        refreshed_at, _ = self._served_models.get(provider.name, (float("-inf"), ()))
-        if time.monotonic() - refreshed_at < _REFRESH_S:
+        A name that was listed once costs no request. For another name the list is fetched, if it is older than a few
+        seconds. If it cannot be fetched, every name is accepted. The error names similar models that one of the
+        `allowed` patterns matches.
+        """
+        if not route.must_be_listed or self._is_listed(route):
+            return
+        provider = route.provider
+        async with self._fetching.setdefault(provider.name, asyncio.Lock()):
+            if not (self._is_listed(route) or self._is_unavailable(provider)):
+                await self._refresh_models(provider, _LIST_WAIT_S, _RECHECK_S)
+        if self._is_listed(route) or self._is_unavailable(provider) or not self._listings[provider.name].names:
+            return
+        _log.info("model_not_listed", provider=provider.name, hint="unlisted_models: forward")
+        raise UnknownModel(
+            f"the model '{route.name:.200}' does not exist: {suggest_models(route.name, self._known_models(allowed))}",
+            param="model",
+        )
+
+    def _is_listed(self, route: Route) -> bool:
+        listing = self._listings.get(route.provider.name)
+        return listing is not None and (
+            route.upstream_model in listing.names or not listing.lowered.isdisjoint(_spellings(route.upstream_model))
+        )
+
+    def _is_unavailable(self, provider: Provider) -> bool:
+        return time.monotonic() < self._listings.get(provider.name, _NOTHING_LISTED).unavailable_until
+
+    def _known_models(self, allowed: Sequence[str]) -> dict[str, str]:
+        """Returns model name -> provider, for the names that one of the `allowed` patterns matches."""
+        names: dict[str, str] = {}
+        for row in self._resolver.model_rows():
+            owner = row.provider.name
+            listing = self._listings.get(owner, _NOTHING_LISTED)
+            for name in [row.pattern] if row.is_exact else listing.names:
+                if row.is_exact or fnmatchcase(name, row.pattern):
+                    names.setdefault(name, owner)
+        return {name: owner for name, owner in names.items() if any(fnmatchcase(name, entry) for entry in allowed)}
+
+    async def _refresh_models(self, provider: Provider, wait_s: float | None, max_age_s: float) -> None:
+        """Fetches the list of a provider if it is older than `max_age_s`. A failed attempt counts as a list, a timeout
+        does not, because it depends on `wait_s`."""
+        listing = self._listings.get(provider.name, _NOTHING_LISTED)
+        if time.monotonic() - listing.fetched_at < max_age_s:
             return
         try:
             async with asyncio.timeout(wait_s):
-                served = await provider.list_models()
+                names = await provider.list_models()
         except TimeoutError:
             _log.warning("models_unknown", provider=provider.name, error=f"no list of models within {wait_s:g} s")
-            return
+            fetched_at = listing.fetched_at
         except ProviderError as error:
             _log.warning("models_unknown", provider=provider.name, error=error.message)
-            # A concurrent call may have fetched the names in the meantime.
-            served = self._known_names(provider.name)
-        self._served_models[provider.name] = (time.monotonic(), served)
+            fetched_at = time.monotonic()
+        else:
+            lowered = frozenset(name.lower() for name in names)
+            self._listings[provider.name] = _Listing(dict.fromkeys(names), lowered, time.monotonic())
+            return
+        # A concurrent call may have fetched the names in the meantime.
+        known = self._listings.get(provider.name, _NOTHING_LISTED)
+        self._listings[provider.name] = known._replace(
+            fetched_at=fetched_at, unavailable_until=time.monotonic() + _REFRESH_S
+        )
+
+
+def _spellings(name: str) -> set[str]:
+    """Returns what a list may call a model: Ollama ignores case, and lists a name without a tag as `latest`."""
+    return {name.lower(), f"{name.lower()}:latest"}

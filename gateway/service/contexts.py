@@ -120,6 +120,8 @@ class ContextService:
         be relayed. For a large body this happens in a thread."""
         admitted = await self._threads.run(size, self._admission.admit, RESPONSES, principal, body)
         body, route = admitted.body, admitted.route
+        if route.must_be_listed:
+            await self._admission.require_listed(route, principal)
         history_count = None
         if self._store is not None:
             state = await resolve_continuation(self._store, principal.name, body)

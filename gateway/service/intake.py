@@ -84,6 +84,8 @@ class Intake:
         """
         admitted = await self._threads.run(size, self._admission.admit, endpoint, principal, body, adapter)
         body, route = admitted.body, admitted.route
+        if route.must_be_listed:
+            await self._admission.require_listed(route, principal)
         if body.get("context_management") and endpoint.dialect == "responses":
             body = await fill_compaction_threshold(body, route)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)

@@ -85,12 +85,13 @@ class Service:
         resolver = Resolver(settings, providers)
         generate_adapter = GenerateAdapter(settings, resolver)
         authenticator = Authenticator(settings.auth)
-        admission = Admission(resolver, self._sealer, settings.server)
         self.provider_hold = ProviderHold()
+        catalogue = Catalogue(resolver, self.provider_hold)
+        admission = Admission(resolver, self._sealer, settings.server, catalogue)
         intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
-        self.catalogue = Catalogue(resolver, self.provider_hold)
+        self.catalogue = catalogue
         self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
         self.generate_adapter = generate_adapter
         self.accept = intake.accept

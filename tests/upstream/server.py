@@ -17,6 +17,7 @@ from .request import Request
 from .script import Script
 
 _PREFIX = "/v1"
+_LISTS = ("/models", "/api/tags")
 _PATIENCE_S = 10.0
 _TLS_HELLO = b"\x16"
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -27,7 +28,8 @@ class ScriptedUpstream:
 
     `up.url` is the base URL of its API (it ends in /v1), `up.requests` what arrived, in order. What it answers is
     said with `on` for one path and `script` for all others; without either it answers 404. An exception in a script
-    is raised where the block ends.
+    is raised where the block ends. The gateway asks for a list of models when it wants to: without a script of its own
+    there is none, and that it was asked for is not among the requests.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -86,9 +88,11 @@ class ScriptedUpstream:
         await self._server.serve_forever()
 
     def _take(self, request: Request) -> Script:
+        path = request.path.partition("?")[0].removeprefix(_PREFIX)
+        if path in _LISTS and path not in self._scripts:
+            return json_reply({"error": {"message": "there is no list", "code": "not_scripted"}}, 404)
         self.requests.append(request)
         self._arrived.set()
-        path = request.path.partition("?")[0].removeprefix(_PREFIX)
         scripts = self._scripts.get(path) or self._scripts.get(None)
         if not scripts:
             return json_reply({"error": {"message": f"nothing is scripted for {path}", "code": "not_scripted"}}, 404)

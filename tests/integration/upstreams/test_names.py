@@ -6,7 +6,7 @@ import pytest
 from openai import AsyncOpenAI, NotFoundError
 
 from providers.base import Dialect, WireDialect
-from providers.config import EMBEDDED_TYPES, ProviderType
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderType
 from tests.contract.conftest import KINDS
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
@@ -19,14 +19,16 @@ MODELS: dict[str, Any] = {"best": {"model": "big"}, "big": {}, "gone": {}, "smal
 """What the gateway calls them: an alias, names with and without somebody who lists them, patterns of both kinds."""
 
 ASKED = {"best": "big", "big": "big", "gone": "gone", "small-2": "small-2", "small-3": "small-3", "other": "small-1"}
-"""Asked name -> what the upstream is asked for. A pattern is not held to what is listed: lists leave models out."""
+"""Asked name -> what the upstream is asked for. Only a name that a pattern passes on is held against the list."""
 
+HI: Any = [{"role": "user", "content": "Hi"}]
 
 REMOTE = {name: kind for name, kind in KINDS.items() if kind[0] not in EMBEDDED_TYPES}
 
 
 @pytest.mark.parametrize("kind", REMOTE.values(), ids=list(REMOTE))
 async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[ProviderType, WireDialect]) -> None:
+    forwards = PROVIDER_DEFAULTS[kind[0]].unlisted_models == "forward"
     async with ScriptedUpstream() as upstream:
         rows = {"data": [{"id": name} for name in LISTED], "models": [{"name": f"models/{name}"} for name in LISTED]}
         upstream.script(sound(ANSWERS[kind[1]]))
@@ -40,14 +42,26 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
         with serving(config) as gateway:
             async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
                 names = [model.id async for model in client.models.list()]
-                answers = [await client.responses.create(model=name, input="Hi") for name in ASKED]
-                assert (await client.models.retrieve("small-3")).owned_by == "up"
+                served = {name: model for name, model in ASKED.items() if name != "small-3" or forwards}
+                answers = [await client.responses.create(model=name, input="Hi") for name in served]
+                if forwards:
+                    assert (await client.models.retrieve("small-3")).owned_by == "up"
+                else:
+                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?"):
+                        await client.models.retrieve("small-3")
+                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?") as unlisted:
+                        await client.chat.completions.create(
+                            model="small-3", messages=[{"role": "user", "content": "Hi"}]
+                        )
+                    assert (unlisted.value.code, unlisted.value.param) == ("model_not_found", "model")
+                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?"):
+                        await client.responses.input_tokens.count(model="small-3", input="Hi")
                 with pytest.raises(NotFoundError, match="does not exist") as unknown:
                     await client.responses.create(model="large", input="Hi")
         asked = [request for request in upstream.requests if request.method == "POST"]
     assert names == ["best", "big", "gone", "small-1", "small-2", "other"]
-    assert [request.model for request in asked] == list(ASKED.values())
-    assert [answer.output_text for answer in answers] == ["".join(TEXT)] * len(ASKED)
+    assert [request.model for request in asked] == list(served.values())
+    assert [answer.output_text for answer in answers] == ["".join(TEXT)] * len(served)
     assert answers[0].model == "best", "what an alias stands for is nobody's business"
     assert unknown.value.code == "model_not_found"
 

@@ -1,5 +1,8 @@
 """The list of models is what the config names, and what upstreams behind patterns say they serve."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from gateway.errors import UnknownModel
@@ -64,6 +67,106 @@ async def test_an_upstream_is_asked_once_a_minute_and_only_for_patterns() -> Non
 async def test_a_key_sees_the_models_it_may_use() -> None:
     catalogue = Catalogue(resolver({"a1": {"provider": "a"}, "b1": {"provider": "a"}}, Recorder("a")))
     assert await names(catalogue, "b*") == ["b1"]
-    assert catalogue.get_model("b1", ("b*",))["id"] == "b1"
+    assert (await catalogue.get_model("b1", ("b*",)))["id"] == "b1"
     with pytest.raises(UnknownModel):
-        catalogue.get_model("a1", ("b*",))
+        await catalogue.get_model("a1", ("b*",))
+
+
+class Slow(Recorder):
+    """A provider whose list never comes."""
+
+    async def list_models(self) -> list[str]:
+        self.asked += 1
+        await asyncio.Event().wait()
+        return []
+
+
+def held(*names: str | Exception, models: dict[str, Any] | None = None) -> tuple[Catalogue, Recorder]:
+    """A catalogue over one upstream that lists these names, or fails."""
+    a = Recorder("a", served=names[0] if isinstance(names[0], Exception) else [str(name) for name in names])
+    return Catalogue(resolver(models or {"*": {"provider": "a"}}, a)), a
+
+
+async def require(catalogue: Catalogue, name: str, allowed: tuple[str, ...] = EVERY) -> None:
+    await catalogue.require_listed(catalogue._resolver.resolve(name, allowed), allowed)
+
+
+async def test_listed_names_cost_one_list() -> None:
+    catalogue, a = held("qwen3:8b", "llama3:latest")
+    for name in ("qwen3:8b", "llama3", "Qwen3:8B", "llama3:latest"):
+        await require(catalogue, name)
+    assert a.asked == 1
+
+
+async def test_an_unlisted_name_is_refused_with_similar_ones() -> None:
+    catalogue, a = held("qwen3-8b", "qwen3-14b", "llama")
+    with pytest.raises(
+        UnknownModel, match=r"'qwen3-80b' does not exist: did you mean qwen3-8b or qwen3-14b\?"
+    ) as unknown:
+        await require(catalogue, "qwen3-80b")
+    assert unknown.value.param == "model"
+    with pytest.raises(UnknownModel, match="'gpt-4o' does not exist: GET /v1/models lists those that do"):
+        await require(catalogue, "gpt-4o")
+    with pytest.raises(UnknownModel) as long:
+        await require(catalogue, "qwen3-8b" * 100_000)
+    assert len(long.value.message) < 400
+    assert a.asked == 1, "a list of a moment ago is new enough"
+
+
+async def test_similar_names_are_those_that_the_key_may_use() -> None:
+    models = {"mine-1": {"provider": "a"}, "*": {"provider": "a"}}
+    catalogue, _ = held("mine-2", "other", models=models)
+    with pytest.raises(UnknownModel, match=r"did you mean mine-2 or mine-1\?"):
+        await require(catalogue, "mine-3")
+    with pytest.raises(UnknownModel, match="GET /v1/models"):
+        await require(catalogue, "minor", ("min*r",))
+
+
+async def test_a_model_that_was_loaded_since_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
+    catalogue, a = held("old")
+    await require(catalogue, "old")
+    a.served = ["old", "new"]
+    await require(catalogue, "new")
+    assert a.asked == 2
+
+
+@pytest.mark.parametrize("failing", [held(UpstreamUnreachable("down")), held("")], ids=["down", "an empty name"])
+async def test_a_list_that_cannot_be_had_refuses_nothing(failing: tuple[Catalogue, Recorder]) -> None:
+    catalogue, a = failing
+    a.served = a.served if isinstance(a.served, Exception) else []
+    for _ in range(3):
+        await require(catalogue, "any")
+    assert a.asked == 1
+
+
+async def test_a_list_that_does_not_come_delays_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.service.catalogue._LIST_WAIT_S", 0.01)
+    a = Slow("a")
+    catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
+    await asyncio.gather(*(require(catalogue, "any") for _ in range(3)))
+    assert a.asked == 1
+
+
+async def test_a_list_that_cannot_be_had_any_more_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
+    catalogue, a = held("old")
+    await require(catalogue, "old")
+    a.served = UpstreamUnreachable("down")
+    await require(catalogue, "new")
+    await require(catalogue, "newer")
+    assert a.asked == 2
+
+
+async def test_many_requests_wait_for_one_list() -> None:
+    catalogue, a = held("m")
+    await asyncio.gather(*(require(catalogue, "m") for _ in range(50)))
+    assert a.asked == 1
+
+
+async def test_names_of_the_configuration_are_not_held_against_a_list() -> None:
+    models: dict[str, Any] = {"mine": {"provider": "a"}, "alias-*": {"provider": "a", "model": "m"}}
+    catalogue, a = held("other", models=models)
+    for name in ("mine", "alias-1"):
+        await require(catalogue, name)
+    assert a.asked == 0
