@@ -9,14 +9,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextvars import Context, ContextVar
 from datetime import UTC, datetime
+from functools import cache
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import httpx
 import orjson
 import structlog
 
 from gateway import errors
+from gateway.log_writer import LogWriter
 from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from translation.representation.json_types import Json
 
@@ -31,8 +33,8 @@ context with every line and at both ends of a request."""
 
 _access_log = structlog.get_logger("gateway.access")
 
-_access_stream: BinaryIO | None = None
-"""The stream that `log_request` writes to directly; None if the level hides access lines. There is one access line per
+_access_stream: LogWriter | None = None
+"""The writer that `log_request` writes to directly; None if the level hides access lines. There is one access line per
 request, and writing it without structlog halves its cost."""
 
 
@@ -42,7 +44,8 @@ def configure_logs(level: int = logging.INFO) -> None:
     `level` applies to the server's own lines. Libraries log from WARNING on.
     """
     global _access_stream
-    _access_stream = sys.stderr.buffer if level <= logging.INFO else None
+    writer = _open_writer(sys.stderr.buffer)
+    _access_stream = writer if level <= logging.INFO else None
     shared: list[structlog.typing.Processor] = [
         _add_bound_fields,
         structlog.processors.add_log_level,
@@ -52,10 +55,10 @@ def configure_logs(level: int = logging.INFO) -> None:
     structlog.configure(
         processors=[_render_line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast(BinaryIO, writer)),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _WriterHandler(writer)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[
@@ -67,6 +70,30 @@ def configure_logs(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+@cache
+def _open_writer(stream: BinaryIO) -> LogWriter:
+    return LogWriter(stream, _render_dropped)
+
+
+def _render_dropped(count: int) -> bytes:
+    line = {"dropped": count, "level": "warning", "timestamp": datetime.now(UTC), "message": "log_lines_dropped"}
+    return _encode_line(line) + b"\n"
+
+
+class _WriterHandler(logging.Handler):
+    """Writes the lines of libraries where all others go."""
+
+    def __init__(self, writer: LogWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.write(self.format(record).encode(errors="backslashreplace") + b"\n")
+        except Exception:  # as every handler: a line that cannot be rendered must not fail what logs it
+            self.handleError(record)
 
 
 def log_request(method: str, path: str, status: int, ms: float) -> None:

@@ -32,6 +32,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
     if the address cannot be bound, the server cannot start, or its workers keep dying.
     """
     with lean_imports():
+        from gateway.log_writer import LogWriter
         from gateway.logs import configure_logs
         from gateway.process.workers import WorkerPool
     _raise_file_limit()
@@ -39,9 +40,10 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
     bound_host, bound_port = listener.getsockname()[:2]
     url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
 
+    output = LogWriter(sys.stdout.buffer)
+
     def announce() -> None:
-        sys.stdout.write(f"listening on {url}\n{render_banner(settings, url)}\n")
-        sys.stdout.flush()
+        output.write(f"listening on {url}\n{render_banner(settings, url)}\n".encode())
 
     source = ConfigurationSource(settings, load, _ensure_sealing_key(settings))
     configure_logs()  # the process that supervises workers logs too

@@ -1,0 +1,121 @@
+"""Writes lines to a stream that may not be read, without ever waiting for it."""
+
+import atexit
+import os
+import select
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+_MAX_QUEUED_BYTES: Final = 1024 * 1024
+"""Lines beyond this are dropped: some five thousand lines of the access log, a second of the busiest server."""
+
+_ATOMIC_BYTES: Final = 4096
+"""The most bytes that a pipe takes in one piece (PIPE_BUF on Linux). Worker processes share the pipe, so a larger write
+of one could have a line of another in its middle."""
+
+_EXIT_WAIT_S: Final = 1.0
+"""How long the end of the process waits for the reader of the last lines."""
+
+
+class LogWriter:
+    """Writes lines to a pipe or terminal from a thread, through a bounded queue. Regular files are written directly.
+
+    A pipe whose reader has stopped is full after 64 KiB, and the next write to it would wait for ever: on the event
+    loop, with every client. Lines that find the queue full are dropped and counted. Once the stream takes lines again,
+    it gets the line of `render_dropped` with their number. It is a file for structlog: it has `write` and `flush`.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        render_dropped: Callable[[int], bytes] | None = None,
+        *,
+        max_queued_bytes: int = _MAX_QUEUED_BYTES,
+    ) -> None:
+        self._stream = stream
+        self._descriptor = _descriptor_of(stream)
+        self._render_dropped = render_dropped
+        self._max_queued_bytes = max_queued_bytes
+        self._changed = threading.Condition()
+        self._lines: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._dropped = 0
+        self._thread: threading.Thread | None = None
+        self._waits_for_lines = False
+        if self._descriptor is not None:
+            atexit.register(self.drain, _EXIT_WAIT_S)
+
+    def write(self, line: bytes) -> int:
+        """Writes a line, or queues it. Never waits for a reader, and never raises because of the stream."""
+        if self._descriptor is None:
+            with suppress(OSError, ValueError):
+                self._stream.write(line)
+                self._stream.flush()
+            return len(line)
+        with self._changed:
+            if self._queued_bytes + len(line) > self._max_queued_bytes:
+                self._dropped += 1
+                return len(line)
+            self._lines.append(line)
+            self._queued_bytes += len(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_lines, name="log-writer", daemon=True)
+                self._thread.start()
+            elif self._waits_for_lines:
+                self._waits_for_lines = False
+                self._changed.notify_all()
+        return len(line)
+
+    def flush(self) -> None:
+        """Does nothing: lines are written as soon as the stream takes them."""
+
+    def drain(self, max_s: float) -> None:
+        """Waits until all lines are written, at most `max_s` seconds."""
+        deadline = time.monotonic() + max_s
+        with self._changed:
+            while self._queued_bytes and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    def _write_lines(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines:
+                    self._waits_for_lines = True
+                    self._changed.wait()
+                piece = self._lines.popleft()
+                while self._lines and len(piece) + len(self._lines[0]) <= _ATOMIC_BYTES:
+                    piece += self._lines.popleft()
+            self._write_all(piece)
+            with self._changed:
+                self._queued_bytes -= len(piece)
+                dropped = 0
+                if not self._lines:  # those that were dropped came after those that were queued
+                    dropped, self._dropped = self._dropped, 0
+                self._changed.notify_all()
+            if dropped and self._render_dropped is not None:
+                self._write_all(self._render_dropped(dropped))
+
+    def _write_all(self, data: bytes) -> None:
+        assert self._descriptor is not None
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:  # whoever opened the stream made it non-blocking
+                select.select([], [self._descriptor], [])
+            except OSError:  # nobody will ever read the stream, and there is no other place to report it
+                return
+
+
+def _descriptor_of(stream: BinaryIO) -> int | None:
+    """Returns the descriptor of a stream whose reader may stop reading; None for a regular file, or one in memory."""
+    try:
+        descriptor = stream.fileno()
+        return None if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
+    except (OSError, ValueError):
+        return None
