@@ -8,6 +8,7 @@ from gateway.planning.resolver import Route
 from providers.base import Dialect
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.representation.profile import Profile
 
 _STATE_PARAMS = ("previous_response_id", "conversation", "background", "resumable")
 """Parameters about stored state. They are removed before the request goes upstream, because the gateway keeps the
@@ -60,11 +61,13 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> S
     )
 
 
-def build_echoed_body(dialect: Dialect, body: Json, storage: StorageOptions) -> Json:
-    """Returns the body as the reply echoes it: `store`, `background` and `conversation` have their effective values."""
+def build_echoed_body(dialect: Dialect, body: Json, storage: StorageOptions, profile: Profile) -> Json:
+    """Returns the body as the reply echoes it: parameters that the gateway decides have their effective values."""
     if dialect == "chat":
         return body
     view = body.copy()
+    if body.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:
+        view["parallel_tool_calls"] = profile.parallel_tool_calls
     view["store"] = storage.stored
     view["background"] = storage.background
     if isinstance(conversation := body.get("conversation"), str):

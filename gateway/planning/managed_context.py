@@ -31,8 +31,17 @@ class ManagedExchange(NamedTuple):
 
 def needs_context_management(body: Json) -> bool:
     """Whether a Responses body asks for compaction or truncation of its context."""
-    is_requested = body.get("truncation") == "auto" or body.get("context_management")
-    return bool(is_requested) or has_compaction_trigger(body.get("input"))
+    return asks_for_truncation(body) or needs_compaction(body)
+
+
+def asks_for_truncation(body: Json) -> bool:
+    """Whether the oldest items of a Responses body may be left out if its input is too long."""
+    return body.get("truncation") == "auto"
+
+
+def needs_compaction(body: Json) -> bool:
+    """Whether a Responses body asks for compaction of its context."""
+    return bool(body.get("context_management")) or has_compaction_trigger(body.get("input"))
 
 
 def prepare_managed_exchange(
@@ -50,9 +59,7 @@ def prepare_managed_exchange(
         return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
     _, _, losses = prepare_exchange(turn, route, "responses")
     make_sent_exchange = (
-        partial(_make_truncating_exchange, make_exchange, report_loss)
-        if body.get("truncation") == "auto"
-        else make_exchange
+        partial(_make_truncating_exchange, make_exchange, report_loss) if asks_for_truncation(body) else make_exchange
     )
     entry = lowest_threshold_entry(body.get("context_management"))
     if entry is None:

@@ -1,13 +1,20 @@
 """Decides how a routed request is served: relayed, translated, or refused by parameter. Nothing is sent here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gateway.planning.capability_check import LOGPROBS_PARAMS, apply_capabilities
 from gateway.planning.logprobs import LogprobsCheck
-from gateway.planning.managed_context import needs_context_management, prepare_managed_exchange
+from gateway.planning.managed_context import (
+    asks_for_truncation,
+    needs_compaction,
+    needs_context_management,
+    prepare_managed_exchange,
+)
 from gateway.planning.prepare_turn import lift_body, prepare_exchange
 from gateway.planning.resolver import Route
+from gateway.planning.truncating_relay import TruncatingRelay
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
 from providers.base import Capabilities, Exchange, RelayExchange
@@ -100,7 +107,7 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
     if endpoint.dialect == "responses":
-        if needs_context_management(body) and not route.capabilities.manages_context:
+        if needs_compaction(body) and not route.capabilities.manages_context:
             return False
         return (body.get("reasoning") or {}).get("max_tokens") is None
     if body.get("extensions"):
@@ -159,10 +166,12 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         relayed_body = {**relayed_body, "input": relayed_input}
     upstream_body, losses = endpoint.relay_body(relayed_body, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
-    exchange = route.provider.prepare_relay(endpoint.dialect, upstream_body)
     thinking = fitted.thinking if "thinking" in body else None
     gateway_params = (("thinking", thinking), ("extensions", body.get("extensions") or None))
     param_losses = [Loss(name, "dropped") for name, value in gateway_params if value is not None]
+    plan_losses = [*capability_losses, *losses, *param_losses]
+    exchange = _prepare_relay(endpoint, upstream_body, route, plan_losses.append)
+    plan_losses += exchange.losses
     call_rules = CallRules(
         used_ids=used_ids,
         renames_ids=not _is_stored_upstream(endpoint, body),
@@ -170,10 +179,24 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
     )
     return RelayPlan(
         exchange=exchange,
-        losses=[*capability_losses, *losses, *param_losses, *exchange.losses],
+        losses=plan_losses,
         call_rules=call_rules,
         summarizes_reasoning=route.profile.reasoning_part == "summary_text",
     )
+
+
+def _prepare_relay(
+    endpoint: Endpoint, upstream_body: Json, route: Route, report_loss: Callable[[Loss], None]
+) -> RelayExchange:
+    """Returns the exchange of a relay. If the gateway has to truncate the input, the upstream is not asked to.
+
+    `report_loss` is called with losses that occur while the exchange runs.
+    """
+    make_relay = partial(route.provider.prepare_relay, endpoint.dialect)
+    if endpoint.dialect == "chat" or route.capabilities.manages_context or not asks_for_truncation(upstream_body):
+        return make_relay(upstream_body)
+    body = {name: value for name, value in upstream_body.items() if name != "truncation"}
+    return TruncatingRelay(body, make_relay, report_loss)
 
 
 def _is_stored_upstream(endpoint: Endpoint, body: Json) -> bool:

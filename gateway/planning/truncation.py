@@ -12,6 +12,7 @@ from gateway.replies.reply_streams import batch_has_content
 from providers.base import Batch, Exchange
 from providers.errors import ContextLengthExceeded
 from translation.hygiene.item_groups import trim_items
+from translation.representation.events import Failed
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
@@ -20,11 +21,16 @@ ExchangeFactory: TypeAlias = Callable[[Turn], Exchange]
 
 _log = structlog.get_logger(__name__)
 
-_RETRY_SHARES = (0.75, 0.5, 0.25, 0.125, 0.0)
+RETRY_SHARES = (0.75, 0.5, 0.25, 0.125, 0.0)
 """The share, by size, of the removable items that each retry still sends. No upstream reports reliably by how much an
 input is too long."""
 
 INPUT_TRUNCATED = Loss("input", "truncated")
+
+
+def is_overflow(failed: Failed) -> bool:
+    """Whether a reply failed because its input does not fit the model's context."""
+    return failed.code == "context_length_exceeded"
 
 
 class TruncatingExchange:
@@ -62,7 +68,7 @@ class TruncatingExchange:
                         yield batch
                 return
             except (ContextLengthExceeded, TurnFailed) as failure:
-                if begun or (isinstance(failure, TurnFailed) and failure.failed.code != "context_length_exceeded"):
+                if begun or (isinstance(failure, TurnFailed) and not is_overflow(failure.failed)):
                     raise
                 shorter_turn = next(shorter, None)
                 if shorter_turn is None:
@@ -71,7 +77,7 @@ class TruncatingExchange:
 
     def _shorter_turns(self) -> Iterator[Turn]:
         length = len(self._turn.items)
-        for share in _RETRY_SHARES:
+        for share in RETRY_SHARES:
             items = trim_items(self._turn.items, share)
             if len(items) < length:
                 length = len(items)

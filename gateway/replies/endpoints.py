@@ -210,11 +210,11 @@ def _relay_responses_json(
     if (failed := responses_relay.failure_of_response(upstream_reply)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
-    head = _response_head(body, identity) if presentation.is_stored else None
     return responses_relay.relay_response(
         upstream_reply,
         model=presentation.reported_model,
-        initial_response=head,
+        initial_response=_response_head(body, identity),
+        is_stored=presentation.is_stored,
         seal=presentation.item_seal,
         calls=presentation.call_rules,
         summarizes_reasoning=presentation.summarizes_reasoning,

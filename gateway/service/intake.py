@@ -120,7 +120,7 @@ class Intake:
     def _accept_unstored(
         self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, admitted: AdmittedRequest, *, strict: bool
     ) -> AcceptedRequest:
-        view = build_echoed_body(endpoint.dialect, body, NOT_STORED)
+        view = build_echoed_body(endpoint.dialect, body, NOT_STORED, admitted.route.profile)
         return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, strict=strict))
 
     def _accept_response(
@@ -135,7 +135,7 @@ class Intake:
         *,
         strict: bool,
     ) -> AcceptedRequest:
-        view = build_echoed_body("responses", body, storage)
+        view = build_echoed_body("responses", body, storage, admitted.route.profile)
         request = build_upstream_body("responses", body, admitted.route, storage, state)
         run = self._build_run(
             endpoint,

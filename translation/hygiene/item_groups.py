@@ -21,6 +21,9 @@ _CLIENT_ITEM_TYPES = frozenset(
 )
 """Types of items that a model does not write, besides messages and outputs."""
 
+_RETAINED_TYPES = frozenset({"additional_tools", "compaction"})
+"""Types of items that are never left out, besides some messages: what they bring counts for the whole input."""
+
 SUMMARY_ID_PREFIX = "cmp"
 """The prefix of the ids of compaction items. The message that stands for a compaction item has the same id."""
 
@@ -62,9 +65,9 @@ def group_items(items: Sequence[Item]) -> list[list[int]]:
 def trim_items(items: Sequence[Item], share: float) -> list[Item]:
     """Returns the items without the oldest groups, so that at most `share` of the removable JSON bytes remain.
 
-    Never removed are instructions, summaries, the last user message, calls that wait for their outputs, and the last
-    group. Items of a model at the start of the remaining groups are removed too, because some chat templates require a
-    user message there.
+    Never removed are instructions, tools, summaries, the last user message, calls that wait for their outputs, and the
+    last group. Items of a model at the start of the remaining groups are removed too, because some chat templates
+    require a user message there.
     """
     groups = group_items(items)
     last = _last_user_message(items)
@@ -135,7 +138,7 @@ def _is_instruction(item: Item) -> bool:
 
 def _must_retain(items: Sequence[Item], group: Sequence[int]) -> bool:
     first = items[group[0]]
-    if _is_instruction(first) or is_summary_message(first) or first["type"] == "compaction":
+    if _is_instruction(first) or is_summary_message(first) or first["type"] in _RETAINED_TYPES:
         return True
     return _is_pending(items, group)
 

@@ -1,8 +1,16 @@
 """Reads and builds token counts in the Responses API's shape."""
 
+from typing import Final
+
 from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
+
+_REQUIRED_DETAILS: Final = {
+    "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
+    "output_tokens_details": ("reasoning_tokens",),
+}
+"""Key of the details of a count -> the counts that it must have."""
 
 
 def read_usage(reported: Json | None) -> Usage | None:
@@ -23,6 +31,24 @@ def read_usage(reported: Json | None) -> Usage | None:
         reasoning=clamp_part(read_count(output_details.get("reasoning_tokens")), output_tokens),
         raw=reported,
     )
+
+
+def fill_counts(reported: object) -> object:
+    """Returns an upstream's `usage` object with the details that the API requires, 0 where the upstream has none.
+
+    Older servers do not report all of them, and strict clients refuse a response without them. The same object is
+    returned if nothing is missing, or if there are no counts at all.
+    """
+    if not isinstance(reported, dict) or not reported:
+        return reported
+    filled = reported
+    for name, counts in _REQUIRED_DETAILS.items():
+        details = reported.get(name) or {}
+        if not isinstance(details, dict) or any(details.get(count) is None for count in counts):
+            known = details if isinstance(details, dict) else {}
+            present = {count: value for count, value in known.items() if value is not None}
+            filled = {**filled, name: {**dict.fromkeys(counts, 0), **present}}
+    return filled
 
 
 def write_usage(usage: Usage | None, upstream: Json | None = None) -> Json | None:

@@ -15,6 +15,7 @@ from translation.representation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
+from translation.responses.relaying.own_fields import own_fields
 from translation.responses.snapshot import ItemSeal, Snapshot
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
 
@@ -29,9 +30,6 @@ _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
 _INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS
 """Events that may have to be parsed. All others are forwarded without parsing."""
-
-_STORE_KEYS = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
-"""Keys of a response that belong to whoever stores it."""
 
 _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
@@ -75,7 +73,7 @@ class ResponsesRelay:
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
-        self._overrides = _own_fields(initial_response, model=model, is_stored=is_stored)
+        self._overrides = own_fields(initial_response, model=model, is_stored=is_stored)
         self._stored_items: dict[int, Item] | None = {} if is_stored else None
         self._initial_response = initial_response
         self._scrub = scrub
@@ -221,6 +219,7 @@ class ResponsesRelay:
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
         self.usage = usage.read_usage(response.get("usage"))
+        response["usage"] = usage.fill_counts(response.get("usage"))
         if self._summaries is not None and response.get("output"):
             response["output"] = rewrite_output(response["output"])
         if not response.get("output"):
@@ -267,6 +266,7 @@ def relay_response(
     *,
     model: str | None,
     initial_response: Json | None = None,
+    is_stored: bool = False,
     seal: ItemSeal | None = None,
     calls: CallRules = DEFAULT_RULES,
     summarizes_reasoning: bool = False,
@@ -275,31 +275,27 @@ def relay_response(
 
     It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
     calls are normalized by `calls`, with `tool_warnings` as on a stream. With `summarizes_reasoning` readable reasoning
-    becomes a summary. `initial_response` is given if the gateway
-    stores the response, which then has the id, time and state of that object. The caller must first check with
-    `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a response,
-    and for a response to store that is not complete.
+    becomes a summary. `initial_response` and `is_stored` are those of `ResponsesRelay`. The caller must first check
+    with `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a
+    response, and for a response to store that is not complete.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream's reply is not a response")
-    own_fields = _own_fields(initial_response or {}, model=model, is_stored=initial_response is not None)
+    fields = own_fields(initial_response or {}, model=model, is_stored=is_stored)
+    if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
+        fields["usage"] = counts
     relayed_calls = RelayedCalls(calls)
     output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
     if (output := _seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
-        own_fields |= {"output": output}
+        fields["output"] = output
     if relayed_calls.warnings:
-        own_fields |= {TOOL_WARNINGS: relayed_calls.warnings}
-    if initial_response is not None:
+        fields[TOOL_WARNINGS] = relayed_calls.warnings
+    if is_stored:
         status = body.get("status") or "completed"
         if status not in _TERMINAL_STATUSES or not _has_items(body["output"]):
             raise ProtocolViolation("the upstream's response is not complete")
-        own_fields |= {"status": status}
-    return body | own_fields if own_fields else body
-
-
-def _own_fields(initial_response: Json, *, model: str | None, is_stored: bool) -> Json:
-    fields = {key: initial_response[key] for key in _STORE_KEYS if key in initial_response} if is_stored else {}
-    return fields if model is None else {**fields, "model": model}
+        fields["status"] = status
+    return body | fields if fields else body
 
 
 def _has_items(output: object) -> bool:

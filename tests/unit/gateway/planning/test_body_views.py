@@ -69,9 +69,9 @@ def test_wishes_that_exclude_each_other_are_refused_by_name(more: Json, param: s
 
 def test_a_reply_reads_back_what_is_really_kept() -> None:
     body = {**BODY, "conversation": "conv_1", "background": None, "store": None}
-    view = build_echoed_body("responses", body, STORED)
+    view = build_echoed_body("responses", body, STORED, Profile())
     assert (view["store"], view["background"], view["conversation"]) == (True, False, {"id": "conv_1"})
-    assert build_echoed_body("responses", {**BODY, "store": True}, StorageOptions())["store"] is False
+    assert build_echoed_body("responses", {**BODY, "store": True}, StorageOptions(), Profile())["store"] is False
 
 
 def test_an_upstream_is_told_nothing_of_what_is_kept_here() -> None:
@@ -110,3 +110,16 @@ def test_metadata_of_a_stored_completion_stays_here() -> None:
     body: Json = {"model": "m", "messages": [], "store": True, "metadata": {"a": "b"}}
     assert build_upstream_body("chat", body, route(), STORED, None) == {"model": "m", "messages": []}
     assert build_upstream_body("chat", body, route(), StorageOptions(), None) == body
+
+
+@pytest.mark.parametrize(
+    ("more", "echoed"),
+    [({}, False), ({"parallel_tool_calls": None}, False), ({"parallel_tool_calls": True}, True)],
+)
+def test_the_configured_parallel_tool_calls_are_read_back(more: Json, echoed: bool) -> None:
+    view = build_echoed_body("responses", {**BODY, **more}, STORED, Profile(parallel_tool_calls=False))
+    assert view["parallel_tool_calls"] is echoed
+
+
+def test_parallel_tool_calls_that_nobody_set_are_left_to_their_default() -> None:
+    assert "parallel_tool_calls" not in build_echoed_body("responses", BODY, STORED, Profile())

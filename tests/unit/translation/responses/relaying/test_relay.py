@@ -143,7 +143,9 @@ def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
     assert (stream.response["status"], stream.response["output"]) == ("failed", [ITEM])
     if isinstance(output, list):
         with pytest.raises(ProtocolViolation):
-            relay_response({**HEAD, "status": "completed", "output": output}, model=None, initial_response=OURS)
+            relay_response(
+                {**HEAD, "status": "completed", "output": output}, model=None, initial_response=OURS, is_stored=True
+            )
 
 
 @pytest.mark.parametrize(
@@ -161,13 +163,13 @@ def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
 )
 def test_a_whole_response_that_is_kept_has_a_status(status: Json, kept: str) -> None:
     body = {"id": "x", "output": [ITEM], **status}
-    assert relay_response(body, model=None, initial_response=OURS)["status"] == kept
+    assert relay_response(body, model=None, initial_response=OURS, is_stored=True)["status"] == kept
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "done", 5, ["completed"]])
 def test_a_whole_response_that_has_not_ended_is_not_kept(status: Any) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, initial_response=OURS)
+        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, initial_response=OURS, is_stored=True)
 
 
 CUTS: dict[str, bytes] = {
@@ -399,3 +401,40 @@ def test_a_whole_response_has_its_reasoning_as_a_summary() -> None:
     assert relay_response(whole, model=None)["output"] == [THOUGHT]
     assert relay_response(whole, model=None, summarizes_reasoning=True)["output"] == [SUMMARIZED]
     assert whole["output"] == [THOUGHT]
+
+
+BARE_USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        BARE_USAGE,
+        {**BARE_USAGE, "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}},
+        {**USAGE, "input_tokens_details": None, "output_tokens_details": {"reasoning_tokens": None}},
+        {**USAGE, "input_tokens_details": "odd"},
+    ],
+    ids=["no details", "no cache writes", "nulls", "odd details"],
+)
+def test_counts_that_strict_clients_require_are_filled_in(reported: Json) -> None:
+    whole = relay_response({**HEAD, "status": "completed", "usage": reported}, model=None)
+    assert whole["usage"] == USAGE
+    if reported.get("input_tokens_details") == "odd":
+        return  # the stream's own reader of counts refuses that
+    (*_, last) = relayed(CREATED + ending("completed", usage=reported))
+    assert last["response"]["usage"] == USAGE
+    check_types([last])
+
+
+@pytest.mark.parametrize("reported", [None, {}, "odd", {**USAGE, "invented": 1}], ids=str)
+def test_counts_that_lack_nothing_are_relayed_as_they_came(reported: Any) -> None:
+    whole = {**HEAD, "status": "completed", "usage": reported}
+    assert relay_response(whole, model=None) is whole
+
+
+def test_truncation_reads_as_it_was_asked_for() -> None:
+    asked = new_response({"model": "m", "truncation": "auto"}, response_id="resp_ours", created_at=200, model="m")
+    stream = ResponsesRelay(model=None, initial_response=asked)
+    assert read_stream(relay_to_end(stream, WIRE))[-1]["response"]["truncation"] == "auto"
+    whole = {**HEAD, "status": "completed"}
+    assert relay_response(whole, model=None, initial_response=asked) == {**whole, "truncation": "auto"}

@@ -1,0 +1,151 @@
+"""`truncation: auto` on a relay: an input that does not fit the model's context is relayed without its beginning."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from typing import Final
+
+import orjson
+import structlog
+
+from dataplane.source import IteratedSource, Sink, Source
+from gateway.errors import TurnFailed
+from gateway.planning.truncation import INPUT_TRUNCATED, RETRY_SHARES, is_overflow
+from gateway.replies.reply_streams import batch_has_content
+from providers.base import RelayExchange
+from providers.errors import ContextLengthExceeded
+from providers.new_id import new_id
+from translation.errors import ProtocolViolation
+from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
+from translation.hygiene.item_groups import trim_items
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.responses.decode import ResponsesDecoder
+from translation.responses.input_items import expand_item
+from translation.responses.relaying.relay import failure_of_response
+
+_log = structlog.get_logger(__name__)
+
+
+class TruncatingRelay(Source[bytes]):
+    """A relay that sends a body again with fewer items as long as the upstream rejects it as too long.
+
+    It does so only before the reply has content: the reads up to there are held back. `report_loss` is called before
+    the first piece if items were left out. Everything else of the body stays as it is. If the items that must stay do
+    not fit, the upstream's rejection is raised, or relayed where it came in a reply with status 200.
+    """
+
+    def __init__(
+        self, body: Json, make_relay: Callable[[Json], RelayExchange], report_loss: Callable[[Loss], None]
+    ) -> None:
+        self._make_relay = make_relay
+        self._report_loss = report_loss
+        self._item_count = self._sent_items = len(body.get("input") or ())
+        self._shorter_bodies = _shorter_bodies(body)
+        self._exchange = make_relay(body)
+        self.losses: Final = self._exchange.losses
+        self._source: Source[bytes] = _as_source(self._exchange)
+        self._held_reads = b""
+
+    @property
+    def ended(self) -> bool:
+        return not self._held_reads and self._source.ended
+
+    def reads(self) -> AsyncGenerator[bytes, None]:
+        return self.iterate()
+
+    async def open(self) -> None:
+        while True:
+            try:
+                await self._source.open()
+                overflows = await self._read_to_content()
+            except ContextLengthExceeded:
+                if not self._send_less():
+                    raise
+                continue
+            if not overflows:
+                break
+            source = self._source
+            if not self._send_less():
+                break
+            self._held_reads = b""
+            await source.close()
+        self._report_truncation()
+
+    async def fetch_body(self) -> Json | bytes:
+        while True:
+            try:
+                answer = await self._exchange.fetch_body()
+            except ContextLengthExceeded:
+                if not self._send_less():
+                    raise
+                continue
+            failed = failure_of_response(answer) if isinstance(answer, dict) else None
+            if failed is None or not is_overflow(failed) or not self._send_less():
+                self._report_truncation()
+                return answer
+
+    def take(self) -> bytes:
+        if self._held_reads:
+            reads, self._held_reads = self._held_reads, b""
+            return reads
+        return self._source.take()
+
+    def take_read(self, read: bytes) -> bytes:
+        return self._source.take_read(read)
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.wait_for_read(sink)
+
+    async def close(self, *, whole: bool = False) -> None:
+        await self._source.close(whole=whole)
+
+    def _send_less(self) -> bool:
+        """Replaces the exchange by one with the next shorter body. Returns False if there is none."""
+        body = next(self._shorter_bodies, None)
+        if body is None:
+            return False
+        self._sent_items = len(body["input"])
+        self._exchange = self._make_relay(body)
+        self._source = _as_source(self._exchange)
+        return True
+
+    def _report_truncation(self) -> None:
+        if self._sent_items != self._item_count:
+            _log.info("input_truncated", items=self._item_count, sent=self._sent_items)
+            self._report_loss(INPUT_TRUNCATED)
+
+    async def _read_to_content(self) -> bool:
+        """Holds the reads back up to the first that has content. Returns whether the reply fails before as too long."""
+        frames, decoder = FrameDecoder(), ResponsesDecoder(new_id)
+        source = self._source
+        while not source.ended:
+            if not (read := source.take()):
+                if not source.ended:
+                    await source.wait_for_read()
+                continue
+            self._held_reads += read
+            try:
+                payloads = [frame.payload for frame in frames.feed(read) if frame.payload != DONE_PAYLOAD]
+                if batch_has_content(decoder.decode_payloads(payloads)):
+                    return False
+            except TurnFailed as failure:
+                return is_overflow(failure.failed)
+            except (ProtocolViolation, orjson.JSONDecodeError):
+                return False  # the relay judges what the upstream sends
+        return False
+
+
+def _as_source(exchange: RelayExchange) -> Source[bytes]:
+    return exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
+
+
+def _shorter_bodies(body: Json) -> Iterator[Json]:
+    """Yields bodies with fewer and fewer items of the client's input. An input that is a text cannot be shortened."""
+    items: Sequence[Json] = body["input"] if isinstance(body.get("input"), list) else ()
+    expanded = [expand_item(item) for item in items]
+    positions = {id(item): position for position, item in enumerate(expanded)}
+    count = len(items)
+    for share in RETRY_SHARES:
+        retained = trim_items(expanded, share)
+        if len(retained) < count:
+            count = len(retained)
+            yield {**body, "input": [items[positions[id(item)]] for item in retained]}
