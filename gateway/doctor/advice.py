@@ -100,7 +100,7 @@ def suggest_fix(
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
         return f"If the model can do this, write {_render_capabilities(missing, 'true')} at {model}."
-    if "tools" in needs and subject.provider_type == "vllm" and code is None:
+    if "tools" in needs and subject.provider_type == "vllm" and code is None and not subject.has_text_calls:
         capabilities = _render_capabilities(("tools",), "false")
         return (
             "Check that vLLM runs with --enable-auto-tool-choice and the --tool-call-parser of this model: with "

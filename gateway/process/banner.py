@@ -15,7 +15,7 @@ def render_banner(settings: Settings, url: str) -> str:
     lines = ["", *format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])]
     if len(rows) > _MAX_MODELS:
         lines.append(f"and {len(rows) - _MAX_MODELS} more: responses-gateway models")
-    return "\n".join([*lines, "", *_render_example_call(settings, url), ""])
+    return "\n".join([*lines, "", *_render_example_call(settings, url), "", f"In a browser: {url}/", ""])
 
 
 def _render_example_call(settings: Settings, url: str) -> list[str]:

@@ -59,7 +59,9 @@ def probe_length(session: CheckSession) -> str:
 
 def probe_stop(session: CheckSession) -> str:
     """Check that a stop sequence ends the answer and is not part of it."""
-    return verify_stop(_create_completion(session, STOP_PROMPT, stop=[STOP_SEQUENCE]))
+    return verify_stop(
+        _create_completion(session, STOP_PROMPT, stop=[STOP_SEQUENCE]), lambda: _create_completion(session, STOP_PROMPT)
+    )
 
 
 def probe_call_and_result(session: CheckSession) -> str:

@@ -1,6 +1,6 @@
 """The prompts that the checks of both dialects share, and the requirements on their responses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import jsonschema_rs
@@ -46,10 +46,16 @@ def verify_token_limit(responses: Iterable[Json]) -> str:
     raise Inconclusive(f"it needed fewer than {TOKEN_LIMIT} tokens")
 
 
-def verify_stop(response: Json) -> str:
-    """Check a response that had to stop before `STOP_SEQUENCE`. Returns "". Raises CheckFailed."""
+def verify_stop(response: Json, request_unstopped: Callable[[], Json]) -> str:
+    """Check a response that had to stop before `STOP_SEQUENCE`. Returns "".
+
+    `request_unstopped` requests the same without a stop sequence. Raises CheckFailed, and Inconclusive if that answer
+    does not contain `STOP_SEQUENCE` either.
+    """
     require(STOP_SEQUENCE not in message_text_of(response), "the stop sequence is in the answer")
     require(response["status"] == "completed", describe_cutoff(response) if response["incomplete_details"] else "")
+    if STOP_SEQUENCE not in message_text_of(request_unstopped()):
+        raise Inconclusive(f"its answer to {STOP_PROMPT!r} does not contain {STOP_SEQUENCE} without a stop either")
     return ""
 
 

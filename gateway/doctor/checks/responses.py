@@ -90,7 +90,10 @@ def probe_length(session: CheckSession) -> str:
 
 def probe_stop(session: CheckSession) -> str:
     """Check that a stop sequence ends the answer and is not part of it."""
-    return verify_stop(_create_response(session, input=STOP_PROMPT, stop=[STOP_SEQUENCE]))
+    return verify_stop(
+        _create_response(session, input=STOP_PROMPT, stop=[STOP_SEQUENCE]),
+        lambda: _create_response(session, input=STOP_PROMPT),
+    )
 
 
 def probe_json_schema(session: CheckSession) -> str:

@@ -32,6 +32,8 @@ class Subject:
     upstream_model: str
     capabilities: Capabilities
     strict: bool
+    has_text_calls: bool = False
+    """Whether the gateway parses calls from the model's text, so that the upstream need not."""
     unknown_model: str
     """A model name of the gateway. Its upstream does not have the model."""
 
@@ -69,6 +71,7 @@ def prepare_examination(
             upstream_model=model.model or name,
             capabilities=model.resolve_capabilities(providers[model.provider].capabilities),
             strict=model.strict,
+            has_text_calls=any(parser not in (None, "none") for parser in (model.tool_parser, model.text_tool_calls)),
             unknown_model=unknown_names[name],
         )
         for name, model in models.items()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
-from tests.integration.doctor.sound_models import SIGNATURE, WINDOW, Asked, Json, Refused, Said, said
+from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, said
 from tests.integration.doctor.sound_responses import read_responses, write_responses
 from tests.unit.support.harmony import marked, real
 from tests.upstream import Reply, Script, anthropic, chat_sse, error_reply, gemini, harmony, ollama
@@ -233,6 +233,10 @@ async def answer(exchange: Exchange) -> None:
     path = request.path.partition("?")[0].removeprefix("/v1")
     if path == "/api/show":
         await ollama.ollama_shown("completion", "tools", "thinking", "vision", window=WINDOW)(exchange)
+        return
+    if path == "/models":
+        listed = [{"id": name, "max_model_len": WINDOW} for name in sorted(MODELS)]
+        await json_reply({"object": "list", "data": listed})(exchange)
         return
     read, write = (read_gemini, write_gemini) if "/models/" in path else DIALECTS[path]
     stream = request.streams or (path == "/api/chat" and request.json["stream"])

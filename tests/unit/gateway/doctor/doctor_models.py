@@ -47,6 +47,8 @@ def answer_to(body: Json) -> Script:
         return chat_text("1, 2, ", "3, 4", finish_reason="length", usage=usage)
     if body.get("stop"):
         return chat_text("1, 2, 3, ")
+    if asked == "Count to 12.":
+        return chat_text("1, 2, 3, ", "12")
     if isinstance(asked, list) and any(part["type"] == "image_url" for part in asked):
         return chat_text("Ora", "nge.")
     return chat_text("po", "ng")

@@ -75,6 +75,9 @@ def test_a_vllm_that_calls_nothing_may_have_another_models_parser() -> None:
     advice = suggest_fix(SUBJECT, None, ("tools",), undeclared=False, detail="it answered with text")
     assert advice.startswith("Check that vLLM runs with --enable-auto-tool-choice")
     assert advice.endswith("write capabilities: {tools: false} at models.m.")
+    parsed_here = replace(SUBJECT, has_text_calls=True)
+    advice = suggest_fix(parsed_here, None, ("tools",), undeclared=False, detail="it answered with text")
+    assert "--tool-call-parser" not in advice
 
 
 def test_what_is_declared_can_be_taken_back() -> None:

@@ -198,6 +198,14 @@ async def test_a_stop_sequence_that_is_not_kept_fails(upstream: ScriptedUpstream
     )
 
 
+async def test_an_answer_without_the_stop_sequence_does_not_show_that_it_is_kept(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("I would rather not count."))
+    diagnosis = await examined(settings_for(upstream), "stop", "chat_stop")
+    for check in ("stop", "chat_stop"):
+        found = finding(diagnosis, check)
+        assert (found.verdict, "does not contain 12 without a stop" in found.detail) == ("skipped", True)
+
+
 @pytest.mark.parametrize(
     ("said", "complaint"), [("seven", "the answer is not JSON"), ('{"a": 3}', "the answer does not fit its schema")]
 )

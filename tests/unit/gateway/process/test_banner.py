@@ -25,6 +25,10 @@ def test_it_lists_the_models_and_who_serves_them() -> None:
     ]
 
 
+def test_it_names_the_page_for_a_browser() -> None:
+    assert banner_of({"demo": "demo"}).rstrip().splitlines()[-1] == f"In a browser: {URL}/"
+
+
 def test_a_long_list_is_cut() -> None:
     text = banner_of({f"m{number}": "local" for number in range(30)})
     assert "and 10 more" in text
