@@ -24,6 +24,7 @@ ProviderType: TypeAlias = Literal[
     "harmony",
     "vllm_inprocess",
     "llamacpp",
+    "demo",
     "scripted",
 ]
 
@@ -76,13 +77,14 @@ PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
     "harmony": ProviderDefaults("http://127.0.0.1:8080/v1", (), own_dialect="harmony"),
     "vllm_inprocess": ProviderDefaults(None, ()),
     "llamacpp": ProviderDefaults(None, ("chat",)),
+    "demo": ProviderDefaults(None, ()),
     "scripted": ProviderDefaults(None, ()),
 }
 
-EMBEDDED_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "scripted"})
+EMBEDDED_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "demo", "scripted"})
 """Types that run inside the gateway, without a separate server."""
 
-TOKEN_PROMPT_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
+TOKEN_PROMPT_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp", "demo"})
 """Types that can continue a prompt of token ids. Two passes need that."""
 
 TOKENS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
@@ -320,7 +322,9 @@ class ProviderConfig(BaseModel):
         if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _DEFAULT_HANG_S):
             message = "a scripted provider has no engine: leave model, engine and hang_s out"
             raise PydanticCustomError("scripted", message)
-        if self.type != "scripted" and self.model is None:
+        if self.type == "demo" and (self.model is not None or self.engine):
+            raise PydanticCustomError("demo", "the demo brings its model along: leave model and engine out")
+        if self.type not in ("demo", "scripted") and self.model is None:
             raise PydanticCustomError("model", "write model, the model that {type} loads", {"type": self.type})
 
     @property

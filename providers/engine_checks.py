@@ -13,6 +13,11 @@ def _check_llamacpp(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     return check_llamacpp_config(config)
 
 
+def _check_demo(_config: ProviderConfig) -> Sequence[EngineConfigProblem]:
+    message = 'the demo model is not installed: pip install "responses-gateway[demo]"'
+    return [] if is_demo_available() else [EngineConfigProblem(("type",), message)]
+
+
 def _check_vllm_inprocess(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     from providers.vllm_inprocess.check import check_vllm_config
 
@@ -27,6 +32,7 @@ def _check_harmony(_config: ProviderConfig) -> Sequence[EngineConfigProblem]:
 
 
 _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[EngineConfigProblem]]] = {
+    "demo": _check_demo,
     "harmony": _check_harmony,
     "llamacpp": _check_llamacpp,
     "vllm_inprocess": _check_vllm_inprocess,
@@ -58,8 +64,8 @@ def tool_parser_problem(provider_type: str, parser: str) -> str | None:
     return f"the installed vLLM has no tool parser {name!r}; it has {', '.join(sorted(known))}"
 
 
-def is_llamacpp_installed() -> bool:
-    """Whether the llama.cpp library is installed. The library is not imported."""
-    from providers.llamacpp.check import is_xllamacpp_installed
+def is_demo_available() -> bool:
+    """Whether the demo model and llama.cpp are installed. The library is not imported."""
+    from providers.demo.files import is_model_installed
 
-    return is_xllamacpp_installed()
+    return is_model_installed()

@@ -152,6 +152,9 @@ PROFILES: dict[ProviderType, Profile] = {
         tool_parser="hermes",
         extra_params=_VLLM_ENGINE_PARAMS,
     ),
+    "demo": replace(
+        two_pass_profile(_LLAMA_SERVER_PROFILE), tool_parser="hermes", max_thinking_tokens=256, max_response_tokens=512
+    ),
     "scripted": DEFAULT_PROFILE,
 }
 

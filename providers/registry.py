@@ -65,6 +65,12 @@ def _build_llamacpp(name: str, config: ProviderConfig) -> Provider:
     return LlamacppProvider(name, config)
 
 
+def _build_demo(name: str, config: ProviderConfig) -> Provider:
+    from providers.demo.provider import DemoProvider
+
+    return DemoProvider(name, config)
+
+
 def _build_vllm_inprocess(name: str, config: ProviderConfig, egress: EgressClient | None = None) -> Provider:
     from providers.vllm_inprocess.provider import VllmProvider
 
@@ -83,6 +89,7 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openai_compatible": _build_http,
     "llamacpp": _build_llamacpp,
     "vllm_inprocess": _build_vllm_inprocess,
+    "demo": _build_demo,
     "scripted": ScriptedProvider,
 }
 

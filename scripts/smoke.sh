@@ -46,10 +46,11 @@ expect "a response is an object with output" 200 '"object": ?"response"
 "type": ?"output_text"' \
     /responses "{\"model\": \"$MODEL\", \"input\": \"Say hello.\"}"
 
-expect "a model that is given a tool calls it" 200 '"type": ?"function_call"
+expect "a model that must call a tool calls it" 200 '"type": ?"function_call"
 "name": ?"get_weather"
 \\"city\\": ?\\"' \
-    /responses "{\"model\": \"$MODEL\", \"input\": \"What is the weather in Paris?\", \"tools\": [$TOOL]}"
+    /responses "{\"model\": \"$MODEL\", \"input\": \"What is the weather in Paris?\", \"tools\": [$TOOL],
+                 \"tool_choice\": \"required\"}"
 
 expect "a streamed response ends in response.completed" 200 '^event: response.created$
 ^event: response.output_text.delta$

@@ -3,29 +3,16 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from providers.base import ModelInspector, Provider
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
-from providers.engine_checks import is_llamacpp_installed
+from providers.engine_checks import is_demo_available
 from providers.errors import ProviderError
 from providers.registry import build_provider
 
 _PROBE_TIMEOUT_S = 0.5
 _DESCRIBE_TIMEOUT_S = 1.0
-
-TINY_MODEL = Path(__file__).parents[2] / "models/tiny-reasoner.gguf"
-"""Exists in the source tree. An installed package without it uses the scripted model instead."""
-
-_TINY_MODEL_CONFIG: dict[str, Any] = {
-    "provider": "demo",
-    "two_pass": True,
-    "max_thinking_tokens": 256,
-    "max_response_tokens": 512,
-    "tool_parser": "hermes",
-    "request_defaults": {"temperature": 0},
-}
 
 
 class HostedService(NamedTuple):
@@ -84,15 +71,10 @@ async def discover_config(
 def _demo_config() -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (providers, models) that need nothing but this machine.
 
-    `demo` is a real engine if llama.cpp and the tiny model are installed, else the scripted model.
+    Without llama.cpp or its model file there is no `demo`: no other model takes its name.
     """
-    scripted = {"type": "scripted"}
-    if not is_llamacpp_installed() or not TINY_MODEL.exists():
-        return {"scripted": scripted}, {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}}
-    # One thread: with so small a model, several threads wait for each other longer than they compute.
-    engine = {"n_ctx": 8192, "cpuparams": {"n_threads": 1}}
-    tiny = {"type": "llamacpp", "model": str(TINY_MODEL), "engine": engine}
-    return {"demo": tiny, "scripted": scripted}, {"demo": _TINY_MODEL_CONFIG, "scripted": {"provider": "scripted"}}
+    names = ("demo", "scripted") if is_demo_available() else ("scripted",)
+    return {name: {"type": name} for name in names}, {name: {"provider": name} for name in names}
 
 
 async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:

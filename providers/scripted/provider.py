@@ -64,7 +64,7 @@ class ScriptedProvider:
         return _count_tokens(turn)
 
     async def list_models(self) -> Sequence[str]:
-        return ["demo"]
+        return ["scripted"]
 
     def redact(self, message: str) -> str:
         return message

@@ -1,5 +1,6 @@
 """Builds the demo model's reply to a turn, without a clock or randomness: the same turn always gets the same reply."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ def build_reply(turn: Turn) -> ScriptedReply:
     call = _build_call(turn, has_results=bool(results))
     text = "" if call else _build_text(turn, results)
     return ScriptedReply(
-        _build_reasoning(turn, call, results) if _wants_reasoning(turn) else "", call, _cut_at_stop(text, turn)
+        _build_reasoning(turn, call, results) if _wants_reasoning(turn) else "", call, cut_at_stop(text, turn)
     )
 
 
@@ -87,7 +88,7 @@ def _instance_json(schema: Json) -> str:
         raise UnsatisfiableSchema("its numbers are too large") from None
 
 
-def _cut_at_stop(text: str, turn: Turn) -> str:
+def cut_at_stop(text: str, turn: Turn) -> str:
     """Returns the text before the first stop sequence."""
     for stop in turn.sampling.get("stop") or ():
         if stop:
@@ -96,13 +97,19 @@ def _cut_at_stop(text: str, turn: Turn) -> str:
 
 
 def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
-    """Returns a call of the first allowed tool whose arguments can be built; None if no call is needed or possible."""
+    """Returns a call of the first allowed tool whose arguments can be built; None if no call is wanted or possible.
+
+    A call is wanted if `tool_choice` requires one, or if the last user message contains the name of the tool.
+    """
     allowed, forced = _parse_tool_choice(turn.tool_choice)
+    user_text = _last_user_text(turn.items)
     if has_results and not forced:
         return None
     failure: UnsatisfiableSchema | None = None
     for tool in turn.tools:
         if tool.get("type") != "function" or (allowed is not None and tool["name"] not in allowed):
+            continue
+        if not forced and not _contains_name(user_text, tool["name"]):
             continue
         try:
             arguments = _instance_json({"type": "object", **(tool.get("parameters") or {})})
@@ -114,6 +121,10 @@ def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
         reason = failure or "none of the tools can be called"
         raise Unrepresentable(f"the demo model cannot make the call that tool_choice requires: {reason}", param="tools")
     return None
+
+
+def _contains_name(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
 def _parse_tool_choice(choice: str | Json | None) -> tuple[Sequence[str] | None, bool]:

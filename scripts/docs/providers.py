@@ -31,6 +31,7 @@ follows from the type, for one upstream or one model.
 | `openai_compatible` | Any other server with `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, any server with `/responses`. |
 | `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
 | `vllm_inprocess` | vLLM inside the gateway: see [embedded engines](#embedded-engines). |
+| `demo` | The [demo model](demo.md) on llama.cpp inside the gateway: `pip install "responses-gateway[demo]"`. |
 | `scripted` | A script inside the gateway instead of a model: deterministic, offline, for tests. |
 
 Without `base_url` the gateway expects a local server at [its usual address](dialects.md#types-of-upstream): vLLM at port 8000,
@@ -270,7 +271,7 @@ def _capability_rows() -> Iterator[list[str]]:
 def _build_capabilities(kind: ProviderType, dialects: tuple[Dialect, ...]) -> Capabilities:
     config: dict[str, Any] = {"type": kind, "dialects": dialects}
     if kind in EMBEDDED_TYPES:
-        config |= {} if kind == "scripted" else {"model": "model"}
+        config |= {} if kind in ("demo", "scripted") else {"model": "model"}
     else:
         config |= {"base_url": "http://localhost/v1"}
     return build_provider(kind, ProviderConfig.model_validate(config)).capabilities
@@ -280,7 +281,7 @@ def _render_value(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
-        case str():
+        case str() | int():
             return f"`{value}`"
         case None:
             return "unknown"

@@ -37,7 +37,7 @@ async def test_text_is_shown(codex: Codex, answer: Answer, upstream: ScriptedUps
 
 
 async def test_what_the_demo_model_calls_is_run(codex: Codex) -> None:
-    events = await codex.do("Say good day.", model="demo")
+    events = await codex.do("Use exec_command.", model="demo")
     assert said(events)[0].startswith("exec_command returned: ")
 
 

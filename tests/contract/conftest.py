@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
 """Name -> type of provider, and the dialect its turns go out in. Of an embedded engine only the process is scripted."""
 
 ELSEWHERE: dict[ProviderType, str] = {
+    "demo": "tests/unit/providers/demo, and as llamacpp here",
     "scripted": "tests/contract/test_embedded.py",
     "vllm_inprocess": "tests/contract/test_embedded.py and, with a real vLLM, tests/engine",
 }

@@ -6,7 +6,7 @@ import {
 import OpenAI from "openai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API, PROMPT = "Go on." } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Use add, shell, apply_patch and look." } = process.env;
 const client = new OpenAI({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0 });
 const model = new { responses: OpenAIResponsesModel, chat: OpenAIChatCompletionsModel }[API](client, MODEL);
 

@@ -37,7 +37,7 @@ MODEL = KINDS[os.environ["API"]](
     os.environ["MODEL"], AsyncOpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retries=0)
 )
 
-PROMPT = os.environ.get("PROMPT", "Go on.")
+PROMPT = os.environ.get("PROMPT", "Use add, shell, apply_patch and look.")
 
 ran: list[Any] = []
 """What tools were told to do."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config.discovery import TINY_MODEL
 from providers.base import Capabilities, EngineHost
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, ProviderConfig, ProviderType
+from providers.demo.files import MODEL_FILE
 from providers.registry import BUILDERS, build_provider
 
 LOADING = EMBEDDED_TYPES - {"scripted"}
@@ -19,7 +19,7 @@ def capabilities(kind: ProviderType, **more: Any) -> Capabilities:
 
 
 def config(kind: ProviderType, **more: Any) -> ProviderConfig:
-    needed: dict[str, Any] = {"model": "m"} if kind in LOADING else {}
+    needed: dict[str, Any] = {"model": "m"} if kind in LOADING - {"demo"} else {}
     if kind not in EMBEDDED_TYPES:
         needed = {"base_url": "http://localhost/v1"}
     return ProviderConfig.model_validate({"type": kind, **needed, **more})
@@ -62,7 +62,7 @@ def test_a_request_has_its_share_of_llama_cpps_tokens(engine: dict[str, Any], wi
 
 def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
     """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
-    providers = {"a": {"type": "llamacpp", "model": str(TINY_MODEL), "engine": {"n_ctx": 512}}}
+    providers = {"a": {"type": "llamacpp", "model": str(MODEL_FILE), "engine": {"n_ctx": 512}}}
     source = (
         "import sys; from gateway.process.server import make_server\n"
         "from gateway.config.settings import parse_settings\n"

@@ -20,29 +20,29 @@ def listing(*names: str) -> dict[str, object]:
 @pytest.mark.anyio
 async def test_the_demo_is_a_real_engine_with_a_tiny_model() -> None:
     tree = await discover_config({}, ())
-    assert tree["providers"]["demo"]["type"] == "llamacpp"
+    assert tree["providers"]["demo"] == {"type": "demo"}
     settings = parse_settings(tree)
-    assert settings.models["demo"].two_pass == "on"
+    assert settings.models["demo"].provider == "demo"
     assert settings.models["scripted"].provider == "scripted"
 
 
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.config.discovery.is_llamacpp_installed", lambda: False)
+    monkeypatch.setattr("providers.demo.files.is_xllamacpp_installed", lambda: False)
 
 
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.config.discovery.TINY_MODEL", Path("/nowhere/tiny-reasoner.gguf"))
+    monkeypatch.setattr("providers.demo.files.MODEL_FILE", Path("/nowhere/tiny-reasoner.gguf"))
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("take_away", [no_library, no_model])
-async def test_without_an_engine_or_its_model_the_demo_is_scripted(
+async def test_without_an_engine_or_its_model_there_is_no_demo(
     take_away: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_away(monkeypatch)
     assert await discover_config({}, ()) == {
         "providers": {"scripted": {"type": "scripted"}},
-        "models": {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}},
+        "models": {"scripted": {"provider": "scripted"}},
     }
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config.discovery import TINY_MODEL
 from gateway.pages.saved_report import SavedCheck, SavedResult, merge_results
+from providers.demo.files import MODEL_FILE
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, closed_port, silence
 
@@ -155,7 +155,7 @@ def test_the_api_page_describes_every_endpoint(locked: Gateway) -> None:
 
 def test_the_page_of_a_server_whose_engine_is_down_says_so(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
-    cut.write_bytes(TINY_MODEL.read_bytes()[:2_000_000])
+    cut.write_bytes(MODEL_FILE.read_bytes()[:2_000_000])
     config = {**CONFIG, "providers": {**CONFIG["providers"], "engine": {"type": "llamacpp", "model": str(cut)}}}
     with serving(config) as gateway:
         text = fetch(gateway.url).text

@@ -142,7 +142,7 @@ class Embedded(Source):
     def __init__(self, name: str) -> None:
         self.name = name
         self.capabilities = build_provider(
-            name, ProviderConfig.model_validate({"type": name, "model": "m"})
+            name, ProviderConfig.model_validate({"type": name} | ({} if name == "demo" else {"model": "m"}))
         ).capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
@@ -153,7 +153,7 @@ class Embedded(Source):
 
 
 def _generated(turn: Turn, profile: Profile) -> Exchange:
-    return prepare_engine_exchange(FakeEngine(["Yes."]), turn, profile)
+    return prepare_engine_exchange(FakeEngine(["Yes.", "Yes."]), turn, profile)
 
 
 TARGETS: dict[str, dict[str, Any]] = {
@@ -162,7 +162,10 @@ TARGETS: dict[str, dict[str, Any]] = {
         for kind in PROVIDER_DEFAULTS
         if kind not in EMBEDDED_TYPES
     },
-    **{kind: {"type": kind} if kind == "scripted" else {"type": kind, "model": "m"} for kind in sorted(EMBEDDED_TYPES)},
+    **{
+        kind: {"type": kind} if kind in ("demo", "scripted") else {"type": kind, "model": "m"}
+        for kind in sorted(EMBEDDED_TYPES)
+    },
     "openai, chat": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["chat"]},
     "openai, Responses": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["responses"]},
 }

@@ -85,30 +85,45 @@ REPLIES: dict[str, tuple[list[Item], dict[str, Any], list[tuple[str, str]]]] = {
         {"reasoning": {"max_tokens": 2}},
         [("reasoning", "The user"), ("message", "You said: Hi")],
     ),
-    "the first tool is called": (
+    "no tool is called that nobody named": (
         [user("Hi")],
+        {"tools": [WEATHER, CLOCK], "thinking": True},
+        [("reasoning", "The user wrote 1 word. I will repeat it."), ("message", "You said: Hi")],
+    ),
+    "a name inside another word is not the tool's": (
+        [user("Use get_times")],
+        {"tools": [CLOCK]},
+        [("message", "You said: Use get_times")],
+    ),
+    "the tool that the user names is called": ([user("Get_time?")], {"tools": [WEATHER, CLOCK]}, [("get_time", "{}")]),
+    "the first tool that the user names is called": (
+        [user("Use get_time and get_weather")],
         {"tools": [WEATHER, CLOCK]},
         [("get_weather", '{"city":"string","days":1}')],
     ),
     "a tool without parameters is called with none": (
-        [user("Hi")],
+        [user("Ping!")],
         {"tools": [{"type": "function", "name": "ping", "parameters": None}]},
         [("ping", "{}")],
     ),
     "a tool that cannot be filled in is passed over": (
-        [user("Hi")],
+        [user("odd, get_time")],
         {"tools": [tool("odd", a={"not": {}}), {"type": "web_search"}, CLOCK]},
         [("get_time", "{}")],
     ),
-    "no tool can be filled in": ([user("Hi")], {"tools": [tool("odd", a=False)]}, [("message", "You said: Hi")]),
-    "tool_choice none": ([user("Hi")], {"tools": [CLOCK], "tool_choice": "none"}, [("message", "You said: Hi")]),
+    "no tool can be filled in": ([user("odd")], {"tools": [tool("odd", a=False)]}, [("message", "You said: odd")]),
+    "tool_choice none": (
+        [user("get_time")],
+        {"tools": [CLOCK], "tool_choice": "none"},
+        [("message", "You said: get_time")],
+    ),
     "tool_choice names a tool": (
         [user("Hi")],
         {"tools": [WEATHER, CLOCK], "tool_choice": {"type": "function", "name": "get_time"}},
         [("get_time", "{}")],
     ),
     "tool_choice allows some tools": (
-        [user("Hi")],
+        [user("Use get_weather or get_time")],
         {
             "tools": [WEATHER, CLOCK],
             "tool_choice": {
@@ -136,7 +151,7 @@ REPLIES: dict[str, tuple[list[Item], dict[str, Any], list[tuple[str, str]]]] = {
         ],
     ),
     "a new question after a result gets a new call": (
-        [user("Hi"), CALL, RESULT, user("And now?")],
+        [user("Hi"), CALL, RESULT, user("And get_time?")],
         {"tools": [CLOCK], "thinking": True},
         [("reasoning", "The user wrote 2 words. I will call get_time."), ("get_time", "{}")],
     ),
@@ -175,7 +190,7 @@ async def test_the_reply_follows_from_the_turn(
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("asked", "reason"),
-    [({}, "stop"), ({"tools": [CLOCK]}, "tool_calls"), ({"max_output_tokens": 1}, "length")],
+    [({}, "stop"), ({"tools": [CLOCK], "tool_choice": "required"}, "tool_calls"), ({"max_output_tokens": 1}, "length")],
     ids=["a text", "a call", "a text that was cut"],
 )
 async def test_the_reason_says_how_it_ended(asked: dict[str, Any], reason: str) -> None:
@@ -187,8 +202,8 @@ async def test_the_reason_says_how_it_ended(asked: dict[str, Any], reason: str) 
 @pytest.mark.anyio
 @pytest.mark.parametrize("limit", range(1, 15))
 async def test_no_reply_is_longer_than_its_limit(limit: int) -> None:
-    whole = spoken(await reply(user("Hi"), tools=[WEATHER], thinking=True))
-    events = await reply(user("Hi"), tools=[WEATHER], thinking=True, max_output_tokens=limit)
+    whole = spoken(await reply(user("get_weather"), tools=[WEATHER], thinking=True))
+    events = await reply(user("get_weather"), tools=[WEATHER], thinking=True, max_output_tokens=limit)
     ended = events[-1]
     assert isinstance(ended, Finished)
     assert ended.usage is not None
@@ -272,5 +287,5 @@ def test_it_relays_nothing() -> None:
 
 @pytest.mark.anyio
 async def test_it_serves_one_model() -> None:
-    assert await PROVIDER.list_models() == ["demo"]
+    assert await PROVIDER.list_models() == ["scripted"]
     await PROVIDER.aclose()

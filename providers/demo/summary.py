@@ -1,0 +1,37 @@
+"""Summarizes a conversation for the demo model, which cannot write summaries, by quoting it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from providers.demo.prompts import text_of_item
+from translation.representation.json_types import Item
+from translation.responses.compaction import SUMMARY_PROMPT
+
+_MAX_QUOTE_CHARS: Final = 200
+_MAX_QUOTES: Final = 40
+_ROLES: Final = {"user": "The user wrote", "assistant": "The assistant answered"}
+
+
+def asks_for_summary(items: Sequence[Item]) -> bool:
+    """Whether the last item is the gateway's own request for a summary."""
+    return bool(items) and text_of_item(items[-1]) == SUMMARY_PROMPT
+
+
+def quote_conversation(items: Sequence[Item]) -> str:
+    """Returns the beginnings of the last messages, calls and outputs, one per line."""
+    quotes = list(_quotes(items[:-1]))
+    omitted = [f"({len(quotes) - _MAX_QUOTES} earlier entries are left out.)"] if len(quotes) > _MAX_QUOTES else []
+    return "\n".join([*omitted, *quotes[-_MAX_QUOTES:]]) or "The conversation was empty."
+
+
+def _quotes(items: Sequence[Item]) -> Iterator[str]:
+    for item in items:
+        text = " ".join(text_of_item(item).split())
+        if len(text) > _MAX_QUOTE_CHARS:
+            text = f"{text[:_MAX_QUOTE_CHARS]}…"
+        if item["type"] == "message" and item.get("role") in _ROLES:
+            yield f"{_ROLES[item['role']]}: {text}"
+        elif item["type"] == "function_call":
+            yield f"The assistant called {text}"
+        elif item["type"].endswith("_output"):
+            yield f"The tool returned: {text}"
