@@ -69,6 +69,7 @@ def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> str:
 configuration <code>{escape(origin.config_digest)}</code></p>
 <p>{escape(render_summary(diagnoses))}.</p>
 <p>{legend}</p>
+<p class="faint">The score is the number of checks that passed, of those that passed or failed.</p>
 <div class="scroll" role="region" aria-label="All models" tabindex="0">
 {_render_overview(diagnoses, cards)}
 </div>
@@ -113,7 +114,7 @@ def _render_overview(diagnoses: Sequence[Diagnosis], cards: Sequence[tuple[str, 
     scores = "".join(f"<td><b>{render_score(diagnosis)}</b></td>" for diagnosis in diagnoses)
     times = "".join(f"<td>{format_duration(diagnosis.first_token_s)}</td>" for diagnosis in diagnoses)
     return f"""<table>
-<caption>Features and models. The score is the number of passed checks, of those that passed or failed.</caption>
+<caption>Features and models</caption>
 <thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
 <tbody>
 <tr><th scope="row">Score</th>{scores}</tr>

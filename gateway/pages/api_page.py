@@ -14,9 +14,10 @@ _QUOTED: Final = re.compile("`([^`]+)`")
 
 _STYLE: Final = """
 article h3 { font-weight: 500; }
-.method { display: inline-block; min-width: 4.2rem; font-weight: 700; }
-th code { font-weight: 600; }
-td.type { overflow-wrap: anywhere; }
+.method { display: inline-block; min-width: 4.5rem; font-weight: 700; }
+nav a { text-decoration: none; } nav a:hover code { text-decoration: underline; }
+th code { font-weight: 600; white-space: nowrap; }
+td.type { overflow-wrap: anywhere; min-width: 9rem; }
 nav ul { columns: 22rem; list-style: none; padding: 0; margin-top: 1rem; }
 nav li { break-inside: avoid; }
 summary { color: var(--link); margin-top: .4rem; }
@@ -64,12 +65,13 @@ def _render_fields(schema: Mapping[str, Any]) -> str:
     required = set(schema.get("required", ()))
     rows = "\n".join(
         f'<tr><th scope="row"><code>{escape(name)}</code></th><td class="type">{escape(_describe_type(field))}'
-        f"{', required' if name in required else ''}</td><td>{_render_text(field.get('description', ''))}</td></tr>"
+        f"{', required' if name in required else ''}"
+        f"{'. ' + _render_text(field['description']) if field.get('description') else ''}</td></tr>"
         for name, field in schema.get("properties", {}).items()
     )
     return f"""<details><summary>Fields of the body</summary>
 <div class="scroll" role="region" aria-label="Fields" tabindex="0"><table>
-<thead><tr><th scope="col">Field</th><th scope="col">Type</th><th scope="col">Meaning</th></tr></thead>
+<thead><tr><th scope="col">Field</th><th scope="col">Type and meaning</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></div></details>

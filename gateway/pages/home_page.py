@@ -208,8 +208,8 @@ configuration <code>{escape(result.config_digest)}</code></p>
 _COUNTED: Final[tuple[tuple[Verdict, str], ...]] = (
     ("pass", "passed"),
     ("fail", "failed"),
-    ("refused", "not available"),
-    ("skipped", "undecided"),
+    ("refused", "refused"),
+    ("skipped", "skipped"),
 )
 
 

@@ -133,7 +133,7 @@ def test_the_status_has_a_colour_and_its_notes(status: str, colour: str) -> None
 def test_a_report_has_a_score_and_each_advice_once() -> None:
     page = Reader(build_home_page(replace(PAGE, report=SavedReport(results=(RESULT,)))))
     assert "demo: 1 of 3" in page.text
-    assert "1 passed, 2 failed, 1 undecided" in page.text
+    assert "1 passed, 2 failed, 1 skipped" in page.text
     assert page.text.count("Start <it> again.") == 1
     assert "Tools, Chat tools" in page.text
     assert "<i>no</i> flags" in page.text
@@ -186,7 +186,7 @@ def test_the_api_page_has_every_operation_with_its_fields() -> None:
         "<h2>Things</h2>",
         "<h2>Other</h2>",
         "<p>Make &lt;one&gt;.</p><p>With <code>a</code> thing.</p>",
-        "string, required</td><td>its <code>name</code>",
+        "string, required. its <code>name</code>",
         "string or list of string<",
         "&#x27;low&#x27; or &#x27;high&#x27;",
         "&#x27;text&#x27;",
