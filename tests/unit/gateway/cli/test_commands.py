@@ -162,7 +162,7 @@ def test_models_for_which_there_is_no_room_follow_below(config: Path) -> None:
 def test_help_shows_options_without_their_python_types(name: str) -> None:
     output = run(name, "--help").output
     assert "--help" in output
-    assert "<" not in output, "such as `--help <bool>`"
+    assert not {"<bool>", "<str>", "<int>"} & set(output.split())
 
 
 def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:
