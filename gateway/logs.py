@@ -1,4 +1,4 @@
-"""Logging: JSON lines on stderr from the server and its libraries, and fields bound to one request's lines.
+"""Logging: lines on stderr from the server and its libraries, as JSON or text, and fields bound to a request's lines.
 
 Knows no request or response bodies; nothing of them is logged.
 """
@@ -6,23 +6,30 @@ Knows no request or response bodies; nothing of them is logged.
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import httpx
 import orjson
 import structlog
 
 from gateway import errors
+from gateway.log_text import render_text_line
 from gateway.log_writer import LogWriter
-from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
 from translation.representation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
+
+_SERVER_ERROR = 500
+"""The first status of failures that are not the client's."""
+
+_upstream_addresses: Mapping[str, str] = {}
+"""Provider's name -> its address."""
 
 _NO_FIELDS: Mapping[str, object] = MappingProxyType({})
 
@@ -38,12 +45,21 @@ _access_stream: LogWriter | None = None
 request, and writing it without structlog halves its cost."""
 
 
-def configure_logs(level: int = logging.INFO) -> None:
+LineFormat: TypeAlias = Literal["auto", "json", "text"]
+"""The form of log lines. `auto` is text on a terminal, else JSON."""
+
+_encode_fields: Callable[[dict[str, Any]], bytes]
+"""Encodes the fields of one line, without a line end, in the configured form."""
+
+
+def configure_logs(level: int = logging.INFO, line_format: LineFormat = "auto") -> None:
     """Configures structlog and the standard library's logging. Call it once per process, before the first request.
 
     `level` applies to the server's own lines. Libraries log from WARNING on.
     """
-    global _access_stream
+    global _access_stream, _encode_fields
+    as_text = sys.stderr.isatty() if line_format == "auto" else line_format == "text"
+    _encode_fields = _encode_text if as_text else _encode_line
     writer = _open_writer(sys.stderr.buffer)
     _access_stream = writer if level <= logging.INFO else None
     shared: list[structlog.typing.Processor] = [
@@ -64,7 +80,7 @@ def configure_logs(level: int = logging.INFO) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.EventRenamer("message"),
-                structlog.processors.JSONRenderer(),
+                _render_text if as_text else structlog.processors.JSONRenderer(),
             ],
             foreign_pre_chain=shared,
         )
@@ -79,7 +95,7 @@ def _open_writer(stream: BinaryIO) -> LogWriter:
 
 def _render_dropped(count: int) -> bytes:
     line = {"dropped": count, "level": "warning", "timestamp": datetime.now(UTC), "message": "log_lines_dropped"}
-    return _encode_line(line) + b"\n"
+    return _encode_fields(line) + b"\n"
 
 
 class _WriterHandler(logging.Handler):
@@ -97,32 +113,37 @@ class _WriterHandler(logging.Handler):
 
 
 def log_request(method: str, path: str, status: int, ms: float) -> None:
-    """Writes the access line of a finished request, with all bound fields, and clears those. `ms` is its duration."""
+    """Writes the access line of a finished request, with all bound fields, and clears those. `ms` is its duration.
+
+    It is a warning if the request failed because of the server or an upstream.
+    """
+    bound = _BOUND_FIELDS.get()
+    level = "warning" if status >= _SERVER_ERROR or has_failed(bound) else "info"
     if _access_stream is None:
-        _access_log.info("request", method=method, path=path, status=status, ms=ms)
+        getattr(_access_log, level)("request", method=method, path=path, status=status, ms=ms)
     else:
         line = {
-            **_BOUND_FIELDS.get(),
+            **bound,
             "method": method,
             "path": path,
             "status": status,
             "ms": ms,
-            "level": "info",
+            "level": level,
             "timestamp": datetime.now(UTC),
             "message": "request",
         }
-        _access_stream.write(_encode_line(line) + b"\n")
+        _access_stream.write(_encode_fields(line) + b"\n")
         _access_stream.flush()
     _BOUND_FIELDS.set(_NO_FIELDS)
 
 
 def _render_line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
-    """Renders one line of JSON. structlog's own processors cost three times as much."""
+    """Renders one line. structlog's own processors cost three times as much."""
     if fields.get("exc_info"):
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
     level = "error" if method == "exception" else method
-    return _encode_line(
+    return _encode_fields(
         {**_BOUND_FIELDS.get(), **fields, "level": level, "timestamp": datetime.now(UTC), "message": message}
     )
 
@@ -133,6 +154,17 @@ def _encode_line(line: dict[str, Any]) -> bytes:
     except TypeError:  # orjson rejects lone surrogates, large integers and non-string keys; a request must not fail
         line["timestamp"] = line["timestamp"].isoformat().replace("+00:00", "Z")
         return json.dumps(line, default=repr, skipkeys=True).encode()
+
+
+_encode_fields = _encode_line
+
+
+def _encode_text(line: dict[str, Any]) -> bytes:
+    return render_text_line(line).encode(errors="backslashreplace")
+
+
+def _render_text(_logger: object, _method: str, fields: structlog.typing.EventDict) -> str:
+    return render_text_line(fields)
 
 
 def _add_bound_fields(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -171,14 +203,35 @@ def bind_unreported(param: str | None) -> None:
         bind_fields(unreported=param)
 
 
+def has_failed(fields: Mapping[str, object]) -> bool:
+    """Whether these bound fields are of a request that failed because of the server or an upstream.
+
+    Its status may be 200 all the same, if a stream had begun.
+    """
+    status = fields.get("error_status")
+    return isinstance(status, int) and status >= _SERVER_ERROR
+
+
+def name_upstreams(addresses: Mapping[str, str]) -> None:
+    """Sets the address that log lines of failures have for each provider, by its name. Replaces those set before."""
+    global _upstream_addresses
+    _upstream_addresses = addresses
+
+
 def bind_failure(error: Exception) -> None:
-    """Adds the cause of a failure to the request's log line: the error code, and the network error of the upstream.
+    """Adds the cause of a failure to the request's log line: the error code and its status.
+
+    Of an upstream's failure it adds the upstream's address, and its status or the network error.
 
     The message is not logged, since it may quote the request.
     """
     row = errors.resolve_error_reply(error)
     cause = error.__cause__
     is_network_failure = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
-    bind_fields(error=row.code or row.type)
+    bind_fields(error=row.code or row.type, error_status=row.status)
+    if isinstance(error, ProviderError) and (address := _upstream_addresses.get(error.provider)) is not None:
+        bind_fields(upstream=address)
+    if isinstance(error, UpstreamRejected) and error.status is not None:
+        bind_fields(upstream_status=error.status)
     if cause is not None and (is_network_failure or isinstance(cause, httpx.TransportError)):
         bind_fields(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])

@@ -77,7 +77,7 @@ def serve(
     if settings.store.url is not None:
         with serving.lean_imports():
             from gateway.state.database.migrate import validate_database_schema
-        _run_store_command(validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
+        _run_store_command(settings, validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
     server = settings.server
     load = partial(_read_settings, config, server_options)
     serving.serve_gateway(settings, load, host=server.host, port=server.port, workers=server.workers)
@@ -134,7 +134,7 @@ def migrate(config: ConfigOption = None) -> None:
     from gateway.state.database.migrate import migrate_database as run
 
     assert settings.store.url is not None
-    typer.echo(f"the database is of version {_run_store_command(run(settings.store.url))}")
+    typer.echo(f"the database is of version {_run_store_command(settings, run(settings.store.url))}")
 
 
 @app.command()
@@ -180,7 +180,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
 
     from gateway.cli.owner_data import erase_owner as run
 
-    typer.echo(f"erased {_format_count(_run_store_command(run(settings, owner)), 'object')} of {owner}")
+    typer.echo(f"erased {_format_count(_run_store_command(settings, run(settings, owner)), 'object')} of {owner}")
 
 
 @app.command()
@@ -190,7 +190,7 @@ def export(owner: OwnerOption, config: ConfigOption = None) -> None:
 
     from gateway.cli.owner_data import export_owner as run
 
-    _run_store_command(run(settings, owner, sys.stdout.buffer))
+    _run_store_command(settings, run(settings, owner, sys.stdout.buffer))
 
 
 def _load_settings_with_store(config: Path | None) -> Settings:
@@ -200,13 +200,13 @@ def _load_settings_with_store(config: Path | None) -> Settings:
     return settings
 
 
-def _run_store_command(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """Return the result of `work`. Exits with 1 if the database cannot be used, with 2 if its schema does not fit."""
     from gateway.errors import StoreUnavailable
     from gateway.logs import configure_logs
     from gateway.state.store import SchemaMismatch
 
-    configure_logs()  # logs go to stderr, because stdout may have exported objects
+    configure_logs(settings.log.level_number, settings.log.format)  # to stderr: stdout may have exported objects
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:

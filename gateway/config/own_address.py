@@ -24,6 +24,15 @@ def find_missing_paths(providers: Mapping[str, ProviderConfig]) -> Iterator[str]
             yield f"providers.{name}.base_url: it has no path; {config.type} usually ends in {path}"
 
 
+def describe_address(config: ProviderConfig) -> str:
+    """Return where a provider's upstream is, for the log: `http://127.0.0.1:8000`, without path and credentials.
+
+    A provider without an upstream is described by its type.
+    """
+    parts = urlsplit(config.base_url or "")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else f"{config.type} in the gateway"
+
+
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8080
 """Where the server listens by default."""

@@ -1,6 +1,7 @@
 """Everything that an operator can set. The only module that reads the environment."""
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -100,6 +101,25 @@ class ServerSettings(_Section):
         default=("reasoning_content", "reasoning"),
         description="The fields that contain the model's reasoning in chat replies: one, both, or none (`[]`).",
     )
+
+
+class LogSettings(_Section):
+    """What the server writes to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="The lowest level of lines that are written. `warning` omits requests that succeeded, and those "
+        "whose client made the mistake.",
+    )
+    format: Literal["auto", "json", "text"] = Field(
+        default="auto",
+        description="`json`: one JSON object per line. `text`: for people. `auto`: text on a terminal, else JSON.",
+    )
+
+    @property
+    def level_number(self) -> int:
+        """The level as the standard library's logging counts it."""
+        return logging.getLevelNamesMapping()[self.level.upper()]
 
 
 _DATABASE_PREFIXES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
@@ -263,6 +283,7 @@ class Settings(_Section):
     """The whole configuration. `load_settings` and `parse_settings` build one; they check more than the fields do."""
 
     server: ServerSettings = Field(default=ServerSettings(), description="How the server listens and what it accepts.")
+    log: LogSettings = Field(default=LogSettings(), description="What the server writes to stderr.")
     store: StoreSettings = Field(
         default=StoreSettings(), description="Where responses, conversations and completions are stored."
     )

@@ -139,7 +139,7 @@ def run_server(
 
     `updates` bring further configurations while it runs.
     """
-    configure_logs()
+    configure_logs(settings.log.level_number, settings.log.format)
     # uvicorn raises the signal again after it has drained. The process must then exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))

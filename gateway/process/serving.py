@@ -46,7 +46,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
         output.write(f"listening on {url}\n{render_banner(settings, url)}\n".encode())
 
     source = ConfigurationSource(settings, load, _ensure_sealing_key(settings))
-    configure_logs()  # the process that supervises workers logs too
+    configure_logs(settings.log.level_number, settings.log.format)  # the process that supervises workers logs too
     if workers == 1:
         _serve_alone(source, listener, announce)
     elif not WorkerPool(run_worker, source, listener, settings.server).run(announce):

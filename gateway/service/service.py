@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT
+from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
 from gateway.errors import NotFound
 from gateway.http.auth import Authenticator, Principal
@@ -21,7 +22,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.jobs.runner import JobRunner
-from gateway.logs import bind_fields
+from gateway.logs import bind_fields, name_upstreams
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
@@ -97,6 +98,7 @@ class Service:
         self.accept = intake.accept
         self.resume_job = intake.resume_job
         self._authenticator = authenticator
+        name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
 
     async def serve_create(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, adapter: RequestAdapter | None = None

@@ -14,7 +14,7 @@ from gateway import errors
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.guard import ClientDisconnected, Drain, Guard
-from gateway.logs import bind_failure
+from gateway.logs import bind_failure, bound_fields, has_failed
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import RESPONSES
 from gateway.service.accepted_request import AcceptedRequest
@@ -207,7 +207,8 @@ class TurnRunner:
         finally:
             if writer is not None:
                 await writer.close()
-            _access.info("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
+            log = _access.warning if has_failed(bound_fields()) else _access.info
+            log("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size

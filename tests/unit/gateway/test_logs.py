@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from gateway import logs
-from gateway.logs import _render_line, bind_fields, log_request, reset_fields
+from gateway.errors import UnknownModel
+from gateway.logs import (
+    _render_line,
+    bind_failure,
+    bind_fields,
+    bound_fields,
+    log_request,
+    name_upstreams,
+    reset_fields,
+)
+from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +57,36 @@ def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch)
     own = {"method": "POST", "path": "/v1/responses", "status": 200, "ms": 1.5}
     assert line == {"client": "a", "level": "info", "message": "request", **own}
     assert written_to.getvalue().count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "failure", "level"),
+    [
+        (200, None, "info"),
+        (404, UnknownModel("there is none"), "info"),
+        (502, UpstreamUnreachable("it cannot be reached", provider="local"), "warning"),
+        (200, UpstreamBroken("it broke off", provider="local"), "warning"),
+        (500, None, "warning"),
+    ],
+    ids=["a success", "a client's mistake", "an upstream's failure", "a stream that broke off", "a bug"],
+)
+def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstream(
+    status: int, failure: Exception | None, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_to = BytesIO()
+    monkeypatch.setattr(logs, "_access_stream", written_to)
+    name_upstreams({"local": "http://127.0.0.1:8000"})
+    if failure is not None:
+        bind_failure(failure)
+    log_request("POST", "/v1/responses", status, 1.5)
+    line = json.loads(written_to.getvalue())
+    assert line["level"] == level
+    assert line.get("upstream") == ("http://127.0.0.1:8000" if isinstance(failure, ProviderError) else None)
+
+
+def test_a_status_of_the_upstream_is_in_the_line() -> None:
+    bind_failure(UpstreamRejected("no", provider="local", status=500))
+    assert bound_fields()["upstream_status"] == 500
 
 
 def test_what_a_copied_context_notes_is_its_own() -> None:
