@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import TransactionMode, begin_sqlite, driver_of, make_engines, may_be_in_transaction
 from gateway.state.database.failures import TIMEOUT_MESSAGE, describe_error, is_data_error
+from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
 from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import ROW_BYTES
@@ -57,9 +58,9 @@ class Database:
         self._engines = make_engines(self.url, deadline_s=deadline_s)
         self._prepare_hook = prepare
         self._prepare_lock = asyncio.Lock()
-        self._sqlite_writer = SqliteWriter(
-            lambda: self._connect("write"), self._release_connection, verify_commit=lambda: None
-        )
+        path = sqlite_path_of(url)
+        self._file = None if path is None else WatchedFile(path)
+        self._sqlite_writer = SqliteWriter(lambda: self._connect("write"), self._release_connection, self._file)
         self._closed = False
         self._failures: dict[TransactionMode, str] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -67,8 +68,12 @@ class Database:
 
     @property
     def degraded_reason(self) -> str | None:
-        """What is wrong with the database, as text. None if the last write and the last read succeeded."""
-        return self._failures.get("write") or self._failures.get("read")
+        """What is wrong with the database, as text. None if the last write and the last read succeeded, and the file is
+        where it was."""
+        failure = self._failures.get("write") or self._failures.get("read")
+        if failure is None and self._file is not None:
+            return self._file.find_problem(writes=True)
+        return failure
 
     @asynccontextmanager
     async def write_transaction(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
@@ -166,6 +171,7 @@ class Database:
             await connection.commit()
             if may_be_in_transaction(connection):  # no statement was executed, so `commit` did not end the transaction
                 await driver_of(connection).rollback()
+            self._sqlite_writer.verify_commit()
 
     @asynccontextmanager
     async def _open_transaction(self, mode: TransactionMode) -> AsyncGenerator[AsyncConnection, None]:
@@ -185,10 +191,13 @@ class Database:
         """
         connecting = asyncio.get_running_loop().create_task(_start_connection(self._engines[mode]))
         try:
-            return await asyncio.shield(connecting)
+            connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
             self._run_in_background(_close_when_connected(connecting))
             raise
+        if self._file is not None:
+            self._file.record_identity()
+        return connection
 
     async def _release_connection(self, connection: AsyncConnection) -> None:
         is_uncommitted = connection.in_transaction() or (self.is_sqlite and may_be_in_transaction(connection))
@@ -211,6 +220,8 @@ class Database:
     @asynccontextmanager
     async def _guard_transaction(self, mode: TransactionMode) -> AsyncGenerator[None, None]:
         try:
+            if self._file is not None:
+                self._file.verify(writes=mode == "write")
             async with asyncio.timeout(self._deadline_s):
                 yield
         except TimeoutError as error:

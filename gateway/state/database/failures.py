@@ -6,6 +6,8 @@ from typing import Final
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from gateway.state.database.sqlite_file import DatabaseFileLost
+
 TIMEOUT_MESSAGE: Final = "it does not answer in time"
 
 _SQLSTATE_MESSAGES: Final = {
@@ -59,6 +61,8 @@ def describe_error(error: BaseException) -> str:
     """Return a short claim about the database that says what to look at, such as "its disk is full"."""
     if isinstance(error, PoolTimeout):
         return "all connections to it are in use"
+    if isinstance(error, DatabaseFileLost):
+        return str(error)
     if isinstance(error, OSError):
         return "it cannot be reached"
     cause = error.orig if isinstance(error, DBAPIError) else error

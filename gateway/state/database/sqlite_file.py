@@ -15,6 +15,11 @@ if sys.platform != "win32":
 
 _OWNER_ONLY_MODE: Final = 0o600
 
+_ANY_WRITE_MODE: Final = 0o222
+
+_LOST: Final = "its file was removed or replaced while the server runs: put it back, or restart the server"
+_READ_ONLY: Final = "its file is read-only"
+
 _LOCK_POLL_S: Final = 0.02
 
 
@@ -35,6 +40,61 @@ def create_database_file(path: Path) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY_MODE))
+
+
+class DatabaseFileLost(OSError):
+    """What is committed would be lost or refused. The message is a claim about the database, whose subject is "it"."""
+
+
+class WatchedFile:
+    """The file that this process has open as its database.
+
+    SQLite does not notice that a file was removed or replaced: it goes on with the one that is open, and what it stores
+    is gone with the process. A file without write permission is not written either, although an open file could be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log_path = path.with_name(f"{path.name}-wal")
+        self._identity: tuple[int, int] | None = None
+
+    def record_identity(self) -> None:
+        """Record which file was opened. Later calls change nothing."""
+        if self._identity is None:
+            with suppress(OSError):
+                self._identity = _identity_of(os.stat(self._path))
+
+    def find_problem(self, *, writes: bool) -> str | None:
+        """Return what is wrong with the file, or None. Without `writes`, a file that can be read is good."""
+        if self._identity is None:
+            return None
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return _LOST
+        if _identity_of(status) != self._identity:
+            return _LOST
+        return _READ_ONLY if writes and not status.st_mode & _ANY_WRITE_MODE else None
+
+    def verify(self, *, writes: bool) -> None:
+        """Raises DatabaseFileLost if something is wrong with the file."""
+        if (problem := self.find_problem(writes=writes)) is not None:
+            raise DatabaseFileLost(problem)
+
+    def verify_commit(self) -> int:
+        """Return the size of the write-ahead log after a commit, in bytes.
+
+        Raises DatabaseFileLost if the commit is in no file that the next process would open.
+        """
+        self.verify(writes=False)
+        try:
+            return os.stat(self._log_path).st_size
+        except OSError:
+            raise DatabaseFileLost(_LOST) from None
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 class ProcessLock:

@@ -11,17 +11,32 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import driver_of
+from gateway.state.database.failures import describe_error
 from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
+from gateway.state.database.sqlite_file import WatchedFile
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ExclusiveTurn, GroupTurn, WriteQueue
 
 _SLOW_GROUP_S: Final = 0.02
 _SLOW_FILE_S: Final = 30.0
 """If the statements of a group take longer than _SLOW_GROUP_S, as on a disk that is slow to read, those of the next
 _SLOW_FILE_S are executed in the thread, where they do not hold up the event loop."""
+
+_MAX_LOG_BYTES: Final = 32 * 1024 * 1024
+"""The size from which the write-ahead log is written back although others wait to write."""
+
+_CHECKPOINT_INTERVAL_S: Final = 5.0
+"""After this time without a write, the log is written back; and the shortest time between two attempts."""
+
+_CHECKPOINT_WAIT_MS: Final = 200
+"""How long readers are waited for. Nobody writes meanwhile."""
+
+_log = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -39,18 +54,21 @@ class SqliteWriter:
         self,
         connect: Callable[[], Awaitable[AsyncConnection]],
         release: Callable[[AsyncConnection], Awaitable[None]],
-        *,
-        verify_commit: Callable[[], None],
+        file: WatchedFile | None,
     ) -> None:
         self.connection: AsyncConnection | None = None
         self._connect = connect
         self._release = release
-        self._verify_commit = verify_commit
+        self._file = file
         self._queue = WriteQueue()
         self._group: Sequence[GroupTurn] = ()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._slow_until = 0.0
+        self._log_bytes = 0
+        self._committed_at = 0.0
+        self._checkpoint_timer: asyncio.TimerHandle | None = None
+        self._next_checkpoint_at = 0.0
 
     async def run(self, work: Callable[[sqlite3.Connection], _Result], *, owner: str, size: int) -> _Result:
         """Execute `work` in a transaction that it may share with others, and return its result after the commit.
@@ -88,24 +106,40 @@ class SqliteWriter:
     async def aclose(self) -> None:
         """Execute what waits, then close the connection. Later calls raise StoreUnavailable."""
         self._closed = True
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
         if self.connection is not None:
             connection, self.connection = self.connection, None
             await connection.close()
 
+    def verify_commit(self) -> None:
+        """Raises DatabaseFileLost if what was just committed is not in the file that the next process would open."""
+        if self._file is not None:
+            self._log_bytes = self._file.verify_commit()
+            self._committed_at = time.monotonic()
+
     def _submit(self, turn: GroupTurn | ExclusiveTurn) -> None:
         if self._closed:
             raise StoreUnavailable("the server is shutting down")
         self._queue.add(turn)
+        self._start_serving()
+
+    def _start_serving(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._serve_queue())
 
     async def _serve_queue(self) -> None:
-        while (turn := self._queue.take()) is not None:
+        while (turn := self._queue.take()) is not None or self._is_checkpoint_due:
+            if self._is_checkpoint_due:
+                await self._write_log_back()
+            if turn is None:
+                continue
             if isinstance(turn, ExclusiveTurn):
                 turn.granted.set_result(None)
                 await turn.ended
+                self._schedule_checkpoint()
                 continue
             self._group = turn
             try:
@@ -120,6 +154,41 @@ class SqliteWriter:
             finally:
                 self._group = ()
 
+    @property
+    def _is_checkpoint_due(self) -> bool:
+        """Whether the log is written back now: it is large, or nothing was written for a while."""
+        if not self._log_bytes or self._closed:
+            return False
+        now = time.monotonic()
+        is_idle = not self._queue and now - self._committed_at >= _CHECKPOINT_INTERVAL_S
+        return now >= self._next_checkpoint_at and (is_idle or self._log_bytes > _MAX_LOG_BYTES)
+
+    async def _write_log_back(self) -> None:
+        """Write the write-ahead log into the database file, and empty it.
+
+        SQLite writes it back by itself, but begins it anew only at a moment when nobody reads, and never shortens it.
+        """
+        self._next_checkpoint_at = time.monotonic() + _CHECKPOINT_INTERVAL_S
+        try:
+            driver = driver_of(await self._open_connection())
+            if await driver.run_in_thread(_checkpoint, driver.raw_connection):
+                self._log_bytes, self._next_checkpoint_at = 0, 0.0
+        except (sqlite3.Error, SQLAlchemyError, OSError) as error:  # the next use of the database reports it
+            _log.info("checkpoint_failed", why=describe_error(error))
+            await self._drop_connection()
+
+    def _on_checkpoint_timer(self) -> None:
+        self._checkpoint_timer = None
+        if self._is_checkpoint_due:
+            self._start_serving()
+        if self._log_bytes:
+            self._schedule_checkpoint()
+
+    def _schedule_checkpoint(self) -> None:
+        if self._checkpoint_timer is None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._checkpoint_timer = loop.call_later(_CHECKPOINT_INTERVAL_S, self._on_checkpoint_timer)
+
     def _stop_abandoned_group(self) -> None:
         if self._task is not None and self._group and all(turn.has_left for turn in self._group):
             self._group = ()
@@ -133,6 +202,7 @@ class SqliteWriter:
         elif driver.raw_connection.in_transaction:
             await driver.run_in_thread(self._commit, driver.raw_connection)
         driver.may_be_in_transaction = False
+        self._schedule_checkpoint()
         for turn in group:
             if turn.done.done():
                 continue
@@ -169,7 +239,7 @@ class SqliteWriter:
         except BaseException:
             connection.rollback()
             raise
-        self._verify_commit()
+        self.verify_commit()
 
     async def _open_connection(self) -> AsyncConnection:
         if self.connection is None:
@@ -180,6 +250,17 @@ class SqliteWriter:
         connection, self.connection = self.connection, None
         if connection is not None:
             await self._release(connection)
+
+
+def _checkpoint(connection: sqlite3.Connection) -> bool:
+    """Write the write-ahead log back and empty it. Returns False if it was not emptied, because somebody reads it."""
+    (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}").close()
+    try:
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={timeout_ms}").close()
+    return not is_busy
 
 
 def _execute_group(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:

@@ -146,7 +146,7 @@ async def test_a_group_that_cannot_be_committed_fails_as_a_whole(
     def fail() -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(database._sqlite_writer, "_verify_commit", fail)
+    monkeypatch.setattr(database._sqlite_writer, "verify_commit", fail)
     works = [database.run_transaction(adding(name)) for name in "abc"]
     results = await asyncio.gather(*works, return_exceptions=True)
     assert [type(result) for result in results] == [StoreUnavailable] * 3

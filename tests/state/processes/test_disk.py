@@ -165,3 +165,25 @@ async def test_a_file_that_may_only_be_read_is_read(upstream: ScriptedUpstream, 
             assert await before.bodies(asking) == kept
             assert text(await asking.create(input="Hello", previous_response_id=before.last)) == "Hi there"
         await beside.check_whole(url)
+
+
+async def test_a_file_that_was_moved_away_is_reported_and_used_again_once_it_is_back(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    file = tmp_path / "state.db"
+    away = tmp_path / "away.db"
+    claim = "its file was removed or replaced while the server runs: put it back, or restart the server"
+    before = Before()
+
+    def move_away() -> None:
+        file.rename(away)
+
+    with replica(tmp_path / "server", databases.sqlite(file), upstream.url, background=LASTING) as server:
+        async with client(server) as asking:
+            await before.fill(asking)
+            kept = await before.bodies(asking)
+            half = await fail_in_midst(asking, upstream, move_away)
+            await check_only_reads(asking, upstream, claim)
+            assert (await asking.http.get(f"/responses/{half}")).status_code == 503
+            away.rename(file)  # one rename
+            await check_recovered(asking, before, kept, half)
