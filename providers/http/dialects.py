@@ -50,8 +50,11 @@ class Decoder(Protocol):
         """Returns the events of a chunk or of a whole JSON reply."""
         ...
 
-    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """Parses the payloads of a read, and returns the events of their chunks."""
+    def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+        """Parses the payloads of a read, and returns the events of their chunks.
+
+        Appends to `batch`, if given: after an exception it holds the events of the chunks before.
+        """
         ...
 
     def finish(self) -> list[Event]:

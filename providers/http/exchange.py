@@ -1,7 +1,6 @@
 """The provider for upstreams behind HTTP, in every dialect of `providers/http/dialects.py`: exchanges and relays."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,17 +13,17 @@ from providers.errors import ProviderError, UpstreamGarbled
 from providers.http.dialects import (
     DIALECTS,
     RELAY_DIALECTS,
-    SSE,
     Decoder,
     DecoderRun,
     EndOfBodyDecoder,
     Framing,
     PayloadSplitter,
-    RelayDialectSpec,
     as_end_of_body_decoder,
 )
+from providers.http.relay import HttpRelay, is_json_reply
 from providers.http.token_counting import TokenCounter
 from providers.http.upstream import END_GRACE_S, Upstream, UpstreamReply
+from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD
 from translation.representation.events import Event, Failed, Finished
@@ -34,9 +33,6 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _TERMINAL_EVENTS = (Finished, Failed)
-
-_DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
-_DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
 BodyCheck = Callable[[Json], Awaitable[None]]
 """Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
@@ -143,7 +139,10 @@ class HttpExchange(Source[Batch]):
         """The run that the next read belongs to, if it consists of whole chunks that only continue one text. A caller
         that gets the texts of a read from it must not pass that read to `take_read`."""
         self._reply: UpstreamReply | None = None
+        self._characters = SurrogateJoiner()
         self._late_deadline: float | None = None
+        self._failure: ProviderError | None = None
+        """What is wrong with the reply after the events that were returned last. The next `take` raises it."""
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -152,7 +151,7 @@ class HttpExchange(Source[Batch]):
         if self._check is not None:
             await self._check(self._body)
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
-        if _is_json_reply(reply, self._framing, asked_for_stream=self._stream):
+        if is_json_reply(reply, self._framing, asked_for_stream=self._stream):
             answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
             self._whole_batch = self._decode_whole(answer)
         else:
@@ -161,6 +160,8 @@ class HttpExchange(Source[Batch]):
             self._end_of_body = as_end_of_body_decoder(self._decoder)
 
     def take(self) -> Batch:
+        if self._failure is not None:
+            raise self._failure
         reply = self._reply
         if reply is None:
             return self._end_with(self._whole_batch)
@@ -176,6 +177,8 @@ class HttpExchange(Source[Batch]):
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # a JSON reply ends with the first take
+        if self._failure is not None:
+            return _wait_for_nothing()
         if self._late_deadline is None:
             return self._reply.wait_for_read(sink)
         return _wait_with_deadline(self._late_deadline, self._reply.wait_for_read())
@@ -188,16 +191,26 @@ class HttpExchange(Source[Batch]):
     def _decode_read(self, reply: UpstreamReply, read: bytes) -> Batch:
         run = self.delta_run
         if run is not None and (texts := run.parse_texts(read)) is not None:
-            batch = run.take_texts(texts)
-            return self._end_with([*batch, *self._finish_without_done()]) if reply.ended else batch
+            events = run.take_texts(texts)
+            return self._end_with([*events, *self._finish_without_done()]) if reply.ended else events
         splitter = self._splitter
         try:
             payloads = splitter.parse_payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled_error(str(violation)) from violation
         done = DONE_PAYLOAD in payloads
-        batch = self._decode_done(payloads) if done else self._decode(payloads)
-        self.delta_run = self._decoder.delta_run if splitter.at_boundary else None
+        batch: list[Event] = []
+        try:
+            self._decode(payloads[: payloads.index(DONE_PAYLOAD)] if done else payloads, batch)
+            if (done or reply.ended) and self._characters.has_halves:
+                raise self._garbled_error("the upstream's text ends within a character")
+        except UpstreamGarbled as failure:
+            if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
+                return self._fail_after(batch, failure)
+        if done:
+            self._decode_after_done(payloads, batch)
+        at_run = splitter.at_boundary and not self._characters.has_halves
+        self.delta_run = self._decoder.delta_run if at_run else None
         if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
             self._is_complete = done or isinstance(batch[-1], Finished)
             return self._end_with(batch)
@@ -219,18 +232,33 @@ class HttpExchange(Source[Batch]):
         self.is_draining = True
         self._late_deadline = _now() + END_GRACE_S
 
-    def _decode(self, payloads: Sequence[bytes]) -> list[Event]:
+    def _fail_after(self, batch: list[Event], failure: UpstreamGarbled) -> Batch:
+        """Returns the events before a chunk that cannot be decoded, so that it does not matter how reads are cut.
+
+        The next `take` raises the failure. Raises it at once if there are no events.
+        """
+        if not batch:
+            raise failure
+        self._failure = failure
+        self.delta_run = None
+        self.is_draining = True
+        return batch
+
+    def _decode(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+        """Decodes chunks, and appends their events to `batch`, if given. Raises UpstreamGarbled."""
         try:
-            return self._decoder.decode_payloads(payloads)
+            return self._decoder.decode_payloads(list(map(self._characters.rewrite, payloads)), batch)
         except orjson.JSONDecodeError as error:
             raise self._garbled_error("an event of the upstream's stream is not JSON") from error
         except _PROTOCOL_ERRORS as error:
             raise self._garbled_error("the upstream's reply does not follow its protocol") from error
 
-    def _decode_done(self, payloads: Sequence[bytes]) -> list[Event]:
-        end = payloads.index(DONE_PAYLOAD)
-        events = self._decode(payloads[:end])
-        return events + self._decode_late(payloads[end + 1 :]) if end + 1 < len(payloads) else events
+    def _decode_after_done(self, payloads: Sequence[bytes], batch: list[Event]) -> None:
+        """Decodes what follows [DONE] in the same read. The answer was complete before, so no failure counts."""
+        late_payloads = payloads[payloads.index(DONE_PAYLOAD) + 1 :]
+        if late_payloads and not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
+            with suppress(UpstreamGarbled):
+                batch += self._decode_late(late_payloads)
 
     def _decode_whole(self, answer: Json) -> list[Event]:
         try:
@@ -282,79 +310,6 @@ class HttpExchange(Source[Batch]):
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 
-class HttpRelay(Source[bytes]):
-    """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE].
-
-    It raises ProviderError.
-    """
-
-    ended = False
-
-    def __init__(self, upstream: Upstream, dialect: RelayDialectSpec, body: Json, losses: Sequence[Loss] = ()) -> None:
-        self.losses = losses
-        self._upstream = upstream
-        self._dialect = dialect
-        self._body = body
-        self._reply: UpstreamReply | None = None
-        self._whole_stream = b""
-        # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
-        self._read_tail = b"\n"
-        self._is_complete = False
-
-    def reads(self) -> AsyncGenerator[bytes, None]:
-        return self.iterate()
-
-    async def open(self) -> None:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=True)
-        if _is_json_reply(reply, SSE, asked_for_stream=True):
-            self._whole_stream = self._dialect.to_stream(
-                self._parse(await reply.read_body(self._upstream.max_frame_bytes))
-            )
-        else:
-            self._reply = reply
-
-    def take(self) -> bytes:
-        if self._reply is None:
-            self.ended = True
-            return self._whole_stream
-        return self._check_done(self._reply, self._reply.take())
-
-    def take_read(self, read: bytes) -> bytes:
-        reply = self._reply
-        assert reply is not None  # a JSON reply pushes nothing to a sink
-        return self._check_done(reply, reply.take_read(read))
-
-    def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
-        joined = self._read_tail + read
-        if b"[DONE]" in joined and _DONE_LINE.search(joined):
-            self._is_complete = True
-        self._read_tail = joined[-_DONE_LINE_BYTES:]
-        self.ended = self._is_complete or reply.ended
-        return read
-
-    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        assert self._reply is not None  # a JSON reply ends with the first take
-        return self._reply.wait_for_read(sink)
-
-    async def close(self, *, whole: bool = False) -> None:
-        reply = self._reply
-        if reply is not None and not reply.ended:
-            await reply.close(whole=whole or self._is_complete)
-
-    async def fetch_body(self) -> Json | bytes:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=False)
-        body = await reply.read_body(self._upstream.max_frame_bytes)
-        is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
-        return body if is_stream else self._parse(body)
-
-    def _parse(self, body: bytes) -> Json:
-        answer = self._upstream.parse_json(body)
-        # A response object has a member `error`, which may be set in a valid reply to this request.
-        if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
-            raise rejection
-        return answer
-
-
 def _disables_thinking(body: Json) -> bool:
     """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
     if body.get("think") is False:
@@ -363,14 +318,8 @@ def _disables_thinking(body: Json) -> bool:
     return any(switches.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 
-def _is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:
-    """Returns whether a reply is one JSON object and not a stream.
-
-    Its media type decides, not the request. An unknown media type means that the upstream sent what was requested.
-    """
-    if reply.content_type == framing.media_type:
-        return False
-    return reply.content_type.endswith("json") or not asked_for_stream
+async def _wait_for_nothing() -> None:
+    """Is over at once."""
 
 
 async def _wait_with_deadline(deadline: float, wait: Awaitable[None]) -> None:

@@ -95,12 +95,13 @@ class ChatDecoder:
         self.delta_run: ChatDeltaRun | None = None
         """The run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
 
-    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
+    def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
         """Returns the events of chunks given as JSON bytes, without parsing those of a known run.
 
-        Raises orjson.JSONDecodeError for bytes that are not JSON, and ProtocolViolation as `feed` does.
+        Appends to `batch`, if given, so that the events before an error are not lost. Raises orjson.JSONDecodeError for
+        bytes that are not JSON, and ProtocolViolation as `feed` does.
         """
-        events: list[Event] = []
+        events = [] if batch is None else batch
         position, count = 0, len(payloads)
         while position < count:
             if self.delta_run is not None:

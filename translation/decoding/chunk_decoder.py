@@ -22,12 +22,12 @@ class ChunkDecoder(ABC):
     def feed(self, chunk: Json) -> list[Event]:
         """Decodes one parsed chunk. Returns its events, possibly none."""
 
-    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """Parses and decodes chunks.
+    def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+        """Parses and decodes chunks. Appends to `batch`, if given, so that the events before an error are not lost.
 
         Raises orjson.JSONDecodeError for a chunk that is no JSON, unless the turn has ended.
         """
-        events: list[Event] = []
+        events = [] if batch is None else batch
         for payload in payloads:
             if self.ended:
                 break

@@ -1,6 +1,6 @@
 """Newline-delimited JSON: bytes to payloads. https://github.com/ndjson/ndjson-spec"""
 
-from typing import Final
+from typing import Final, NoReturn
 
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, Frame
@@ -30,6 +30,8 @@ class LineDecoder:
             self._buffer_read(read)
             return []
         whole, _, rest = b"".join([*self._buffer, read]).rpartition(b"\n")
+        if len(whole) > self._max_line_bytes and max(map(len, whole.split(b"\n"))) > self._max_line_bytes:
+            self._refuse_line()
         self._buffer.clear()
         self._buffered_bytes = 0
         self._buffer_read(rest)
@@ -53,6 +55,9 @@ class LineDecoder:
     def _buffer_read(self, read: bytes) -> None:
         self._buffered_bytes += len(read)
         if self._buffered_bytes > self._max_line_bytes:
-            raise ProtocolViolation(f"a line of the stream is longer than {self._max_line_bytes} bytes")
+            self._refuse_line()
         if read:
             self._buffer.append(read)
+
+    def _refuse_line(self) -> NoReturn:
+        raise ProtocolViolation(f"a line of the stream is longer than {self._max_line_bytes} bytes")

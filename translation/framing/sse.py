@@ -4,7 +4,7 @@ The decoder accepts what servers send in practice: LF, CRLF or CR line ends, a b
 `data:` lines, no space after the colon, frames cut anywhere. Frames are written with LF only.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from translation.errors import ProtocolViolation
 
@@ -68,7 +68,7 @@ class FrameDecoder:
 
         Returns None for any other read, which the caller must then give to `feed` or `parse_payloads`.
         """
-        if self.at_boundary or (self._at_start and not self._buffer):
+        if len(read) <= self._max_frame_bytes and (self.at_boundary or (self._at_start and not self._buffer)):
             payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
             if len(payload) == len(read) - _FRAME_OVERHEAD_BYTES and not (_LF in payload or _CR in payload):
                 self._at_start, self.at_boundary = False, True
@@ -80,6 +80,7 @@ class FrameDecoder:
         if (payload := self.single_payload(read)) is not None:
             return [payload]
         at_frame_start = self.at_boundary or (self._at_start and not self._buffer)
+        at_frame_start = at_frame_start and len(read) <= self._max_frame_bytes
         if at_frame_start and read.endswith(b"\n\n") and _CR not in read and (payloads := _uniform_payloads(read)):
             self._at_start, self.at_boundary = False, True
             return payloads
@@ -101,6 +102,8 @@ class FrameDecoder:
             buffer.clear()
             self._buffered_bytes = 0
         *wholes, rest = read.split(b"\n\n")
+        if len(read) > self._max_frame_bytes and max(map(len, wholes)) > self._max_frame_bytes:
+            self._refuse_frame()
         if rest:
             self._buffer_read(rest)
         self.at_boundary = not rest and not self._skip_lf
@@ -118,10 +121,13 @@ class FrameDecoder:
 
     def _buffer_read(self, read: bytes) -> None:
         self._buffered_bytes += len(read)
-        if self._buffered_bytes > self._max_frame_bytes:
-            raise ProtocolViolation(f"an event of the stream is longer than {self._max_frame_bytes} bytes")
+        if self._buffered_bytes > self._max_frame_bytes + 1:  # the line break may be the first of the blank line
+            self._refuse_frame()
         if read:
             self._buffer.append(read)
+
+    def _refuse_frame(self) -> NoReturn:
+        raise ProtocolViolation(f"an event of the stream is longer than {self._max_frame_bytes} bytes")
 
     def _normalise(self, read: bytes) -> bytes:
         if self._at_start:

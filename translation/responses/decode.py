@@ -79,9 +79,10 @@ class ResponsesDecoder:
             "response.output_text.annotation.added": output.annotate,
         }
 
-    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """Feeds event objects given as JSON bytes. Raises what `feed` raises, and orjson.JSONDecodeError."""
-        events: list[Event] = []
+    def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+        """Feeds event objects given as JSON bytes. Appends to `batch`, if given, so that the events before an error
+        are not lost. Raises what `feed` raises, and orjson.JSONDecodeError."""
+        events = [] if batch is None else batch
         for payload in payloads:
             events += self.feed(orjson.loads(payload))
         return events

@@ -11,7 +11,7 @@ from providers.engines.servers.provider import TwoPassProvider
 from providers.engines.servers.schema_bounds import reject_invalid_bounds
 from providers.engines.thinking_budget import may_think
 from providers.http.dialects import RELAY_DIALECTS
-from providers.http.exchange import HttpRelay
+from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss

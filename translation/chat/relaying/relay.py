@@ -19,6 +19,7 @@ from translation.chat.relaying.answer import (
 )
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.usage import read_usage
+from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
@@ -98,6 +99,7 @@ class ChatRelay:
         self._scrub = scrub
         self._choice_count = choices
         self._frames = sse.FrameDecoder(max_frame_bytes)
+        self._characters = SurrogateJoiner()
         self._finished: set[int] = set()
         self._seen_done = False
         self.ended = False
@@ -215,6 +217,8 @@ class ChatRelay:
             return b""
         if self._seen_done and b'"usage"' not in payload:
             return b""
+        if (whole := self._characters.rewrite(payload)) is not payload:
+            payload, raw = whole, sse.encode_data(whole)
         try:
             if not self.has_content or not self._is_plain(payload):
                 return self._forward_parsed(payload, raw)
@@ -355,7 +359,9 @@ class ChatRelay:
         return self.fail(failed) if self.has_content else b""
 
     def _end(self) -> None:
-        if len(self._finished) < self._choice_count:
+        if self._characters.has_halves:
+            self._stop(Failed("upstream_garbled", "the upstream's text ends within a character"))
+        elif len(self._finished) < self._choice_count:
             self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
         else:
             self._close(sse.DONE_FRAME)

@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
+from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
@@ -81,6 +82,7 @@ class ResponsesRelay:
         self._summaries = ReasoningSummaries() if summarizes_reasoning else None
         self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_frame_bytes)
+        self._characters = SurrogateJoiner()
         self._last_payload = b""
         self._event_count = 0
         self.ended = False
@@ -145,6 +147,9 @@ class ResponsesRelay:
     def _forward(self, frame: Frame) -> bytes:
         if self.ended:
             return b""
+        if (whole := self._characters.rewrite(frame.payload)) is not frame.payload:
+            raw = sse.encode_data(whole) if frame.event is None else sse.encode_event(frame.event, whole)
+            frame = Frame(frame.event, whole, raw)
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
         if self._summaries is not None and not must_parse:

@@ -13,7 +13,8 @@ from dataplane.source import Sink, Source
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from providers.base import Batch
 from providers.http.dialects import RELAY_DIALECTS, SSE
-from providers.http.exchange import HttpExchange, HttpRelay
+from providers.http.exchange import HttpExchange
+from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.support.chat_chunks import chunk, said
 from tests.unit.support.driving import conclude, counting_ids

@@ -22,7 +22,8 @@ from providers.engines.exchange import prepare_engine_exchange
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.token_decoder import HarmonyTokenDecoder
 from providers.http.dialects import DIALECTS
-from providers.http.exchange import HttpExchange, HttpRelay
+from providers.http.exchange import HttpExchange
+from providers.http.relay import HttpRelay
 from providers.profiles import PROFILES
 from providers.registry import build_provider
 from providers.scripted.provider import ScriptedExchange

@@ -41,3 +41,19 @@ def test_what_is_held_is_counted_anew_after_each_line() -> None:
     for _ in range(5):
         assert decoder.parse_payloads(b"12345") == []
         assert decoder.parse_payloads(b"\n") == [b"12345"]
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [(20, False), (21, True), (22, True)])
+def test_a_line_is_refused_for_its_length_however_it_is_cut(length: int, is_refused: bool) -> None:
+    stream = b"a\n" + b"x" * length + b"\nb\n"
+    for cut in range(len(stream) + 1):
+        decoder = LineDecoder(max_line_bytes=20)
+        lines: list[bytes] = []
+        try:
+            for read in (stream[:cut], stream[cut:]):
+                lines += decoder.parse_payloads(read)
+        except ProtocolViolation:
+            assert is_refused, cut
+        else:
+            assert not is_refused, cut
+            assert lines == [b"a", b"x" * length, b"b"]

@@ -154,3 +154,21 @@ def test_the_cap_counts_from_the_last_frame() -> None:
 def test_writing_and_reading_are_inverse() -> None:
     wire = sse.encode_event("response.created", b"{}") + sse.encode_data(b"1") + sse.DONE_FRAME
     assert frames_of([wire]) == [("response.created", b"{}"), (None, b"1"), (None, b"[DONE]")]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(("length", "is_refused"), [(20, False), (21, True), (22, True)])
+def test_a_frame_is_refused_for_its_length_however_it_is_cut(length: int, is_refused: bool, line_end: bytes) -> None:
+    frame = b"data: " + b"x" * (length - 6)
+    stream = b"data: a" + line_end * 2 + frame + line_end * 2 + b"data: b" + line_end * 2
+    for cut in range(len(stream) + 1):
+        decoder = FrameDecoder(max_frame_bytes=20)
+        payloads: list[bytes] = []
+        try:
+            for read in (stream[:cut], stream[cut:]):
+                payloads += decoder.parse_payloads(read)
+        except ProtocolViolation:
+            assert is_refused, cut
+        else:
+            assert not is_refused, cut
+            assert payloads == [b"a", frame[6:], b"b"]

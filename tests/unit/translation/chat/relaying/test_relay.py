@@ -1,5 +1,6 @@
 """Chat relayed to chat: what leaves as it came, what is opened, how it ends."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -514,3 +515,18 @@ def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options:
     assert b"".join([*out, relay_to_end(one_by_one)]) == run(whole, [b"".join(frames)])
     assert alike == short
     assert whole.failed == one_by_one.failed
+
+
+def test_a_character_that_is_split_over_two_deltas_is_joined() -> None:
+    first, *rest = TEXT[:1] + TEXT[-1:]
+    halves = [wire(said("TEXT"), done=False).replace(b"TEXT", half) for half in (rb"a\ud83d", rb"\ude00", b"b")]
+    reads = [wire(first, done=False), *halves, wire(*rest)]
+    for sent in (reads, [b"".join(reads)]):
+        out = run(relay(), sent)
+        texts = re.findall(r'"content":"([^"]+)"', out.decode())
+        assert (texts, b"\\ud" in out) == (["a", "😀", "b"], False)
+
+
+def test_text_that_ends_within_a_character_is_garbled() -> None:
+    half = wire(said("TEXT"), done=False).replace(b"TEXT", rb"\ud83d")
+    assert failure(run(relay(), [wire(*TEXT[:2], done=False), half, wire(TEXT[-1])]))["code"] == "upstream_garbled"

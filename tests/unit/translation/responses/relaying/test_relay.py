@@ -438,3 +438,13 @@ def test_truncation_reads_as_it_was_asked_for() -> None:
     assert read_stream(relay_to_end(stream, WIRE))[-1]["response"]["truncation"] == "auto"
     whole = {**HEAD, "status": "completed"}
     assert relay_response(whole, model=None, initial_response=asked) == {**whole, "truncation": "auto"}
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_character_that_is_split_over_two_deltas_is_joined(is_named: bool) -> None:
+    deltas = [frame("response.output_text.delta", number, delta="TEXT") for number in (3, 4)]
+    split = [delta.replace(b"TEXT", half) for delta, half in zip(deltas, (rb"a\ud83d", rb"\ude00"), strict=True)]
+    if not is_named:
+        split = [delta[delta.index(b"data:") :] for delta in split]
+    events = relayed(CREATED, *split, ending("completed", number=5))
+    assert [event["delta"] for event in events if "delta" in event] == ["a", "😀"]

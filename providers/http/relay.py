@@ -1,0 +1,96 @@
+"""Relays of bodies to upstreams behind HTTP, in the dialect of the client."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+
+from dataplane.source import Sink, Source
+from providers.http.dialects import SSE, Framing, RelayDialectSpec
+from providers.http.upstream import Upstream, UpstreamReply
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+_DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
+_DONE_LINE_BYTES = len(b"\ndata: [DONE]")
+
+
+class HttpRelay(Source[bytes]):
+    """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE].
+
+    It raises ProviderError.
+    """
+
+    ended = False
+
+    def __init__(self, upstream: Upstream, dialect: RelayDialectSpec, body: Json, losses: Sequence[Loss] = ()) -> None:
+        self.losses = losses
+        self._upstream = upstream
+        self._dialect = dialect
+        self._body = body
+        self._reply: UpstreamReply | None = None
+        self._whole_stream = b""
+        # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
+        self._read_tail = b"\n"
+        self._is_complete = False
+
+    def reads(self) -> AsyncGenerator[bytes, None]:
+        return self.iterate()
+
+    async def open(self) -> None:
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=True)
+        if is_json_reply(reply, SSE, asked_for_stream=True):
+            self._whole_stream = self._dialect.to_stream(
+                self._parse(await reply.read_body(self._upstream.max_frame_bytes))
+            )
+        else:
+            self._reply = reply
+
+    def take(self) -> bytes:
+        if self._reply is None:
+            self.ended = True
+            return self._whole_stream
+        return self._check_done(self._reply, self._reply.take())
+
+    def take_read(self, read: bytes) -> bytes:
+        reply = self._reply
+        assert reply is not None  # a JSON reply pushes nothing to a sink
+        return self._check_done(reply, reply.take_read(read))
+
+    def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
+        joined = self._read_tail + read
+        if b"[DONE]" in joined and _DONE_LINE.search(joined):
+            self._is_complete = True
+        self._read_tail = joined[-_DONE_LINE_BYTES:]
+        self.ended = self._is_complete or reply.ended
+        return read
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        assert self._reply is not None  # a JSON reply ends with the first take
+        return self._reply.wait_for_read(sink)
+
+    async def close(self, *, whole: bool = False) -> None:
+        reply = self._reply
+        if reply is not None and not reply.ended:
+            await reply.close(whole=whole or self._is_complete)
+
+    async def fetch_body(self) -> Json | bytes:
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=False)
+        body = await reply.read_body(self._upstream.max_frame_bytes)
+        is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
+        return body if is_stream else self._parse(body)
+
+    def _parse(self, body: bytes) -> Json:
+        answer = self._upstream.parse_json(body)
+        # A response object has a member `error`, which may be set in a valid reply to this request.
+        if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
+            raise rejection
+        return answer
+
+
+def is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:
+    """Returns whether a reply is one JSON object and not a stream.
+
+    Its media type decides, not the request. An unknown media type means that the upstream sent what was requested.
+    """
+    if reply.content_type == framing.media_type:
+        return False
+    return reply.content_type.endswith("json") or not asked_for_stream
