@@ -94,6 +94,12 @@ class ServerSettings(_Section):
         default="responses-gateway-doctor.json",
         description="The file in which `doctor` saves its results, which the page `/` shows. `null` saves nothing.",
     )
+    sentence_buffer: bool = Field(
+        default=False,
+        description="Send the text of streams, answers and thinking, in whole sentences or lines instead of as it is "
+        "generated, for clients that read it aloud or show it by sentences. Text that ends, or is followed by a call, "
+        "is sent at once. Streams are then translated instead of relayed, unless they have several choices (`n`).",
+    )
     cors: CorsSettings | None = Field(
         default=None, description="Which web pages may call the gateway. If left out, none may."
     )

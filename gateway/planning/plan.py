@@ -17,6 +17,7 @@ from gateway.planning.resolver import Route
 from gateway.planning.truncating_relay import TruncatingRelay
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
+from gateway.replies.sentence_buffer import SentenceBuffer
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
@@ -63,22 +64,28 @@ def make_plan(
     strict: bool,
     history_count: int | None = None,
     history_tokens: int | None = None,
+    buffers_sentences: bool = False,
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a validated body.
 
-    `history_count` is the number of history items that the input begins with; None if the input is the client's own.
-    `history_tokens` is the number of tokens of that history, if known. Raises InvalidRequest; StoreUnavailable if the
-    key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
+    With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed as it
+    is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
+    None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known. Raises
+    InvalidRequest; StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for
+    the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
         route.reasoning_seal.check_input(body.get("input"), history_count or 0)
     if endpoint.dialect == "responses" and _asks_for_summary(body):
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
-    if may_relay(endpoint, body, route):
+    buffers_sentences = buffers_sentences and bool(body.get("stream")) and (body.get("n") or 1) == 1
+    if may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
         plan = _plan_translation(endpoint, body, route, history_count, history_tokens)
+        if buffers_sentences:
+            plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
         require_no_loss(plan.losses, strict=strict or route.strict)
     return plan

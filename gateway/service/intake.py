@@ -63,6 +63,7 @@ class Intake:
         self._clock: Callable[[], int] = lambda: int(time.time())
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
+        self._buffers_sentences = settings.server.sentence_buffer
         self._begin_delay_s = settings.store.begin_delay_ms / 1000
 
     async def accept(
@@ -246,7 +247,13 @@ class Intake:
         route = admitted.route
         with admitted.renaming_params():
             plan = make_plan(
-                endpoint, request, route, strict=strict, history_count=history_count, history_tokens=history_tokens
+                endpoint,
+                request,
+                route,
+                strict=strict,
+                history_count=history_count,
+                history_tokens=history_tokens,
+                buffers_sentences=self._buffers_sentences,
             )
         plan.losses = admitted.rename_losses(plan.losses)
         if admitted.losses:
