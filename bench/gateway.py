@@ -47,7 +47,8 @@ def _config(upstream: int, setup: Setup) -> dict[str, Any]:
         "type": "openai_compatible",
         "base_url": f"http://127.0.0.1:{upstream}/v1",
         "dialects": [setup.upstream],
-        "capabilities": {"images": True},
+        # The upstream lists one of its models. Those that it has are without number.
+        "capabilities": {"images": True, "models": False},
     }
     keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
     return {

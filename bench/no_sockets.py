@@ -96,7 +96,13 @@ class Client:
         settings = Settings.model_validate(
             {
                 "store": {"url": None},
-                "providers": {"upstream": {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}},
+                "providers": {
+                    "upstream": {
+                        "type": "openai_compatible",
+                        "base_url": "http://127.0.0.1:9/v1",
+                        "capabilities": {"models": False},  # the upstream here has no list
+                    }
+                },
                 "models": {"*": {"provider": "upstream"}},
             }
         )

@@ -36,7 +36,7 @@ class _Listing(NamedTuple):
     """The names in lower case."""
     fetched_at: float
     unavailable_until: float = float("-inf")
-    """Until when no request waits for the names, because they could not be fetched."""
+    """Until when no name is held against the list, because it could not be fetched, or was empty."""
 
 
 _NOTHING_LISTED = _Listing({}, frozenset(), float("-inf"))
@@ -98,13 +98,13 @@ class Catalogue:
         seconds. If it cannot be fetched, every name is accepted. The error names similar models that one of the
         `allowed` patterns matches.
         """
-        if not route.must_be_listed or self._is_listed(route):
-            return
         provider = route.provider
+        if not route.must_be_listed or self._is_listed(route) or self._is_unavailable(provider):
+            return
         async with self._fetching.setdefault(provider.name, asyncio.Lock()):
             if not (self._is_listed(route) or self._is_unavailable(provider)):
                 await self._refresh_models(provider, _LIST_WAIT_S, _RECHECK_S)
-        if self._is_listed(route) or self._is_unavailable(provider) or not self._listings[provider.name].names:
+        if self._is_listed(route) or self._is_unavailable(provider):
             return
         _log.info("model_not_listed", provider=provider.name, hint="unlisted_models: forward")
         raise UnknownModel(
@@ -148,8 +148,9 @@ class Catalogue:
             _log.warning("models_unknown", provider=provider.name, error=error.message)
             fetched_at = time.monotonic()
         else:
-            lowered = frozenset(name.lower() for name in names)
-            self._listings[provider.name] = _Listing(dict.fromkeys(names), lowered, time.monotonic())
+            lowered, now = frozenset(name.lower() for name in names), time.monotonic()
+            until = float("-inf") if names else now + _REFRESH_S
+            self._listings[provider.name] = _Listing(dict.fromkeys(names), lowered, now, until)
             return
         # A concurrent call may have fetched the names in the meantime.
         known = self._listings.get(provider.name, _NOTHING_LISTED)

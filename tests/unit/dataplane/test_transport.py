@@ -167,7 +167,7 @@ async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing
         exchange.close()
 
     async with ScriptedUpstream() as server:
-        server.script(answer_and_close, json_reply({"n": 2}))
+        server.on("/models", answer_and_close, json_reply({"n": 2}))
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url), server.url)
         assert [await upstream.get_json("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
         await upstream.aclose()
@@ -209,7 +209,7 @@ async def test_a_request_that_met_a_closing_connection_is_sent_again_at_once(mon
 
     async with ScriptedUpstream() as server:
         # Two connections are idle. The second try must take neither, because a server closes its idle ones together.
-        server.script(answer_together, answer_together, close_without_reply, json_reply({"n": 2}))
+        server.on("/models", answer_together, answer_together, close_without_reply, json_reply({"n": 2}))
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url, retries=1), server.url)
         async with asyncio.timeout(10):
             await asyncio.gather(upstream.get_json("/models"), upstream.get_json("/models"))
