@@ -114,13 +114,14 @@ def models(
 
 @app.command(name="check-config")
 def check_config(file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration to check.")]) -> None:
-    """Check a configuration file and print every mistake in it."""
+    """Check a configuration file. Prints every mistake in it, and warns of what is probably not meant."""
     settings = _load_settings(file, {})
 
-    from gateway.config.own_address import find_missing_paths
+    from gateway.config.hints import find_hints
+    from gateway.config.yaml_file import render_warnings
 
-    for hint in find_missing_paths(settings.providers):
-        typer.echo(f"{file}: warning: {hint}", err=True)
+    for warning in render_warnings(file, find_hints(settings)):
+        typer.echo(warning, err=True)
     keys = settings.auth.keys if settings.auth else ()
     counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
     typer.echo(f"{file}: ok: {', '.join(_format_count(len(entries), word) for entries, word in counts)}")

@@ -1,6 +1,6 @@
 """Finds upstreams that are the gateway itself: it would send requests to itself until its resources are exhausted.
 
-Also warns of upstream addresses without a path.
+Also describes addresses of upstreams for the log.
 """
 
 import ipaddress
@@ -9,19 +9,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.yaml_file import Problem
-from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType, is_loopback
+from providers.config import PROVIDER_DEFAULTS, ProviderConfig, is_loopback
 from translation.representation.json_types import mapping_or_empty
-
-_VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
-"""Provider types whose API is only available below a versioned path."""
-
-
-def find_missing_paths(providers: Mapping[str, ProviderConfig]) -> Iterator[str]:
-    """Yield a hint for each provider whose `base_url` has no path, although the default of its type has one."""
-    for name, config in providers.items():
-        if config.type in _VERSIONED_TYPES and not urlsplit(config.base_url or "").path.strip("/"):
-            path = urlsplit(PROVIDER_DEFAULTS[config.type].base_url or "").path
-            yield f"providers.{name}.base_url: it has no path; {config.type} usually ends in {path}"
 
 
 def describe_address(config: ProviderConfig) -> str:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config import yaml_file
 from gateway.config.checks import validate_settings
+from gateway.config.database_urls import find_url_problem
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.reload_check import find_fixed_changes
 from gateway.config.yaml_file import ConfigError, Document
@@ -128,9 +129,6 @@ class LogSettings(_Section):
         return logging.getLevelNamesMapping()[self.level.upper()]
 
 
-_DATABASE_PREFIXES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
-
-
 class StoreSettings(_Section):
     """Where responses, conversations and completions are stored."""
 
@@ -162,10 +160,8 @@ class StoreSettings(_Section):
     def _refuse_unknown_databases(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        file = url.removeprefix(_DATABASE_PREFIXES[0]).partition("?")[0]
-        # Each connection to an in-memory database would have a database of its own.
-        if not url.startswith(_DATABASE_PREFIXES) or file in ("", ":memory:"):
-            raise PydanticCustomError("store", "write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null")
+        if (problem := find_url_problem(url)) is not None:
+            raise PydanticCustomError("store", "{problem}", {"problem": problem})
         return url
 
 

@@ -120,6 +120,15 @@ def render_path(path: ValuePath) -> str:
     return text
 
 
+def render_warnings(file: Path, warnings: Iterable[Problem]) -> Iterator[str]:
+    """Yield one line per warning about a file that can be read: file, line, dotted path, message."""
+    lines = read_yaml(file).lines
+    for where, message in sorted(warnings, key=lambda warning: _line_of(warning.path, lines) or 0):
+        line = _line_of(where, lines)
+        place = str(file) if line is None else f"{file}:{line}"
+        yield ": ".join(part for part in (place, "warning", render_path(where), message) if part)
+
+
 def _line_of(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
     """Return the line of the value, or of the nearest one around it that is in the file."""
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), None)

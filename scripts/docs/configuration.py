@@ -22,7 +22,8 @@ Ollama on `localhost:11434`, and serves the models it finds and the demo model. 
 
 `${NAME}` in a value is replaced by the environment variable of that name. Keys that end in `_env` name an environment variable that
 holds the value. A mistake stops the start, with the file, the line, the dotted path and a correction.
-`responses-gateway check-config FILE` reports all mistakes without starting, and warns of addresses without a path. A key that has no
+`responses-gateway check-config FILE` reports all mistakes without starting. It warns of what is probably not meant: no models, a provider
+that no model uses, a name or pattern below another that matches it too, an address without a path, a short key. A key that has no
 effect, such as one of `two_pass` on a model without it, is a mistake as well."""  # noqa: E501
 
 _TYPE_NAMES: dict[Any, str] = {

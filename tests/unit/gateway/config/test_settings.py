@@ -165,6 +165,22 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "store: {url: 'mysql://localhost/x'}\n",
         "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",
     ),
+    "a PostgreSQL as other programs write it": (
+        "store: {url: 'postgres://gw:hunter2@db:5432/gw?sslmode=require&application_name=a'}\n",
+        "config.yaml:1: store.url: write postgresql+asyncpg://gw:PASSWORD@db:5432/gw?ssl=require&application_name=a",
+    ),
+    "a PostgreSQL without a driver": (
+        "store: {url: 'postgresql://db/gw'}\n",
+        "config.yaml:1: store.url: write postgresql+asyncpg://db/gw",
+    ),
+    "a parameter of another driver": (
+        "store: {url: 'postgresql+asyncpg://me@db/gw?sslmode=disable'}\n",
+        "config.yaml:1: store.url: write postgresql+asyncpg://me@db/gw?ssl=disable",
+    ),
+    "an SQLite without a driver": (
+        "store: {url: 'sqlite:///file.db'}\n",
+        "config.yaml:1: store.url: write sqlite+aiosqlite:///file.db",
+    ),
     "a database in memory": (
         "store: {url: 'sqlite+aiosqlite:///:memory:'}\n",
         "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",

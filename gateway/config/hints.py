@@ -1,0 +1,80 @@
+"""Finds what is allowed in a configuration and is probably not meant, for the warnings of `check-config`."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.config.settings import Settings
+from gateway.config.yaml_file import Problem
+from providers.config import PROVIDER_DEFAULTS, ProviderType
+
+_VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
+"""Provider types whose API is only available below a versioned path."""
+
+_MIN_KEY_CHARS: Final = 16
+"""Shorter keys can be guessed. A random key of this length has 64 bits even if all its characters are hex digits."""
+
+_WILDCARDS: Final = frozenset("*?[")
+
+_ANY_TEXTS: Final = ("", "\ue000", "\ue000\ue001")
+"""Texts in the place of a `*`. No configured pattern contains these characters, so only wildcards match them."""
+
+
+def find_hints(settings: Settings) -> Iterator[Problem]:
+    """Yield one problem for each thing that is probably a mistake."""
+    if not settings.models:
+        message = "no request can be served: write providers and models, as config.example.yaml does"
+        yield Problem(("models",) if settings.providers else (), message)
+    yield from _find_missing_paths(settings)
+    yield from _find_unused_providers(settings)
+    yield from _find_unreachable_models(list(settings.models))
+    yield from _find_weak_keys(settings)
+
+
+def _find_missing_paths(settings: Settings) -> Iterator[Problem]:
+    """Yield a problem for each `base_url` without a path, if the default of its type has one."""
+    for name, config in settings.providers.items():
+        if config.type in _VERSIONED_TYPES and not urlsplit(config.base_url or "").path.strip("/"):
+            path = urlsplit(PROVIDER_DEFAULTS[config.type].base_url or "").path
+            yield Problem(("providers", name, "base_url"), f"it has no path; {config.type} usually ends in {path}")
+
+
+def _find_unused_providers(settings: Settings) -> Iterator[Problem]:
+    used = {model.provider for model in settings.models.values()}
+    for name in settings.providers if used else ():
+        if name not in used:
+            yield Problem(
+                ("providers", name), f"no model uses it: write a model with provider: {name}, or leave it out"
+            )
+
+
+def _find_unreachable_models(patterns: Sequence[str]) -> Iterator[Problem]:
+    for number, pattern in enumerate(patterns):
+        earlier = next((other for other in patterns[:number] if _covers(other, pattern)), None)
+        if earlier is not None:
+            yield Problem(
+                ("models", pattern), f"never used: {earlier} above it matches the same names, and the first match wins"
+            )
+
+
+def _covers(pattern: str, other: str) -> bool:
+    """Whether each name that `other` matches is matched by `pattern` too. May be False although it is so."""
+    if "[" in other:
+        return pattern == "*"
+    samples = [other.replace("?", "\ue000").replace("*", text) for text in _ANY_TEXTS]
+    return all(fnmatchcase(sample, pattern) for sample in samples)
+
+
+def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
+    names = list(settings.models)
+    for number, key in enumerate(settings.auth.keys if settings.auth else ()):
+        if len(key.secret) < _MIN_KEY_CHARS:
+            message = (
+                f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: make one with openssl rand -hex 32"
+            )
+            yield Problem(("auth", "keys", number, "key"), message)
+        for index, allowed in enumerate(key.models):
+            is_known = any(fnmatchcase(name, allowed) or _WILDCARDS & set(name) for name in names)
+            if not is_known:
+                yield Problem(("auth", "keys", number, "models", index), f"no model is called {allowed}")

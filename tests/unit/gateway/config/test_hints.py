@@ -1,0 +1,73 @@
+"""What `check-config` warns of: it is allowed, and nobody means it."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.hints import find_hints
+from gateway.config.settings import load_settings
+from gateway.config.yaml_file import render_warnings
+
+PROVIDER = "providers: {local: {type: scripted}}\n"
+
+SUSPECT = {
+    "an empty file": ("", "config.yaml: warning: no request can be served: write providers and models, "),
+    "a comment alone": ("# later\n", "config.yaml: warning: no request can be served: "),
+    "a provider and no model": (PROVIDER, "config.yaml: warning: models: no request can be served: "),
+    "a provider that no model uses": (
+        "providers:\n  local: {type: scripted}\n  other: {type: scripted}\nmodels: {a: {provider: local}}\n",
+        "config.yaml:3: warning: providers.other: no model uses it: write a model with provider: other, or leave it out",
+    ),
+    "a name below a pattern that matches it": (
+        PROVIDER + "models:\n  gpt-*: {provider: local}\n  gpt-5: {provider: local}\n",
+        "config.yaml:4: warning: models.gpt-5: never used: gpt-* above it matches the same names, and the first match wins",
+    ),
+    "a pattern below a wider one": (
+        PROVIDER + "models:\n  '*': {provider: local}\n  gpt-*: {provider: local}\n",
+        'config.yaml:4: warning: models."gpt-*": never used: * above it matches the same names, and the first match wins',
+    ),
+    "a short key": (
+        PROVIDER + "models: {a: {provider: local}}\nauth: {keys: [{name: team, key: secret}]}\n",
+        "config.yaml:3: warning: auth.keys[0].key: team has a key of fewer than 16 characters: make one with openssl ",
+    ),
+    "a key for a model there is not": (
+        PROVIDER
+        + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, models: [a, b*]}]}\n",
+        "config.yaml:3: warning: auth.keys[0].models[1]: no model is called b*",
+    ),
+}
+
+
+def warnings_of(text: str, folder: Path) -> list[str]:
+    file = folder / "config.yaml"
+    file.write_text(text)
+    lines = render_warnings(file, find_hints(load_settings(file, environ={})))
+    return [line.removeprefix(f"{folder}/") for line in lines]
+
+
+@pytest.mark.parametrize(("text", "warning"), SUSPECT.values(), ids=SUSPECT)
+def test_what_is_probably_not_meant_is_a_warning_with_its_line(text: str, warning: str, tmp_path: Path) -> None:
+    (line,) = warnings_of(text, tmp_path)
+    assert line.startswith(warning)
+    assert "secret" not in line
+
+
+REACHABLE = {
+    "narrow before wide": ["gpt-5", "gpt-*", "*"],
+    "one character is not any number of them": ["a?", "a*"],
+    "any number of characters is not one": ["?*", "*"],
+    "a suffix is not a prefix": ["*-mini", "gpt-*"],
+    "a set is not any character": ["gpt-[45]", "gpt-?"],
+    "a set below a prefix": ["gpt-*", "gpt[45]"],
+}
+
+
+@pytest.mark.parametrize("names", REACHABLE.values(), ids=REACHABLE)
+def test_a_pattern_that_can_be_reached_is_no_warning(names: list[str], tmp_path: Path) -> None:
+    models = "".join(f"  '{name}': {{provider: local}}\n" for name in names)
+    assert warnings_of(f"{PROVIDER}models:\n{models}", tmp_path) == []
+
+
+def test_one_character_covers_one_character(tmp_path: Path) -> None:
+    text = PROVIDER + "models:\n  a*: {provider: local}\n  ab?: {provider: local}\n"
+    assert len(warnings_of(text, tmp_path)) == 1
