@@ -1,13 +1,18 @@
 """What docs/clients.md tells the users of each client to write runs in that client's own environment."""
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.clients.codex import said
+from tests.clients.conftest import Answer
 from tests.clients.running import Installed
 from tests.project.test_snippets import SNIPPETS, Snippet
 from tests.serving import Gateway
+from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 ADDRESS = "http://127.0.0.1:8080"
 SUFFIXES = {"python": ".py", "js": ".mjs", "ts": ".mts"}
@@ -26,3 +31,29 @@ async def test_the_program_of_a_page_says_something(
     ran = await clients.run_file(program)
     assert ran.code == 0, ran.out + ran.err
     assert re.search(r"\w", ran.out)
+
+
+CODEX = [snippet for snippet in SNIPPETS if snippet.language == "toml" and 'wire_api = "responses"' in snippet.text]
+
+
+@pytest.mark.parametrize("snippet", CODEX, ids=lambda snippet: snippet.place)
+async def test_codex_works_with_the_settings_of_a_page(
+    snippet: Snippet, clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
+    model = tomllib.loads(snippet.text)["model"]
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    (home / "config.toml").write_text(snippet.text.replace(ADDRESS, gateway.url))
+    ran = await clients.run_command(
+        "codex",
+        "exec",
+        *("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Run it."),
+        cwd=work,
+        env={"CODEX_HOME": str(home), "GATEWAY_KEY": "none", "CODEX_API_KEY": "none"},
+    )
+    assert ran.code == 0, ran.out + ran.err
+    events = [json.loads(line) for line in ran.out.splitlines()]
+    assert said(events) == ["It says forty-2."]
+    assert {request.json["model"] for request in upstream.requests} == {model}
