@@ -140,6 +140,7 @@ def _chat_encoder(body: Json, identity: ReplyIdentity, presentation: Presentatio
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_includes_usage(body),
+        extensions=bool(body.get("extensions")),
         legacy_functions=uses_legacy_functions(body),
     )
     return StoredChatEncoder(encoder) if presentation.is_stored else encoder

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 from translation.chat import reply_objects
+from translation.chat.chunk_recorder import ChunkRecorder
 from translation.representation.collector import TurnCollector
-from translation.representation.events import Delta, Event, Failed, ItemStarted, Usage
+from translation.representation.events import Event, Failed, Usage
 from translation.representation.json_types import Item, Json
-
-_CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
     """Collects one turn. The caller feeds batches that satisfy the event grammar, and calls `result` after Finished.
 
-    The completion has `tool_warnings` if its calls have problems. With `extensions` it also has
-    `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as in a stream's `delta.tool_calls`), one
-    entry per chunk of the upstream.
+    The completion has `tool_warnings` if its calls have problems. With `extensions` it also has the `extensions` of
+    `ChunkRecorder`.
     """
 
     def __init__(
@@ -32,7 +30,7 @@ class CompletionCollector:
         self._reasoning_fields = sorted(reasoning_fields)
         self._legacy_functions = legacy_functions
         self._collector = TurnCollector()
-        self._chunk_recorder = _ChunkRecorder() if extensions else None
+        self._chunk_recorder = ChunkRecorder() if extensions else None
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Takes one batch of events."""
@@ -69,10 +67,7 @@ class CompletionCollector:
             completion["usage"] = usage
         completion |= reply_objects.build_warnings(self._collector.facts)
         if self._chunk_recorder is not None:
-            completion["extensions"] = {
-                "reasoning_chunks": self._chunk_recorder.reasoning,
-                "tool_call_chunks": self._chunk_recorder.tool_calls,
-            }
+            completion["extensions"] = self._chunk_recorder.build_extensions()
         return completion
 
     def _build_message(self, items: Sequence[Item]) -> Json:
@@ -111,38 +106,6 @@ class CompletionCollector:
         if calls:
             message["tool_calls"] = calls
         return message
-
-
-class _ChunkRecorder:
-    """Records reasoning and calls as the upstream split them."""
-
-    def __init__(self) -> None:
-        self.reasoning: list[str] = []
-        self.tool_calls: list[Json] = []
-        self._types: list[str] = []
-        self._call_numbers: dict[int, int] = {}
-
-    def feed(self, batch: Sequence[Event]) -> None:
-        for event in batch:
-            if isinstance(event, Delta):
-                self._record_delta(event)
-            elif isinstance(event, ItemStarted):
-                self._types.append(event.item["type"])
-                if (field := reply_objects.REPLY_FIELDS.get((event.item["type"], None))) is not None:
-                    number = self._call_numbers[event.index] = len(self._call_numbers)
-                    self.tool_calls.append(
-                        {"index": number, **reply_objects.build_call(event.item, event.item.get(field) or "")}
-                    )
-
-    def _record_delta(self, event: Delta) -> None:
-        item_type = self._types[event.index]
-        if item_type == "reasoning":
-            self.reasoning.append(event.text)
-        elif event.index in self._call_numbers:
-            field = reply_objects.REPLY_FIELDS[item_type, None]
-            self.tool_calls.append(
-                {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[field]: {field: event.text}}
-            )
 
 
 def _collect_logprobs(items: Sequence[Item]) -> Json | None:

@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 import orjson
 
 from translation.chat import reply_objects
+from translation.chat.chunk_recorder import ChunkRecorder
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
@@ -41,7 +42,7 @@ class ChatEncoder:
 
     The batches must satisfy the event grammar. No frame is returned before there is content: until then the reply may
     still become an HTTP error with its own status. If calls are faulty, the chunk that ends the turn has
-    `tool_warnings`.
+    `tool_warnings`. With `extensions` it has the `extensions` of `ChunkRecorder`.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ChatEncoder:
         model: str,
         reasoning_fields: frozenset[str],
         include_usage: bool,
+        extensions: bool = False,
         legacy_functions: bool = False,
     ) -> None:
         self.usage: Usage | None = None
@@ -74,6 +76,7 @@ class ChatEncoder:
         self._reasoning_fields = sorted(reasoning_fields)
         self._include_usage = include_usage
         self._legacy_functions = legacy_functions
+        self._chunk_recorder = ChunkRecorder() if extensions else None
         self._role_written = False
         self._has_reasoning = False
         self._item_types: list[str] = []
@@ -88,6 +91,8 @@ class ChatEncoder:
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the whole frames of one batch; empty bytes if chat can represent nothing of it."""
+        if self._chunk_recorder is not None:
+            self._chunk_recorder.feed(batch)
         frames: list[bytes] = []
         templates = self._frame_templates
         for event in batch:
@@ -240,7 +245,8 @@ class ChatEncoder:
         self.usage = event.usage or self.usage
         self._write_role(frames, "")
         ending = reply_objects.build_finish(event, called=self._has_calls, legacy=self._legacy_functions)
-        end = self._build_chunk({}, ending=ending, **self._warnings)
+        extensions = {} if self._chunk_recorder is None else {"extensions": self._chunk_recorder.build_extensions()}
+        end = self._build_chunk({}, ending=ending, **self._warnings, **extensions)
         usage = reply_objects.build_usage(self.usage)
         if self._include_usage and usage is not None:
             end += sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))

@@ -18,7 +18,7 @@ from tests.unit.support.chat_replies import (
     turn,
 )
 from translation.chat.completion import CompletionCollector
-from translation.representation.events import Event, Noted, Started
+from translation.representation.events import Event, ItemEnded, Noted, PartEnded, Started
 from translation.representation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -146,8 +146,20 @@ def test_extensions_hold_each_chunk_as_it_came() -> None:
             {"index": 0, "id": "call_2", "type": "function", "function": {"name": "f", "arguments": ""}},
             {"index": 0, "function": {"arguments": "{"}},
             {"index": 0, "function": {"arguments": "}"}},
+            {"index": 0, "status": "completed"},
         ],
     }
+
+
+def test_extensions_tell_of_a_call_that_was_cut_off() -> None:
+    begun, piece, *_ = call(0, "f", "{")
+    cut = [begun, piece, PartEnded(0, None), ItemEnded(0, status="incomplete")]
+    whole = [*call(1, "g")[:-1], ItemEnded(1, {**call(1, "g")[0].item, "status": "completed"})]
+    chunks = collect(turn(cut, whole), extensions=True)["extensions"]["tool_call_chunks"]
+    assert [chunk for chunk in chunks if "status" in chunk] == [
+        {"index": 0, "status": "incomplete"},
+        {"index": 1, "status": "completed"},
+    ]
 
 
 def test_clients_that_speak_of_functions_are_answered_in_their_words() -> None:

@@ -232,3 +232,20 @@ def test_what_is_wrong_with_calls_is_told_at_the_end(end: Event) -> None:
     *before, last = stream(turn(call(0, "f", "?"), Noted(facts={"tool_warnings": warnings}), end=end))
     assert last["tool_warnings"] == warnings
     assert not any("tool_warnings" in chunk for chunk in before)
+
+
+@pytest.mark.parametrize("events", TURNS.values(), ids=TURNS)
+def test_a_stream_has_the_extensions_of_the_completion(events: list[Event]) -> None:
+    collector = CompletionCollector(
+        completion_id="chatcmpl-1", created=7, model="m", reasoning_fields=BOTH, extensions=True
+    )
+    collector.feed(events)
+    chunks = stream(events, extensions=True, include_usage=True)
+    found = [chunk["extensions"] for chunk in chunks if "extensions" in chunk]
+    assert found == [collector.result()["extensions"]]
+    (last,) = [chunk for chunk in chunks if chunk["choices"] and chunk["choices"][0]["finish_reason"]]
+    assert "extensions" in last
+
+
+def test_a_stream_has_no_extensions_unless_they_are_asked_for() -> None:
+    assert not any("extensions" in chunk for chunk in stream(turn(thought(0, "h"), call(1, "f", "{}"))))

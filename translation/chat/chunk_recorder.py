@@ -1,0 +1,53 @@
+"""Records in which pieces an upstream sent its reasoning and its calls, for the field `extensions` of a reply."""
+
+from collections.abc import Sequence
+
+from translation.chat import reply_objects
+from translation.representation.events import Delta, Event, ItemEnded, ItemStarted
+from translation.representation.json_types import Json
+
+_CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
+
+
+class ChunkRecorder:
+    """Records one reply. The caller feeds batches that satisfy the event grammar."""
+
+    def __init__(self) -> None:
+        self._reasoning: list[str] = []
+        self._tool_calls: list[Json] = []
+        self._types: list[str] = []
+        self._call_numbers: dict[int, int] = {}
+
+    def feed(self, batch: Sequence[Event]) -> None:
+        """Takes one batch of events."""
+        for event in batch:
+            if isinstance(event, Delta):
+                self._record_delta(event)
+            elif isinstance(event, ItemStarted):
+                self._types.append(event.item["type"])
+                if (field := reply_objects.REPLY_FIELDS.get((event.item["type"], None))) is not None:
+                    number = self._call_numbers[event.index] = len(self._call_numbers)
+                    self._tool_calls.append(
+                        {"index": number, **reply_objects.build_call(event.item, event.item.get(field) or "")}
+                    )
+            elif isinstance(event, ItemEnded) and event.index in self._call_numbers:
+                status = event.status if event.item is None else event.item.get("status", event.status)
+                self._tool_calls.append({"index": self._call_numbers[event.index], "status": status})
+
+    def build_extensions(self) -> Json:
+        """Returns the value of `extensions`.
+
+        `reasoning_chunks` are texts. `tool_call_chunks` are as in a stream's `delta.tool_calls`: for each call its
+        start, the pieces of its arguments, and its end with the `status` of the call.
+        """
+        return {"reasoning_chunks": self._reasoning, "tool_call_chunks": self._tool_calls}
+
+    def _record_delta(self, event: Delta) -> None:
+        item_type = self._types[event.index]
+        if item_type == "reasoning":
+            self._reasoning.append(event.text)
+        elif event.index in self._call_numbers:
+            field = reply_objects.REPLY_FIELDS[item_type, None]
+            self._tool_calls.append(
+                {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[field]: {field: event.text}}
+            )
