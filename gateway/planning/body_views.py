@@ -49,7 +49,7 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> S
         return StorageOptions(stored=body.get("store") is True)
     stored = body.get("store") is not False
     background, is_streaming = bool(body.get("background")), bool(body.get("stream"))
-    for name in ("background", "conversation", "resumable"):
+    for name in ("background", "resumable"):
         if body.get(name) and not stored:
             raise InvalidRequest(f"'{name}' needs a stored response: leave out 'store: false'.", param=name)
     if body.get("resumable") and not is_streaming:

@@ -36,7 +36,8 @@ class RelayPlan:
     """Relays the request: the upstream gets the client's body, and its reply is forwarded with `call_rules` applied."""
 
     exchange: RelayExchange
-    losses: Sequence[Loss]
+    losses: list[Loss]
+    """The losses known so far. The exchange may add some while it runs."""
     call_rules: CallRules
     summarizes_reasoning: bool = False
     """Whether the client gets readable reasoning as a summary."""
@@ -51,7 +52,8 @@ class TranslationPlan:
 
     exchange: Exchange
     event_stage: EventStage | None
-    losses: Sequence[Loss]
+    losses: list[Loss]
+    """The losses known so far. The exchange may add some while it runs."""
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
 

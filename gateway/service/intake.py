@@ -33,10 +33,14 @@ from gateway.state.store import Job, NewResponse, Store
 from providers.new_id import new_id
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 
 _MB = 1024 * 1024
+
+_CONVERSATION_NOT_EXTENDED = Loss("conversation", "not extended")
+"""The loss of a response that is not stored: it reads the conversation that it names, and adds nothing to it."""
 
 
 class Intake:
@@ -136,6 +140,8 @@ class Intake:
         *,
         strict: bool,
     ) -> AcceptedRequest:
+        if state.conversation_id is not None and not storage.stored:
+            admitted = admitted._replace(losses=[*admitted.losses, _CONVERSATION_NOT_EXTENDED])
         view = build_echoed_body("responses", body, storage, admitted.route.profile)
         request = build_upstream_body("responses", body, admitted.route, storage, state)
         run = self._build_run(
@@ -255,7 +261,8 @@ class Intake:
                 history_tokens=history_tokens,
                 buffers_sentences=self._buffers_sentences,
             )
-        plan.losses = admitted.rename_losses(plan.losses)
+        # The plan may add losses to this list while it runs, so the list itself stays.
+        plan.losses[:] = admitted.rename_losses(plan.losses)
         if admitted.losses:
             require_no_loss(admitted.losses, strict=strict or route.strict)
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)

@@ -193,6 +193,22 @@ async def test_a_conversation_gives_its_items_and_gets_the_turns(
     assert [item.type for item in items] == ["message"] * 5
 
 
+@MODELS
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_conversation_gives_its_items_to_a_response_that_is_not_stored_and_gets_nothing(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, model: str, stream: bool
+) -> None:
+    conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
+    asked: Json = {"model": model, "input": "One", "conversation": conversation.id, "store": False}
+    async with httpx.AsyncClient() as plain:
+        reply = await plain.post(f"{client.base_url}responses", json={**asked, "stream": stream})
+        refused = await plain.post(f"{client.base_url}responses", json=asked, headers={"x-gateway-strict": "true"})
+    assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "conversation=not extended")
+    assert said(upstream) == [("user", "Zero"), ("user", "One")]
+    assert len((await client.conversations.items.list(conversation.id)).data) == 1
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "conversation")
+
+
 async def test_a_response_of_a_conversation_is_not_continued_without_what_that_held(client: AsyncOpenAI) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
     turn = await client.responses.create(model="m", input="One", conversation=conversation.id)
@@ -207,7 +223,7 @@ NO_STATE: list[tuple[Json, str, int]] = [
     ({"conversation": "conv_unknown"}, "conversation", 404),
     ({"previous_response_id": "resp_a", "conversation": "conv_b"}, "previous_response_id", 400),
     ({"background": True, "store": False}, "background", 400),
-    ({"conversation": "conv_a", "store": False}, "conversation", 400),
+    ({"conversation": "conv_a", "store": False}, "conversation", 404),
     ({"resumable": True, "store": False, "stream": True}, "resumable", 400),
     ({"resumable": True}, "resumable", 400),
     ({"previous_response_id": "a\0b"}, "previous_response_id", 400),

@@ -56,7 +56,6 @@ def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> N
     ("more", "param"),
     [
         ({"store": False, "background": True}, "background"),
-        ({"store": False, "conversation": "conv_1"}, "conversation"),
         ({"store": False, "resumable": True, "stream": True}, "resumable"),
         ({"resumable": True}, "resumable"),
     ],
