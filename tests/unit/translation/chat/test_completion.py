@@ -19,6 +19,7 @@ from tests.unit.support.chat_replies import (
 )
 from translation.chat.completion import CompletionCollector
 from translation.representation.events import Event, ItemEnded, Noted, PartEnded, Started
+from translation.representation.items import new_function_call
 from translation.representation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -153,8 +154,9 @@ def test_extensions_hold_each_chunk_as_it_came() -> None:
 
 def test_extensions_tell_of_a_call_that_was_cut_off() -> None:
     begun, piece, *_ = call(0, "f", "{")
-    cut = [begun, piece, PartEnded(0, None), ItemEnded(0, status="incomplete")]
-    whole = [*call(1, "g")[:-1], ItemEnded(1, {**call(1, "g")[0].item, "status": "completed"})]
+    cut: list[Event] = [begun, piece, PartEnded(0, None), ItemEnded(0, status="incomplete")]
+    final = {**new_function_call("fc_1", call_id="call_1", name="g"), "status": "completed"}
+    whole = [*call(1, "g")[:-1], ItemEnded(1, final)]
     chunks = collect(turn(cut, whole), extensions=True)["extensions"]["tool_call_chunks"]
     assert [chunk for chunk in chunks if "status" in chunk] == [
         {"index": 0, "status": "incomplete"},
