@@ -44,18 +44,14 @@ def _find_unused_providers(settings: Settings) -> Iterator[Problem]:
     used = {model.provider for model in settings.models.values()}
     for name in settings.providers if used else ():
         if name not in used:
-            yield Problem(
-                ("providers", name), f"no model uses it: write a model with provider: {name}, or leave it out"
-            )
+            yield Problem(("providers", name), "no model uses it: name it in a model, or leave it out")
 
 
 def _find_unreachable_models(patterns: Sequence[str]) -> Iterator[Problem]:
     for number, pattern in enumerate(patterns):
         earlier = next((other for other in patterns[:number] if _covers(other, pattern)), None)
         if earlier is not None:
-            yield Problem(
-                ("models", pattern), f"never used: {earlier} above it matches the same names, and the first match wins"
-            )
+            yield Problem(("models", pattern), f"never used: {earlier} above it matches it, and the first match wins")
 
 
 def _covers(pattern: str, other: str) -> bool:
@@ -70,9 +66,7 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
     names = list(settings.models)
     for number, key in enumerate(settings.auth.keys if settings.auth else ()):
         if len(key.secret) < _MIN_KEY_CHARS:
-            message = (
-                f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: make one with openssl rand -hex 32"
-            )
+            message = f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: write a longer one"
             yield Problem(("auth", "keys", number, "key"), message)
         for index, allowed in enumerate(key.models):
             is_known = any(fnmatchcase(name, allowed) or _WILDCARDS & set(name) for name in names)

@@ -16,19 +16,19 @@ SUSPECT = {
     "a provider and no model": (PROVIDER, "config.yaml: warning: models: no request can be served: "),
     "a provider that no model uses": (
         "providers:\n  local: {type: scripted}\n  other: {type: scripted}\nmodels: {a: {provider: local}}\n",
-        "config.yaml:3: warning: providers.other: no model uses it: write a model with provider: other, or leave it out",
+        "config.yaml:3: warning: providers.other: no model uses it: name it in a model, or leave it out",
     ),
     "a name below a pattern that matches it": (
         PROVIDER + "models:\n  gpt-*: {provider: local}\n  gpt-5: {provider: local}\n",
-        "config.yaml:4: warning: models.gpt-5: never used: gpt-* above it matches the same names, and the first match wins",
+        "config.yaml:4: warning: models.gpt-5: never used: gpt-* above it matches it, and the first match wins",
     ),
     "a pattern below a wider one": (
         PROVIDER + "models:\n  '*': {provider: local}\n  gpt-*: {provider: local}\n",
-        'config.yaml:4: warning: models."gpt-*": never used: * above it matches the same names, and the first match wins',
+        'config.yaml:4: warning: models."gpt-*": never used: * above it matches it, and the first match wins',
     ),
     "a short key": (
         PROVIDER + "models: {a: {provider: local}}\nauth: {keys: [{name: team, key: secret}]}\n",
-        "config.yaml:3: warning: auth.keys[0].key: team has a key of fewer than 16 characters: make one with openssl ",
+        "config.yaml:3: warning: auth.keys[0].key: team has a key of fewer than 16 characters: write a longer one",
     ),
     "a key for a model there is not": (
         PROVIDER
