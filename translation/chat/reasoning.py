@@ -38,11 +38,6 @@ class ReasoningReader:
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self._source: str | None = None
 
-    @property
-    def has_reasoning(self) -> bool:
-        """Whether any field had reasoning so far."""
-        return self._source is not None
-
     def claim_source(self, source: str) -> bool:
         """Makes `source` the field to read, if none was before. Returns whether reasoning in `source` is to be read."""
         self._source = self._source or source
