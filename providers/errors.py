@@ -92,6 +92,8 @@ class UpstreamUnauthorized(UpstreamRejected):
 
 
 class ContextLengthExceeded(UpstreamRejected):
+    """`param` is the upstream's name of what is too long. The gateway replaces it by the client's."""
+
     def name_window(self, window: int) -> None:
         """Adds the size of the context window in tokens to the message, unless it is in there."""
         if str(window) not in re.findall(r"\d+", self.message.replace(",", "")):

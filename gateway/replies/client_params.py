@@ -2,8 +2,12 @@
 
 import re
 
+from gateway.errors import TurnFailed
 from providers.base import Dialect
+from providers.errors import ContextLengthExceeded
+from translation.decoding.context_overflow import CONTEXT_OVERFLOW
 from translation.errors import InvalidRequest
+from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 
@@ -23,6 +27,8 @@ _LEGACY_TOKEN_LIMIT = "max_tokens"
 """Chat's deprecated name of the token limit, which clients still send."""
 
 _INPUT_KEYS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
+
+_TOKEN_LIMITS = frozenset({"max_output_tokens", _TOKEN_LIMIT, _LEGACY_TOKEN_LIMIT})
 
 _PARAM_PATH = re.compile(r"(\w+)(\[\d+\])?(.*)")
 
@@ -94,3 +100,32 @@ class ClientParams:
     def _summary_key(self) -> str:
         reasoning = self._body.get("reasoning") or {}
         return "summary" if reasoning.get("summary") is not None else "generate_summary"
+
+
+class OverflowParams:
+    """Names the parameter of errors that mean: the prompt does not fit the model's context.
+
+    Upstreams name it as in their own API, or not at all. Clients get the name of their endpoint's input, or of its
+    token limit if that is what the upstream refused.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def name_param_of(self, error: Exception) -> None:
+        """Changes the parameter of an exception, if it is such an error."""
+        if isinstance(error, ContextLengthExceeded):
+            error.param = self._name(error.param)
+        elif isinstance(error, TurnFailed):
+            self.name_param_of_failure(error.failed)
+            error.param = error.failed.param
+
+    def name_param_of_failure(self, failed: Failed) -> None:
+        """Changes the parameter of a failure, if it is such a failure."""
+        if failed.code == CONTEXT_OVERFLOW:
+            failed.param = self._name(failed.param)
+
+    def _name(self, param: str | None) -> str:
+        if param in _TOKEN_LIMITS:
+            return "max_output_tokens" if self._dialect == "responses" else param
+        return _INPUT_KEYS[self._dialect]

@@ -6,9 +6,10 @@ from typing import Final, Protocol
 from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
 from gateway.errors import TurnFailed, failed_event
 from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported
-from gateway.replies.client_params import ClientParams
+from gateway.replies.client_params import ClientParams, OverflowParams
 from gateway.replies.loss_header import facts_in, unreported_in, warnings_in
 from providers.base import Batch, Exchange, RelayExchange
+from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.event_stage import EventStage
@@ -119,6 +120,7 @@ class TranslatedReply(Source[bytes]):
         encoder: FrameEncoder,
         params: ClientParams | None = None,
         hold: object = None,
+        overflow_params: OverflowParams | None = None,
     ) -> None:
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.template: DeltaTemplate | None = None
@@ -129,6 +131,7 @@ class TranslatedReply(Source[bytes]):
         self._params = params
         self._encoder = encoder
         self._hold = hold
+        self._overflow_params = overflow_params
         self._delta_run: DeltaRun | None = None
         """The run that `template` was made for."""
 
@@ -142,9 +145,21 @@ class TranslatedReply(Source[bytes]):
             if self._params is not None:
                 self._params.rename_param_of(error)
             raise
+        except ProviderError as error:
+            self._name_overflow(error)
+            raise
 
     def take(self) -> bytes:
-        return self._encode_batch(self._batches.take())
+        try:
+            batch = self._batches.take()
+        except ProviderError as error:
+            self._name_overflow(error)
+            raise
+        return self._encode_batch(batch)
+
+    def _name_overflow(self, error: ProviderError) -> None:
+        if self._overflow_params is not None:
+            self._overflow_params.name_param_of(error)
 
     def take_read(self, read: bytes) -> bytes:
         return self._encode_batch(self._batches.take_read(read))
@@ -153,6 +168,8 @@ class TranslatedReply(Source[bytes]):
         self.is_draining = self._batches.is_draining
         frames = b""
         if batch:
+            if self._overflow_params is not None and isinstance(failed := batch[-1], Failed):
+                self._overflow_params.name_param_of_failure(failed)
             if self._event_stage is not None:
                 batch = self._event_stage.feed(batch)
             if not self.has_content:
@@ -206,10 +223,17 @@ class RelayedReply(Source[bytes]):
     ended = False
     has_content = False
 
-    def __init__(self, exchange: RelayExchange, relay: Relay, hold: object = None) -> None:
+    def __init__(
+        self,
+        exchange: RelayExchange,
+        relay: Relay,
+        hold: object = None,
+        overflow_params: OverflowParams | None = None,
+    ) -> None:
         self._reads = exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
         self._relay = relay
         self._hold = hold
+        self._overflow_params = overflow_params
         self._failure_frames = b""
         """The frames of a reply that failed before its content. `fail` returns them if status 200 was sent already."""
 
@@ -217,7 +241,12 @@ class RelayedReply(Source[bytes]):
         return self.iterate()
 
     async def open(self) -> None:
-        await self._reads.open()
+        try:
+            await self._reads.open()
+        except ProviderError as error:
+            if self._overflow_params is not None:
+                self._overflow_params.name_param_of(error)
+            raise
 
     def take(self) -> bytes:
         return self._relay_read(self._reads.take())
@@ -237,6 +266,8 @@ class RelayedReply(Source[bytes]):
         self.has_content = relay.has_content
         if relay.failed is not None and not relay.has_content:
             self._failure_frames = frames
+            if self._overflow_params is not None:
+                self._overflow_params.name_param_of_failure(relay.failed)
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames

@@ -7,6 +7,7 @@ from dataplane.source import IteratedSource, Source
 from gateway.errors import TurnFailed
 from gateway.logs import bind_tool_warnings, bind_unreported
 from gateway.planning.plan import RelayPlan, TranslationPlan
+from gateway.replies.client_params import OverflowParams
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.loss_header import (
@@ -21,6 +22,7 @@ from gateway.replies.loss_header import (
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Batch
+from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -45,15 +47,28 @@ class Run:
         plan = self.plan
         if isinstance(plan, RelayPlan):
             relay = self.endpoint.relay(self.body, self.identity, self.presentation)
-            return RelayedReply(plan.exchange, relay, self.provider_hold)
+            return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-        return TranslatedReply(plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold)
+        return TranslatedReply(
+            plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold, self._overflow_params
+        )
 
     async def produce_reply(self) -> Json:
         """Produces the reply as one JSON object: the same events as a stream, collected.
 
         Raises TurnFailed, ProviderError, and InvalidRequest with the client's parameter name.
         """
+        try:
+            return await self._collect_reply()
+        except (ProviderError, TurnFailed) as error:
+            self._overflow_params.name_param_of(error)
+            raise
+
+    @property
+    def _overflow_params(self) -> OverflowParams:
+        return OverflowParams(self.endpoint.dialect)
+
+    async def _collect_reply(self) -> Json:
         plan = self.plan
         if isinstance(plan, RelayPlan):
             answer = await plan.exchange.fetch_body()

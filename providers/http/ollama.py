@@ -85,7 +85,7 @@ class OllamaProvider(HttpProvider):
         window = details.context_window_for(options.get("num_ctx")) or details.max_context
         if window is not None and limit > window:
             message = f"the model's context is {window} tokens: request fewer output tokens"
-            raise ContextLengthExceeded(message, provider=self.name, status=400)
+            raise ContextLengthExceeded(message, provider=self.name, status=400, param="max_output_tokens")
 
 
 def _first_image_param(items: Sequence[Item]) -> str:

@@ -1,14 +1,17 @@
 """Assembles tool calls from the fragments of a chat stream, however an upstream numbers, names and splits them."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.errors import ProtocolViolation
 from translation.representation.events import Event
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 from translation.tools.call_ids import CallIdAllocator
+
+_ENTRY_KEYS: Final = frozenset({"arguments", "custom", "function", "id", "index", "name", "type"})
 
 
 class _Fragment(NamedTuple):
@@ -56,13 +59,11 @@ class CallAssembler:
     def feed(self, entries: Any, *, whole: bool = False) -> list[Event]:
         """Takes `tool_calls` of a delta and returns the events they cause.
 
-        With `whole` they are the calls of a whole message, where each entry is a separate call.
+        With `whole` they are the calls of a whole message, where each entry is a separate call. Raises
+        ProtocolViolation for something that is no list of calls.
         """
         events: list[Event] = []
-        listed = entries if isinstance(entries, list) else [entries]
-        for position, entry in enumerate(listed):
-            if not isinstance(entry, dict):
-                continue
+        for position, entry in enumerate(list_call_entries(entries)):
             fragment = _parse_fragment(entry)
             call = None if whole else self._find_call(fragment, position)
             if call is None:
@@ -145,6 +146,22 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
     if is_complete_json("".join(call.texts)):
         return not fragment.text and (fragment.id is None or fragment.id == call.id)
     return fragment.id == call.id or fragment.name == call.name
+
+
+def list_call_entries(entries: Any) -> list[Json]:
+    """Returns the entries of `tool_calls`. Members of a list that are no objects are left out.
+
+    Some servers send one call instead of a list, and some an object whose keys are the positions in the list:
+    `{"0": {…}}`. Raises ProtocolViolation for anything else, so that no call is lost.
+    """
+    match entries:
+        case list():
+            return [entry for entry in entries if isinstance(entry, dict)]
+        case dict() if not _ENTRY_KEYS.isdisjoint(entries):
+            return [entries]
+        case dict() if all(key.isdecimal() and isinstance(entry, dict) for key, entry in entries.items()):
+            return [{"index": int(key), **entries[key]} for key in sorted(entries, key=int)]
+    raise ProtocolViolation("the upstream sent tool calls that are not a list of objects")
 
 
 def is_complete_json(arguments: str) -> bool:

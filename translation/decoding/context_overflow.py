@@ -1,6 +1,10 @@
 """Recognises error messages of upstreams that mean: the prompt does not fit the model's context."""
 
 import re
+from typing import Final
+
+CONTEXT_OVERFLOW: Final = "context_length_exceeded"
+"""The code of a Failed event that means: the prompt does not fit the model's context."""
 
 _OVERFLOW_CODES = frozenset(
     {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from translation.chat.calls import is_complete_json
+from translation.chat.calls import is_complete_json, list_call_entries
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Json
 from translation.tools.arguments import strip_code_fence
@@ -52,7 +52,10 @@ class CallNormalizer:
         self._ids = rules.id_allocator()
 
     def normalize_delta(self, delta: Json) -> bool:
-        """Normalizes the calls of a delta in place. Returns whether anything changed."""
+        """Normalizes the calls of a delta in place. Returns whether anything changed.
+
+        Raises ProtocolViolation for `tool_calls` that are no list of calls.
+        """
         entries = self._normalize_entries(delta, whole=False)
         if not entries or entries == delta.get("tool_calls"):
             return False
@@ -104,8 +107,8 @@ class CallNormalizer:
         entries: Any = message.get("tool_calls")
         if not entries and isinstance(message.get("function_call"), dict) and not self._legacy_functions:
             entries = [{"type": "function", "function": message.pop("function_call")}]
-        listed = entries if isinstance(entries, list) else [entries]
-        return [self._normalize_entry(entry, whole=whole) for entry in listed if isinstance(entry, dict)]
+        listed = list_call_entries(entries) if entries else []
+        return [self._normalize_entry(entry, whole=whole) for entry in listed]
 
     def _normalize_entry(self, entry: Json, *, whole: bool) -> Json:
         body = entry.get("function") if entry.get("type") != "custom" else entry.get("custom")

@@ -1,5 +1,7 @@
 """Tool calls, however an upstream numbers, names and cuts them."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,9 +9,13 @@ from hypothesis import strategies as st
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
 from tests.unit.support.driving import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
+from translation.chat.relaying.calls import CallNormalizer
+from translation.errors import ProtocolViolation
 from translation.representation.events import Event, ItemStarted
 from translation.representation.json_types import Json
 
+FIRST = call(id="a", name="f", arguments='{"x":1}')
+SECOND = call(id="b", name="g", arguments='{"y":2}')
 ONE = [("a", "f", '{"x":1}')]
 TWO = [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
 
@@ -22,6 +28,14 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         ],
         ONE,
     ),
+    "an object instead of a list": (
+        [
+            chunk({"tool_calls": {"0": call(id="a", name="f", arguments='{"x"')}}),
+            chunk({"tool_calls": {"0": call(arguments=":1}"), "1": call(id="b", name="g", arguments='{"y":2}')}}),
+        ],
+        TWO,
+    ),
+    "an object of a whole message": ([completion({"tool_calls": {"1": SECOND, "0": FIRST}})], TWO),
     "the whole call at once": ([calls(call(0, id="a", name="f", arguments='{"x":1}'))], ONE),
     "arguments as an object instead of a string": ([calls(call(0, id="a", name="f", arguments={"x": 1}))], ONE),
     "arguments left empty": ([calls(call(0, id="a", name="f", arguments=""))], [("a", "f", "{}")]),
@@ -273,3 +287,18 @@ def test_numbered_calls_survive_any_cut_and_any_order(turns: list[tuple[int, int
     chunks += [calls(call(index, arguments=text)) for index, text in enumerate(rest)]
     events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
     assert sorted(made(events)) == [(f"i{index}", f"n{index}", wanted[index]) for index in range(3)]
+
+
+@pytest.mark.parametrize("entries", ["f", 7, {"a": {"name": "f"}}, {"0": "f"}])
+def test_calls_of_an_unknown_form_are_refused(entries: Any) -> None:
+    with pytest.raises(ProtocolViolation):
+        ChatDecoder(counting_ids()).feed(chunk({"tool_calls": entries}))
+    with pytest.raises(ProtocolViolation):
+        CallNormalizer(legacy=False).normalize_delta({"tool_calls": entries})
+
+
+def test_a_relay_sends_a_list_for_an_object() -> None:
+    delta: Json = {"tool_calls": {"0": call(id="a", name="f", arguments="{}")}}
+    assert CallNormalizer(legacy=False).normalize_delta(delta)
+    (entry,) = delta["tool_calls"]
+    assert (entry["index"], entry["id"], entry["function"]["name"]) == (0, "a", "f")
