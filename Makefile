@@ -2,7 +2,9 @@ PYTHON ?= python3
 ARGS ?=
 
 BIN := .venv/bin
+SERVING := .venv/.serving
 STAMP := .venv/.installed
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-input
 
 # One worker more than there are processors, because tests wait for servers and databases for two fifths of their time.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -18,20 +20,27 @@ help: ## list the targets
 
 setup: $(STAMP) ## create .venv from the locked requirements
 
-$(STAMP): requirements/dev.txt pyproject.toml core/pyproject.toml core/gateway_core.pyx
+$(SERVING): requirements/serving.txt pyproject.toml core/pyproject.toml core/gateway_core.pyx
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@echo 'Installing what is locked into .venv, which takes a minute or two.'
-	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo '[1/3] Creating .venv.'
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@echo '[2/3] Installing what serving needs: some 45 packages, 70 MB to download; llama.cpp for the demo model is half of it.'
+	@$(PIP_INSTALL) --require-hashes -r requirements/serving.txt
+	@echo '[3/3] Installing the gateway, and compiling its core.'
+	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@command -v "$${CC:-cc}" >/dev/null && $(MAKE) --no-print-directory core || \
 		echo 'Without the compiled core, which needs a C compiler and the headers of Python: the gateway does the same in Python.'
 	@touch $@
 
-core: ## compile core/ into .venv; a part of setup where there is a C compiler
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation ./core
+$(STAMP): requirements/dev.txt $(SERVING)
+	@echo 'Adding what tests and checks need, 80 MB to download.'
+	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
 
-run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"
+core: ## compile core/ into .venv; a part of run and setup where there is a C compiler
+	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation ./core
+
+run: $(SERVING) ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"
 	$(BIN)/responses-gateway serve $(ARGS)
 
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch

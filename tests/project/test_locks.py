@@ -15,6 +15,7 @@ LOCKS = sorted([*(ROOT / "requirements").glob("*.txt"), CLIENTS / "requirements.
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = PYPROJECT["project"]["dependencies"]
 DEV = PYPROJECT["dependency-groups"]["dev"]
+BUILD = PYPROJECT["dependency-groups"]["build"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 
 
@@ -49,8 +50,13 @@ def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lock", "declared"),
-    [("runtime.txt", RUNTIME), ("llamacpp.txt", RUNTIME + EXTRAS["llamacpp"]), ("dev.txt", RUNTIME + DEV)],
-    ids=["what the server needs", "the same with llama.cpp", "what its developers need on top"],
+    [
+        ("runtime.txt", RUNTIME),
+        ("llamacpp.txt", RUNTIME + EXTRAS["llamacpp"]),
+        ("serving.txt", RUNTIME + EXTRAS["llamacpp"] + BUILD),
+        ("dev.txt", RUNTIME + DEV),
+    ],
+    ids=["what the server needs", "the same with llama.cpp", "what `make run` needs", "what its developers need on top"],
 )
 def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -> None:
     locked = pins(ROOT / "requirements" / lock)
@@ -68,8 +74,18 @@ def test_a_lock_covers_what_is_installed_apart(name: str) -> None:
 
 
 def test_developers_run_the_versions_that_users_run() -> None:
-    users = pins(ROOT / "requirements/runtime.txt").items() | pins(ROOT / "requirements/llamacpp.txt").items()
-    assert users <= pins(ROOT / "requirements/dev.txt").items()
+    developers = pins(ROOT / "requirements/dev.txt").items()
+    for name in ("runtime", "llamacpp", "serving"):
+        assert pins(ROOT / f"requirements/{name}.txt").items() <= developers
+
+
+def test_serving_needs_no_tool_of_developers() -> None:
+    serving = pins(ROOT / "requirements/serving.txt").keys()
+    tools = {canonicalize_name(Requirement(line).name) for line in DEV} - {
+        canonicalize_name(Requirement(line).name) for line in (*RUNTIME, *EXTRAS["llamacpp"], *BUILD)
+    }
+    assert tools >= {"mypy", "pytest", "ruff"}
+    assert not tools & serving
 
 
 def test_every_npm_package_carries_its_hash_and_no_address() -> None:
