@@ -74,8 +74,8 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         counting="own",
     ),
     "ollama": replace(_CHAT_CAPABILITIES, audio=False, choices=False),
-    "vllm": replace(_CHAT_CAPABILITIES, counting="tokenize", two_pass=True),
-    "llama_server": replace(_CHAT_CAPABILITIES, counting="chat", two_pass=True, choices=False),
+    "vllm": replace(_CHAT_CAPABILITIES, counting="tokenize", two_pass=True, input_grammars=True),
+    "llama_server": replace(_CHAT_CAPABILITIES, counting="chat", two_pass=True, input_grammars=True, choices=False),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
     "openai_compatible": _CHAT_CAPABILITIES,
 }

@@ -122,6 +122,11 @@ class CapabilityOverrides(BaseModel):
     hosted_tools: frozenset[str] | None = Field(
         default=None, description="Kinds of tools that the upstream runs itself."
     )
+    input_grammars: bool | None = Field(
+        default=None,
+        description="It can hold the input of a custom tool to the tool's grammar, if the tool must be called. Its "
+        "engine is then prompted with token ids.",
+    )
     images: bool | None = Field(default=None, description="It reads images.")
     audio: bool | None = Field(default=None, description="It reads or writes audio.")
     files: bool | None = Field(default=None, description="It reads files.")

@@ -65,7 +65,8 @@ def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss])
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, route.profile, None)
-    bridged = bridge_tools(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+    can = route.capabilities
+    bridged = bridge_tools(fitted, kinds=can.tool_kinds, hosted=can.hosted_tools, holds_grammars=can.input_grammars)
     losses += bridged.losses
     normalized = normalize_turn(bridged.turn, route.profile, losses)
     return normalized, _build_event_stage(normalized, route.profile, bridged.call_mapper)

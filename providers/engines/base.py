@@ -37,6 +37,8 @@ class OutputConstraint:
     json_object: bool = False
     regex: str | None = None
     grammar: str | None = None
+    """In the engine's own notation."""
+    lark: str | None = None
     choice: Sequence[str] | None = None
     suffix: str = ""
     """The text that the model writes after the JSON of `json_schema`. An engine may ignore it. But then the model

@@ -5,6 +5,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+import orjson
+
 from providers.base import Batch, Exchange
 from providers.engines.base import Engine, EngineDelta, GenerationRequest, OutputConstraint, TokenPrompt
 from providers.engines.generation_request import THINKING_BUDGET_PARAM, EngineRequest, ToolParsers, build_engine_request
@@ -231,7 +233,8 @@ class _EngineExchange:
         if usage.cache_read is None and not self._thinking_ran:
             usage.cache_read = delta.cached_tokens
         was_in_reasoning = out.in_reasoning
-        events = out.feed_text(delta.text, delta.logprobs)
+        text = _escape(delta.text) if self._request.generates_argument else delta.text
+        events = out.feed_text(text, delta.logprobs)
         if was_in_reasoning or out.in_reasoning:
             end = next(
                 (number for number, token in enumerate(delta.tokens, 1) if token in self._closing_tokens), generated
@@ -263,6 +266,11 @@ class _EngineExchange:
         return (
             await self._engine.encode(self._request.forced_call.prefix) if self._request.forced_call is not None else ()
         )
+
+
+def _escape(text: str) -> str:
+    """Returns text as it is written inside a JSON string."""
+    return orjson.dumps(text).decode()[1:-1]
 
 
 def _involves_tools(chat: Json) -> bool:

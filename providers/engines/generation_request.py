@@ -17,11 +17,13 @@ from translation.parsers.tools import (
     block_stop_of,
     call_opening_of,
     force_call,
+    force_text_call,
 )
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
+from translation.tools.schemas import FREEFORM_ARGUMENT
 
 ToolParsers = Mapping[str, Callable[[], ToolParser]]
 """Name -> a function that returns a new tool parser for one answer."""
@@ -52,6 +54,8 @@ class EngineRequest:
     """The format of calls if the template does not render the tools."""
     forced_call: ForcedCall | None
     """The call that the answer must consist of."""
+    generates_argument: bool
+    """The model writes only the text of the forced call's argument, without JSON around it."""
     constraint: OutputConstraint | None
     """The constraint on the answer, or on the forced call."""
     call_opening: str | None
@@ -86,8 +90,13 @@ def build_engine_request(
         raise Unrepresentable(message, param="tools")
     call = _forced_call_of(name, tools, choice) if tools and choice != "auto" else None
     constraint = output_constraint_of(turn, profile.extra_params)
-    if call is not None:
+    grammar = _input_grammar_of(turn, tools, choice) if call is not None else None
+    if call is not None and grammar is None:
         constraint = OutputConstraint(json_schema=call.schema, suffix=call.suffix)
+    elif grammar is not None:
+        # As JSON, the input could not be held to a grammar of the client: its characters would be escaped.
+        function, constraint = grammar
+        call = force_text_call(name, function, FREEFORM_ARGUMENT)
     call_opening = call_opening_of(name) if tools and call is None and constraint is not None else None
     if tools and call is None and constraint is not None and call_opening is None:
         # With the constraint the model could never call a tool, because a call in this format has no known beginning.
@@ -105,11 +114,12 @@ def build_engine_request(
         tools_in_text=tools_in_text,
         call_format=name if name in PARSER_FACTORIES else "hermes",
         forced_call=call,
+        generates_argument=grammar is not None,
         constraint=constraint,
         call_opening=call_opening,
         sampling=_sampling_of(turn, profile, supported),
         stop=tuple(turn.sampling.get("stop") or ()),
-        block_stop=block_stop_of(name) if tools and is_single_block else None,
+        block_stop=block_stop_of(name) if tools and is_single_block and grammar is None else None,
         top_logprobs=_top_logprobs_of(turn.sampling),
         thinking_budget=thinking_budget_of(turn, profile) if has_two_passes else None,
         losses=tuple(dict.fromkeys(losses)),
@@ -197,3 +207,15 @@ def _forced_call_of(parser: str, tools: Sequence[Json], choice: str | Json) -> F
             f"calls in the format {parser!r} cannot be forced: use tool_choice auto", param="tool_choice"
         )
     return call
+
+
+def _input_grammar_of(turn: Turn, tools: Sequence[Json], choice: str | Json) -> tuple[str, OutputConstraint] | None:
+    """Returns the function that must be called and the constraint on its input, if it stands for a custom tool with a
+    grammar."""
+    names = [choice["function"]["name"]] if isinstance(choice, dict) else [tool["function"]["name"] for tool in tools]
+    for name in names:
+        if (grammar := turn.input_grammars.get(name)) is not None:
+            is_regex = grammar.get("syntax") == "regex"
+            definition = grammar["definition"]
+            return name, OutputConstraint(regex=definition) if is_regex else OutputConstraint(lark=definition)
+    return None

@@ -26,6 +26,7 @@ _CAPABILITIES = Capabilities(
     logprobs=True,
     models=True,
     two_pass=True,
+    input_grammars=True,
     counting="template",
 )
 

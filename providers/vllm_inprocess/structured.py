@@ -21,8 +21,8 @@ def build_structured_outputs(vllm: ModuleType, constraint: OutputConstraint | No
         return None
     if constraint.regex is not None:
         return vllm.StructuredOutputsParams(regex=constraint.regex)
-    if constraint.grammar is not None:
-        return vllm.StructuredOutputsParams(grammar=constraint.grammar)
+    if (grammar := constraint.grammar or constraint.lark) is not None:
+        return vllm.StructuredOutputsParams(grammar=grammar)
     if constraint.choice is not None:
         return vllm.StructuredOutputsParams(choice=list(constraint.choice))
     schema = constraint.json_schema if constraint.json_schema is not None else {"type": "object"}

@@ -40,7 +40,12 @@ Keys that neither API has are forwarded if the profile lists them. Otherwise the
 _TOOLS = """\
 Upstreams with the Chat Completions API only support functions. The gateway sends these tools as functions, and converts the calls
 back to items of their own kind. It does the same for `custom` tools, whose single argument is a text, and for the tools of a
-`namespace`."""  # noqa: E501
+`namespace`.
+
+The regex or Lark grammar of a `custom` tool is held if the tool must be called (`tool_choice` names it, or requires a call of the
+only tool) and the upstream is a vLLM or llama.cpp, as a server or embedded. The engine then generates nothing but the input, under
+the grammar. llama.cpp needs llguidance for it, which the embedded one has; a grammar that it cannot hold is refused. In all other
+cases the grammar is only part of the tool's description, which is the loss `tools[0].format=described`."""  # noqa: E501
 
 
 def dialects() -> str:

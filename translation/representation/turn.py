@@ -70,5 +70,8 @@ class Turn:
     """Whether the reply is to include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     stream: bool = True
     """Whether the upstream is asked for a stream of chunks, or for one whole response."""
+    input_grammars: Mapping[str, Json] = field(default_factory=dict)
+    """Name of a function that stands for a custom tool -> the `format` that the tool's input must have. It only has the
+    function that the answer must call, and only if the upstream can hold the input to a grammar."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     losses: Sequence[Loss] = ()

@@ -47,10 +47,13 @@ def is_tool_free(turn: Turn) -> bool:
     )
 
 
-def bridge_tools(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> BridgedTurn:
+def bridge_tools(
+    turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str], holds_grammars: bool = False
+) -> BridgedTurn:
     """Rewrites tools, tool choice and past calls for one upstream. The turn itself is returned if nothing changes.
 
-    `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. Custom
+    `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. With
+    `holds_grammars` it can hold the input of a custom tool that must be called to the tool's grammar. Custom
     tools, namespaces and the kinds that a client runs become functions. Hosted tools that the upstream does not run are
     left out, and so are past calls of them; both are losses. Raises InvalidRequest for two tools of the same name, and
     for a tool choice that forces a tool which is not there.
@@ -79,7 +82,35 @@ def bridge_tools(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -
     if tool_choice is turn.tool_choice and items is turn.items and _is_unchanged(tools, turn.tools):
         return BridgedTurn(turn, None, ())
     bridged = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
+    if holds_grammars and (position := _position_of_forced(tools, tool_choice)) is not None:
+        forced = carried[position]
+        if forced.callee.kind == "custom" and "custom" not in native and _has_grammar(forced.tool):
+            losses.remove(_described_loss(forced.param))
+            bridged = replace(bridged, input_grammars={tools[position]["name"]: forced.tool["format"]})
     return BridgedTurn(bridged, ToolCallMapper(names) if names else None, losses)
+
+
+def _position_of_forced(tools: Sequence[Json], choice: str | Json | None) -> int | None:
+    """Returns the position of the only function that the answer can be a call of; None if there are several, or none
+    is required."""
+    match choice:
+        case "required":
+            allowed = list(range(len(tools)))
+        case {"type": "function", "name": name}:
+            allowed = [position for position, tool in enumerate(tools) if tool.get("name") == name]
+        case {"type": "allowed_tools", "mode": "required", "tools": [{"name": name}]}:
+            allowed = [position for position, tool in enumerate(tools) if tool.get("name") == name]
+        case _:
+            allowed = []
+    return allowed[0] if len(allowed) == 1 else None
+
+
+def _has_grammar(tool: Json) -> bool:
+    return (tool.get("format") or {}).get("type") == "grammar"
+
+
+def _described_loss(param: str) -> Loss:
+    return Loss(f"{param}.format", "described")
 
 
 def _is_unchanged(new: Sequence[Json], old: Sequence[Json]) -> bool:
@@ -129,8 +160,8 @@ def _lower_tool(entry: _ToolEntry, native: frozenset[str], names: ToolNames, los
     if callee.kind in native:
         return tool if entry.namespace is None else {**tool, "name": names.claim(callee, tool)}
     if callee.kind == "custom":
-        if (tool.get("format") or {}).get("type") == "grammar":
-            losses.append(Loss(f"{entry.param}.format", "described"))
+        if _has_grammar(tool):
+            losses.append(_described_loss(entry.param))
         function: Json = {"description": _freeform_description(tool), "parameters": FREEFORM_PARAMETERS}
     else:
         function = CLIENT_TOOL_KINDS[callee.kind].describe(tool)

@@ -23,7 +23,12 @@ def closed_object_schema(properties: Json, *required: str) -> Json:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-FREEFORM_PARAMETERS = closed_object_schema({"input": {"type": "string", "description": INPUT_DESCRIPTION}}, "input")
+FREEFORM_ARGUMENT = "input"
+"""The argument with the whole input of a custom tool."""
+
+FREEFORM_PARAMETERS = closed_object_schema(
+    {FREEFORM_ARGUMENT: {"type": "string", "description": INPUT_DESCRIPTION}}, FREEFORM_ARGUMENT
+)
 
 SHELL_PARAMETERS = closed_object_schema(
     {"commands": _STRING_LIST, "timeout_ms": {"type": "integer"}, "max_output_length": {"type": "integer"}}, "commands"

@@ -1,5 +1,7 @@
 """llama.cpp's server as an engine: https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
 
+import hashlib
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
@@ -11,7 +13,6 @@ from providers.engines.json_form import JsonOutputCheck
 from providers.engines.servers.remote import ModelCache, RemoteEngine, reject_media
 from providers.errors import UpstreamRejected
 from providers.http.upstream import Upstream
-from translation.errors import Unrepresentable
 from translation.parsers.thought_reader import CLOSING_TAGS
 from translation.representation.json_types import Json
 
@@ -43,6 +44,17 @@ _PRESERVED_TAGS: Final = (
 
 _TAIL_CHARS: Final = 200
 _NO_LLGUIDANCE: Final = "llguidance is not there"
+
+_LLGUIDANCE: Final = "%llguidance {}\n"
+"""The beginning of a grammar that llguidance reads."""
+
+_UNLIKELY_TEXT: Final = "@%@%@%"
+_REGEX_PIECE: Final = re.compile(r"\\.|[/\n]", re.DOTALL)
+_REGEX_ESCAPES: Final = {"/": r"\/", "\n": r"\n"}
+_GRAMMAR_NOT_HELD: Final = (
+    "llama.cpp cannot hold text to this grammar: look for mistakes in it, and whether the server was built with "
+    "llguidance"
+)
 _SCHEMA_NOT_ENFORCED: Final = (
     "llama.cpp cannot constrain an answer to this schema: look for unknown types, references and patterns"
 )
@@ -89,6 +101,12 @@ class LlamaServerEngine(RemoteEngine):
     async def _generate_constrained(
         self, prompt: TokenPrompt, request: GenerationRequest
     ) -> AsyncGenerator[EngineDelta, None]:
+        if (wanted := _input_grammar_of(request.constraint)) is not None:
+            await self._require_grammar(wanted)
+            async with aclosing(self._generate(prompt, request, {"grammar": _LLGUIDANCE + wanted})) as deltas:
+                async for delta in deltas:
+                    yield delta
+            return
         lark = _lark_grammar_of(request.constraint) if self._cache.get(_NO_LLGUIDANCE) is None else None
         deltas = self._generate(
             prompt, request, {"grammar": lark} if lark else _constraint_fields_of(request.constraint)
@@ -151,6 +169,27 @@ class LlamaServerEngine(RemoteEngine):
             raise self.broken_error()
         yield last
 
+    async def _require_grammar(self, lark: str) -> None:
+        """Raises UpstreamRejected if the server cannot hold text to a grammar.
+
+        The server generates without a grammar if llguidance cannot compile it, and only its log says so. So a few
+        tokens are generated first, with the grammar behind a text that no model writes.
+        """
+        name = f"grammar {hashlib.sha256(lark.encode()).hexdigest()}"
+        if (is_held := self._cache.get(name)) is None:
+            grammar = f'{_LLGUIDANCE}start: "{_UNLIKELY_TEXT}" inner\ninner: %lark {{\n{lark}\n}}'
+            probe = {"prompt": " ", "n_predict": len(_UNLIKELY_TEXT), "grammar": grammar, "cache_prompt": False}
+            try:
+                reply = await self._upstream.post_json("/completion", probe, at_root=True)
+            except UpstreamRejected as refusal:
+                if type(refusal) is not UpstreamRejected:
+                    raise
+                reply = {"content": ""}
+            is_held = self.parse_text(reply, "content").startswith(_UNLIKELY_TEXT)
+            self._cache.put(name, is_held)
+        if not is_held:
+            raise UpstreamRejected(_GRAMMAR_NOT_HELD, provider=self._upstream.name, status=400)
+
     async def _recover_missing_tokens(self, text: str, tokens: list[int], missing: int) -> tuple[list[int], int]:
         """Returns the tokens of a delta, and how many generated tokens are not among them.
 
@@ -168,13 +207,18 @@ class LlamaServerEngine(RemoteEngine):
         return self.parse_tokens(await self._upstream.post_json("/tokenize", body, at_root=True))
 
 
+def _input_grammar_of(constraint: OutputConstraint | None) -> str | None:
+    """Returns the Lark grammar of a custom tool's input, which only llguidance can hold text to."""
+    if constraint is None or constraint.regex is None:
+        return constraint.lark if constraint is not None else None
+    # A slash or a line break would end the expression.
+    regex = _REGEX_PIECE.sub(lambda piece: _REGEX_ESCAPES.get(piece[0], piece[0]), constraint.regex)
+    return f"start: /{regex}/"
+
+
 def _constraint_fields_of(constraint: OutputConstraint | None) -> Json:
     if constraint is None:
         return {}
-    if constraint.regex is not None:
-        raise Unrepresentable(
-            "llama.cpp does not support a regex as a constraint: send a schema or a grammar", param="regex"
-        )
     if constraint.choice is not None:
         return {"grammar": "root ::= " + " | ".join(_gbnf_literal(text) for text in constraint.choice)}
     if constraint.grammar is not None:
@@ -194,7 +238,7 @@ def _lark_grammar_of(constraint: OutputConstraint | None) -> str | None:
         orjson.dumps(constraint.suffix).decode(),
         orjson.dumps(_with_llguidance_options(constraint.json_schema)).decode(),
     )
-    return f"%llguidance {{}}\nstart: value {suffix}\nvalue: %json {schema}"
+    return f"{_LLGUIDANCE}start: value {suffix}\nvalue: %json {schema}"
 
 
 def _with_llguidance_options(schema: Json) -> Json:

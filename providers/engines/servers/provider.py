@@ -32,6 +32,12 @@ class TwoPassProvider(HttpProvider):
         self._model_caches: dict[str, ModelCache] = {}
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        if turn.input_grammars and profile.two_pass != "on":
+            # In the server's dialect the tool would be a function, whose arguments cannot be held to the grammar.
+            parser = "hermes" if profile.tool_parser == "openai" else profile.tool_parser
+            as_text = replace(profile, tool_parser=parser, parsing_format="think_tags")
+            unenforced = self._unenforced_losses(turn, as_text)
+            return prepare_engine_exchange(self.engine_for(turn.model), turn, as_text, unenforced=unenforced)
         if profile.two_pass == "off":
             return super().prepare(turn, profile)
         if profile.two_pass == "on" and may_think(turn):

@@ -123,7 +123,7 @@ def _structured_outputs_of(constraint: OutputConstraint) -> Json:
         "json": constraint.json_schema,
         "json_object": constraint.json_object or None,
         "regex": constraint.regex,
-        "grammar": constraint.grammar,
+        "grammar": constraint.grammar or constraint.lark,
         "choice": None if constraint.choice is None else list(constraint.choice),
     }
     return {name: value for name, value in kinds.items() if value is not None}

@@ -6,7 +6,7 @@ import {
 import OpenAI from "openai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API, PROMPT = "Use add, shell, apply_patch and look." } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Use add, sums__add, shell, apply_patch and look." } = process.env;
 const client = new OpenAI({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0 });
 const model = new { responses: OpenAIResponsesModel, chat: OpenAIChatCompletionsModel }[API](client, MODEL);
 
@@ -81,7 +81,7 @@ const cases = {
   handoff_streamed: () => streamed(agent({ handoffs: [grace()] })),
   format: () => whole(agent({ outputType: z.object({ total: z.number() }) })),
   async conversation() {
-    const first = await run(agent({ tools: [add] }), "I am Ada.");
+    const first = await run(agent({ tools: [add] }), "I am Ada. Use add.");
     return whole(agent(), [...first.history, { role: "user", content: "Who am I?" }]);
   },
   shell: () => whole(agent({ tools: [shell] })),

@@ -37,7 +37,7 @@ MODEL = KINDS[os.environ["API"]](
     os.environ["MODEL"], AsyncOpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retries=0)
 )
 
-PROMPT = os.environ.get("PROMPT", "Use add, shell, apply_patch and look.")
+PROMPT = os.environ.get("PROMPT", "Use add, sums__add, shell, apply_patch and look.")
 
 ran: list[Any] = []
 """What tools were told to do."""
@@ -122,7 +122,7 @@ async def summarized(given: Agent) -> Any:
 
 
 async def conversation() -> Any:
-    first = await Runner.run(agent(tools=[add]), "I am Ada.")
+    first = await Runner.run(agent(tools=[add]), "I am Ada. Use add.")
     return await whole(agent(), [*first.to_input_list(), {"role": "user", "content": "Who am I?"}])
 
 

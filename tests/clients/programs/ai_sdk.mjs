@@ -5,7 +5,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API, PROMPT = "Use add, shell, apply_patch and look.", STORE, SUMMARY } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Use add, sums__add, shell, apply_patch and look.", STORE, SUMMARY } = process.env;
 const provider = createOpenAI({ baseURL: BASE_URL, apiKey: "none" });
 const model = provider[API](MODEL);
 // Where nothing is stored, what was said before comes along in full; else as references to it.

@@ -24,7 +24,7 @@ MODEL = KINDS[os.environ["API"]](
     os.environ["MODEL"], provider=OpenAIProvider(base_url=os.environ["BASE_URL"], api_key="none")
 )
 
-PROMPT = os.environ.get("PROMPT", "Use add, shell, apply_patch and look.")
+PROMPT = os.environ.get("PROMPT", "Use add, sums__add, shell, apply_patch and look.")
 
 ran: list[Any] = []
 """What tools were told to do."""

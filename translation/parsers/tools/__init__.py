@@ -3,7 +3,13 @@
 May import `translation.tools` and `translation.representation`.
 """
 
-from translation.parsers.tools.forcing import ForcedCall, block_stop_of, call_opening_of, force_call
+from translation.parsers.tools.forcing import (
+    ForcedCall,
+    block_stop_of,
+    call_opening_of,
+    force_call,
+    force_text_call,
+)
 from translation.parsers.tools.parser_output import (
     CallArguments,
     CallEnded,
@@ -30,4 +36,5 @@ __all__ = [
     "block_stop_of",
     "call_opening_of",
     "force_call",
+    "force_text_call",
 ]

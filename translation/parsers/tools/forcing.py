@@ -1,5 +1,6 @@
 """Forces a model to call a tool: a prefix of its answer, and the JSON schema of the text that follows."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,21 @@ def force_call(parser: str, tools: Sequence[Json]) -> ForcedCall | None:
     functions = list(functions_of(tools))
     force = _CALL_FORCERS.get(parser)
     return force(functions) if force is not None and functions else None
+
+
+def force_text_call(parser: str, function: str, argument: str) -> ForcedCall | None:
+    """Returns the form of a call whose only argument is a string: `prefix`, the inside of a JSON string, `suffix`.
+
+    The schema is empty, because no JSON value is between prefix and suffix. Returns None if a call cannot be forced in
+    that format.
+    """
+    if parser not in _TEXT_CALL_FORMS:
+        return None
+    opening, key, closing = _TEXT_CALL_FORMS[parser]
+    name, argument = json.dumps(function), json.dumps(argument)
+    if key is None:
+        return ForcedCall(f'{opening}{function}>{{{argument}: "', {}, f'"}}{closing}')
+    return ForcedCall(f'{opening}{{"name": {name}, "{key}": {{{argument}: "', {}, f'"}}}}{closing}')
 
 
 def call_opening_of(parser: str) -> str | None:
@@ -63,6 +79,16 @@ def _force_mistral(functions: Sequence[DeclaredFunction]) -> ForcedCall:
 def _force_json(functions: Sequence[DeclaredFunction]) -> ForcedCall:
     return ForcedCall("", _any_call_schema(functions, "arguments"), "")
 
+
+_TEXT_CALL_FORMS: Final[Mapping[str, tuple[str, str | None, str]]] = {
+    "hermes": (f"{hermes.OPENING_TAG}\n", "arguments", f"\n{hermes.CLOSING_TAG}"),
+    "llama": (llama.OPENING_TAG, None, llama.CLOSING_TAG),
+    "llama3_json": ("", "parameters", ""),
+    "mistral": (f"{mistral.MARKER} [", "arguments", "]"),
+    "json": ("", "arguments", ""),
+}
+"""Parser -> the text before the call, the key of its arguments (None: the name is outside the JSON), the text after
+it."""
 
 _CALL_FORCERS: Final[Mapping[str, Callable[[Sequence[DeclaredFunction]], ForcedCall | None]]] = {
     "hermes": _force_hermes,

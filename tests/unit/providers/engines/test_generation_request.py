@@ -242,3 +242,29 @@ def test_a_schema_and_what_follows_it_are_one_tag() -> None:
     tag = structural_tag_of(OutputConstraint(json_schema={"a": 1}, suffix="x"))
     assert tag is not None
     assert '"const_string"' in tag
+
+
+FREEFORM = {"type": "function", "name": "note", "parameters": {"type": "object"}}
+INPUT_GRAMMARS: dict[str, tuple[dict[str, Any], OutputConstraint]] = {
+    "a regex": ({"syntax": "regex", "definition": "a+"}, OutputConstraint(regex="a+")),
+    "a Lark grammar": ({"syntax": "lark", "definition": "start: A"}, OutputConstraint(lark="start: A")),
+}
+
+
+@pytest.mark.parametrize(("grammar", "constraint"), INPUT_GRAMMARS.values(), ids=INPUT_GRAMMARS)
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "note"}], ids=["required", "named"])
+def test_only_the_input_of_a_forced_tool_with_a_grammar_is_generated(
+    grammar: dict[str, Any], constraint: OutputConstraint, choice: Any
+) -> None:
+    tools = [FREEFORM] if choice == "required" else [WEATHER, FREEFORM]
+    request = asked(tools=tools, tool_choice=choice, input_grammars={"note": grammar}, parallel_tool_calls=False)
+    assert request.constraint == constraint
+    assert request.generates_argument
+    assert request.forced_call is not None
+    assert request.forced_call.prefix.endswith('{"name": "note", "arguments": {"input": "')
+    assert request.block_stop is None, "the input may contain the closing tag"
+
+
+def test_another_forced_call_is_json() -> None:
+    request = asked(tools=[WEATHER], tool_choice="required")
+    assert not request.generates_argument

@@ -1,9 +1,11 @@
 """The answers of engines: calls, forms, stop texts, and what one run makes of a turn."""
 
+import json
 from typing import Any
 
 import pytest
 
+from providers.engines.base import OutputConstraint
 from tests.unit.providers.engines.asking_engines import ANSWER, CALL, PROMPT, THOUGHT, WEATHER, WORDS, ask, limited
 from tests.unit.support.fake_engine import FakeEngine
 from translation.representation.events import Noted
@@ -191,3 +193,15 @@ async def test_tools_that_the_template_does_not_say_are_said_in_words(is_told_to
     assert "tools" not in engine.rendered[0]
     assert "# Tools" in engine.rendered[0]["messages"][0]["content"]
     assert told.items[-1] == ("function_call", '{"city": "Paris"}')
+
+
+async def test_the_input_of_a_forced_tool_with_a_grammar_is_the_text_of_the_model() -> None:
+    """Its characters need no escapes, and a closing tag does not end it."""
+    written = 'say "hi"\n\\ </tool_call> é'
+    tool = {"type": "function", "name": "note", "parameters": {"type": "object"}}
+    grammar = {"note": {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}}
+    engine = FakeEngine([THOUGHT + "</think>", written], words=WORDS)
+    told = await ask(engine, tools=[tool], tool_choice="required", input_grammars=grammar)
+    [call] = [arguments for kind, arguments in told.items if kind == "function_call"]
+    assert json.loads(call) == {"input": written}
+    assert engine.runs[-1].asked.constraint == OutputConstraint(regex="(?s).*")

@@ -170,6 +170,54 @@ def test_a_grammar_that_is_only_described_is_a_loss() -> None:
     assert bridged({**LITE, "tools": [PATCH]}).losses == [Loss("tools[0].tools[0].format", "described")]
 
 
+NAMED: Json = {"type": "custom", "name": "apply_patch"}
+ONLY_PATCH: Json = {"type": "allowed_tools", "mode": "required", "tools": [NAMED]}
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [
+        ([PATCH], "required"),
+        ([CUSTOM, PATCH], NAMED),
+        ([CUSTOM, PATCH], ONLY_PATCH),
+        ([WEB, PATCH], "required"),
+    ],
+    ids=["the only tool", "the named tool", "the only allowed tool", "the only tool left"],
+)
+def test_the_grammar_of_a_forced_tool_is_held(tools: list[Json], choice: Any) -> None:
+    result = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
+    assert result.turn.input_grammars == {"apply_patch": PATCH["format"]}
+    assert not any(loss.param.endswith(".format") for loss in result.losses)
+    other = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset())
+    assert not other.turn.input_grammars, "this upstream cannot hold it"
+    assert any(loss.param.endswith(".format") for loss in other.losses)
+
+
+def test_an_upstream_that_knows_custom_tools_gets_the_grammar_itself() -> None:
+    kinds = frozenset({"function", "custom"})
+    tools = [PATCH, ADDER]
+    result = bridge_tools(turn(*tools, tool_choice=NAMED), kinds=kinds, hosted=frozenset(), holds_grammars=True)
+    assert (result.turn.tools[0], result.turn.input_grammars, result.losses) == (PATCH, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    [
+        ([PATCH], None),
+        ([PATCH], "auto"),
+        ([PATCH, FUNCTION], "required"),
+        ([PATCH, FUNCTION], {"type": "function", "name": "get_weather"}),
+        ([PATCH, CUSTOM], {"type": "custom", "name": "exec"}),
+        ([PATCH], {**ONLY_PATCH, "mode": "auto"}),
+        ([PATCH, CUSTOM], {**ONLY_PATCH, "tools": [NAMED, {"type": "custom", "name": "exec"}]}),
+    ],
+)
+def test_the_grammar_of_a_tool_that_need_not_be_called_is_described(tools: list[Json], choice: Any) -> None:
+    result = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
+    assert not result.turn.input_grammars
+    assert Loss("tools[0].format", "described") in result.losses
+
+
 def test_text_is_no_grammar() -> None:
     assert bridged({**CUSTOM, "format": {"type": "text"}}).losses == []
 

@@ -11,10 +11,11 @@ from providers.engines.base import EngineDelta, GenerationRequest, OutputConstra
 from providers.engines.servers.llama_server import LlamaServerEngine
 from providers.engines.servers.remote import ModelCache, RemoteEngine
 from providers.engines.servers.vllm_server import VllmServerEngine
-from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRateLimited, UpstreamRejected
 from providers.http.upstream import Upstream
 from tests.upstream import Hang, ScriptedUpstream
 from tests.upstream.builders import DONE, data_frame, error_reply, json_reply, sse_reply
+from tests.upstream.script import Script
 from translation.errors import Unrepresentable
 
 Json = dict[str, Any]
@@ -233,10 +234,51 @@ async def test_llama_is_told_the_empty_schema_as_it_is(start: Start) -> None:
         assert server.requests[0].json["json_schema"] == {}
 
 
-async def test_llama_has_no_expressions(start: Start) -> None:
+LLAMA_GRAMMARS: dict[str, tuple[OutputConstraint, str]] = {
+    "a Lark grammar": (OutputConstraint(lark='start: "a"'), 'start: "a"'),
+    "an expression": (OutputConstraint(regex=r"a/b\/c"), r"start: /a\/b\/c/"),
+    "an expression of two lines": (OutputConstraint(regex="a\n\\n"), r"start: /a\n\n/"),
+}
+
+
+@pytest.mark.parametrize(("guide", "lark"), LLAMA_GRAMMARS.values(), ids=LLAMA_GRAMMARS)
+async def test_llama_is_held_to_a_grammar_once_it_has_shown_that_it_can(
+    guide: OutputConstraint, lark: str, start: Start
+) -> None:
     async with ScriptedUpstream() as server:
-        with pytest.raises(Unrepresentable):
-            await pieces(start(LlamaServerEngine, server), constraint=OutputConstraint(regex="a"))
+        end = sse_reply(llama_end("eos", 1, "a"))
+        server.on("/completion", json_reply({"content": "@%@%@%a"}), end)
+        engine = start(LlamaServerEngine, server)
+        for _ in range(2):
+            await pieces(engine, constraint=guide)
+        probe, *runs = [request.json for request in server.requests]
+        assert f"inner: %lark {{\n{lark}\n}}" in probe["grammar"]
+        assert [run["grammar"] for run in runs] == [f"%llguidance {{}}\n{lark}"] * 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [json_reply({"content": "Hello"}), error_reply(400, "failed to parse grammar")],
+    ids=["it is ignored", "it is refused"],
+)
+async def test_a_llama_that_cannot_hold_a_grammar_generates_nothing(reply: Script, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", reply)
+        engine = start(LlamaServerEngine, server)
+        for _ in range(2):
+            with pytest.raises(UpstreamRejected, match="cannot hold text to this grammar"):
+                await pieces(engine, constraint=OutputConstraint(lark="start: ((("))
+        assert len(server.requests) == 1
+
+
+async def test_a_llama_that_is_too_busy_to_show_it_is_tried_again(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", error_reply(429, "busy"))
+        engine = start(LlamaServerEngine, server)
+        for _ in range(2):
+            with pytest.raises(UpstreamRateLimited):
+                await pieces(engine, constraint=OutputConstraint(lark='start: "a"'))
+        assert len(server.requests) == 2
 
 
 async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_schema(start: Start) -> None:
@@ -324,6 +366,7 @@ VLLM_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
     "any JSON": (OutputConstraint(json_object=True), {"json_object": True}),
     "an expression": (OutputConstraint(regex="a"), {"regex": "a"}),
     "a grammar": (OutputConstraint(grammar="a"), {"grammar": "a"}),
+    "a Lark grammar": (OutputConstraint(lark="a"), {"grammar": "a"}),
     "a choice": (OutputConstraint(choice=("a",)), {"choice": ["a"]}),
 }
 

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from tests.unit.support.tool_texts import told
-from translation.parsers.tools import PARSER_FACTORIES, block_stop_of, call_opening_of, force_call
+from translation.parsers.tools import PARSER_FACTORIES, block_stop_of, call_opening_of, force_call, force_text_call
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "name": "weather", "description": "Tells.", "parameters": CITY}
@@ -107,3 +107,16 @@ def test_a_call_is_told_from_json_by_its_opening_where_it_has_one() -> None:
         "json": None,
         "pythonic": None,
     }
+
+
+@pytest.mark.parametrize("parser", ["hermes", "llama", "llama3_json", "mistral", "json"])
+def test_text_between_prefix_and_suffix_is_the_argument_of_a_call(parser: str) -> None:
+    form = force_text_call(parser, "note", "input")
+    assert form is not None
+    inside = json.dumps('say "hi"\n')[1:-1]
+    calls = [entry for entry in told(parser, form.prefix + inside + form.suffix) if entry]
+    assert calls == [("note", {"input": 'say "hi"\n'})]
+
+
+def test_a_format_without_a_known_call_cannot_be_forced() -> None:
+    assert force_text_call("pythonic", "note", "input") is None
