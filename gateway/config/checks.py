@@ -14,7 +14,7 @@ from gateway.config.own_address import check_own_addresses
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
-from providers.config import BUDGET_ENFORCING_TYPES, TOKEN_PROMPT_TYPES, ProviderConfig, is_loopback
+from providers.config import BUDGET_ENFORCING_TYPES, TOKEN_PROMPT_TYPES, TOKENS_ONLY_TYPES, ProviderConfig, is_loopback
 from providers.model_families import MODEL_FAMILIES
 from translation.representation.json_types import mapping_or_empty
 
@@ -149,6 +149,13 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
         if mapping_or_empty(mapping_or_empty(model).get("capabilities")).get("two_pass") is True:
             yield from _check_two_pass_type(kind, ("models", name, "capabilities", "two_pass"))
         parser = mapping_or_empty(model).get("tool_parser")
+        is_in_tokens = kind in TOKEN_PROMPT_TYPES and two_pass not in (None, False, "off", "engine")
+        if parser == "openai" and (is_in_tokens or kind in TOKENS_ONLY_TYPES):
+            yield Problem(
+                ("models", name, "tool_parser"),
+                "openai is for servers that return calls apart from the text, and an engine returns only text: write "
+                "the parser of the model's format, such as hermes; for gpt-oss, use a provider of type harmony",
+            )
         parser_problem = (
             engine_checks.tool_parser_problem(kind, parser) if kind is not None and isinstance(parser, str) else None
         )

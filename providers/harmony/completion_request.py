@@ -80,17 +80,13 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
     }
     if turn.max_output_tokens is not None:
         completion["n_predict"] = turn.max_output_tokens
-    is_open = open_thinking is not None or open_answer is not None
-    if (tools or answer_schema is not None) and is_open:
-        # The grammar would have to begin in the middle of a message.
-        if answer_schema is not None or choice not in ("auto", "none"):
-            message = (
-                "this model cannot continue an assistant message with a required format or call: "
-                "end the input with a user message"
-            )
-            raise Unrepresentable(message, param="text.format" if answer_schema is not None else "tool_choice")
-        losses.append(Loss("tools", "arguments not enforced"))
-    elif tools or answer_schema is not None:
+    if answer_schema is not None and open_answer is not None:
+        # The grammar would have to begin in the middle of the JSON.
+        message = (
+            "this model cannot continue an assistant message with a required format: end the input with a user message"
+        )
+        raise Unrepresentable(message, param="text.format")
+    if tools or answer_schema is not None:
         forced_name = choice["function"]["name"] if isinstance(choice, dict) else None
         allowed_tools = [tool for tool in tools if forced_name in (None, tool["function"]["name"])]
         grammar = HarmonyGrammar(
@@ -99,6 +95,7 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
             answer_schema=answer_schema,
             must_call=choice not in ("auto", "none"),
             may_think=is_thinking,
+            begun="answer" if open_answer is not None else "thinking" if open_thinking is not None else None,
         )
         completion["grammar"] = grammar.text
         losses += _grammar_losses(grammar.unenforced, turn.tools)

@@ -4,11 +4,13 @@ Commentary before the call or the answer is only allowed if the answer has no sc
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from providers.harmony.encoding import ControlTokens
 from providers.harmony.gbnf import GrammarRules, gbnf_literal
 from translation.representation.json_types import Json
+
+BegunMessage: TypeAlias = Literal["thinking", "answer"]
 
 _TEXT_RULES: Final = {
     "text": r'([^<] text | "<" text-after-less)?',
@@ -30,9 +32,11 @@ class HarmonyGrammar:
         answer_schema: Any = None,
         must_call: bool = False,
         may_think: bool = True,
+        begun: BegunMessage | None = None,
     ) -> None:
         """`answer_schema` is the schema of the final answer; None: any text. With `must_call` a final answer is not
-        allowed.
+        allowed. `begun` is the message that the prompt ends in, and that the model continues. A begun answer has no
+        schema, and ends the turn unless a call must follow.
 
         The grammar refers to control tokens by their ids, so that text that looks like one cannot take their place.
         """
@@ -60,15 +64,19 @@ class HarmonyGrammar:
             constraint = f"{constrained} " if answer_schema is not None else ""
             ends.append(rules.add_rule("final", f'{channel} "final" {constraint}{message} {content_rule}'))
         rules.rules |= _TEXT_RULES
+        if begun == "answer" and not must_call:
+            self.text = f"root ::= text\n{rules.text()}\n"
+            return
+        end = f'{_token_rule(control_tokens.end)} {_token_rule(control_tokens.start)} "assistant"'
         # Clients get commentary as the beginning of the answer. Before an answer with a schema it would break the JSON.
         channels = [
             name for name, is_allowed in (("analysis", may_think), ("commentary", answer_schema is None)) if is_allowed
         ]
         if channels:
             content_rule = " | ".join(map(gbnf_literal, channels))
-            end = f'{_token_rule(control_tokens.end)} {_token_rule(control_tokens.start)} "assistant"'
             rules.add_rule("step", f"{channel} ({content_rule}) {message} text {end}")
-        self.text = f"root ::= {'step* ' if channels else ''}({' | '.join(ends)})\n{rules.text()}\n"
+        rest = f"{'step* ' if channels else ''}({' | '.join(ends)})"
+        self.text = f"root ::= {f'text {end} {rest}' if begun else rest}\n{rules.text()}\n"
 
 
 def _token_rule(token: int) -> str:

@@ -178,8 +178,8 @@ providers:
   schemas. Keys come in the order of the schema. A keyword that a grammar cannot express (`minimum`, `pattern`, `maxLength`, ...) is
   a loss that names the tool. A forced call and `json_schema` are constrained in the same way, also beside tools. Text of such a turn
   cannot contain a control token. There is one call per answer.
-- **Continuation**: if the input ends with an assistant message or reasoning, the model continues it. A grammar cannot start there:
-  tools are then not constrained (a loss), and a format or a forced call is refused.
+- **Continuation**: if the input ends with an assistant message or reasoning, the model continues it. What follows reasoning
+  is constrained as usual. A begun answer is continued to its end, and a forced call follows it. A format for a begun answer is refused.
 - **Thinking**: `reasoning.effort` is `low`, `medium` or `high`; another value becomes the nearest of them (a loss). `none` and
   `thinking: false` close the thinking before it begins. There is no budget.
 - **Malformed replies**: control tokens that are missing, doubled or misplaced are repaired, and none reaches a client. If the model

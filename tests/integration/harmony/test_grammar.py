@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from providers.harmony.encoding import ControlTokens
-from providers.harmony.grammar import HarmonyGrammar
+from providers.harmony.grammar import BegunMessage, HarmonyGrammar
 from tests.integration.engines import Engine
 
 # Kinds that end by themselves: the model is no good at ending a text.
@@ -104,6 +104,18 @@ def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: C
         detokenized = {"tokens": tokens[tokens.index(marks.message) + 1 : -1]}
         arguments = server.post("/detokenize", json=detokenized).json()["content"]
         assert jsonschema_rs.is_valid(schema, orjson.loads(arguments)), arguments
+
+
+@pytest.mark.parametrize("begun", ["thinking", "answer"])
+def test_a_message_that_was_begun_is_text_until_it_ends(
+    server: httpx.Client, marks: ControlTokens, begun: BegunMessage
+) -> None:
+    tools = [{"function": {"name": "f", "parameters": {"type": "object"}}}]
+    for must_call in (False, True):
+        grammar = HarmonyGrammar(marks, tools, must_call=must_call, begun=begun)
+        tokens = written(server, grammar, temperature=20.0, seed=1)["tokens"]
+        first_mark = next((token for token in tokens if token in (marks.channel, marks.end)), marks.end)
+        assert first_mark == marks.end, "the header of another message comes after the end of this one"
 
 
 def test_a_text_holds_no_mark_of_the_form_that_gpt_oss_has(server: httpx.Client, marks: ControlTokens) -> None:

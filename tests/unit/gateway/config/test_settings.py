@@ -197,6 +197,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         PROVIDERS + "models: {a: {provider: local, tool_parser: 'vllm:glm45'}}\n",
         "config.yaml:2: models.a.tool_parser: vllm:glm45 is only for providers of type vllm_inprocess",
     ),
+    "a parser of servers where there is an engine": (
+        "providers: {local: {type: vllm}}\nmodels: {a: {provider: local, two_pass: true, tool_parser: openai}}\n",
+        "config.yaml:2: models.a.tool_parser: openai is for servers that return calls apart from the text",
+    ),
     "two passes where there can be one only": (
         PROVIDERS + "models: {a: {provider: local, two_pass: true}}\n",
         "config.yaml:2: models.a.two_pass: openai_compatible cannot continue a partial reply; providers of type ",

@@ -108,12 +108,31 @@ def test_a_thought_without_words_cannot_be_gone_on_with() -> None:
     assert losses == (Loss("input", "reasoning dropped"),)
 
 
-@pytest.mark.parametrize("held", [{"tool_choice": "required"}, {"text_format": {"type": "json_object"}}])
-def test_what_is_begun_is_not_held_to_a_form(held: Json) -> None:
+END = '<[200007]> <[200006]> "assistant"'
+REST = {"tool_choice": "required"}
+BEGUN: dict[str, tuple[Item, Json, str]] = {
+    "a thought, then anything": (thought("I see"), {}, f"text {END} step* (call-0 | final)"),
+    "a thought, then a call": (thought("I see"), REST, f"text {END} step* (call-0)"),
+    "a thought, then JSON": (
+        thought("I see"),
+        {"tools": [], "text_format": {"type": "json_object"}},
+        f"text {END} step* (final)",
+    ),
+    "an answer, to its end": (assistant("It"), {}, "text"),
+    "an answer, then a call": (assistant("It"), REST, f"text {END} step* (call-0)"),
+}
+
+
+@pytest.mark.parametrize(("begun", "held", "root"), BEGUN.values(), ids=BEGUN)
+def test_what_follows_what_is_begun_is_held_to_its_form(begun: Item, held: Json, root: str) -> None:
+    body, losses = lower_to_harmony(turn(user("Hi"), begun, **{"tools": [WEATHER], **held}))
+    assert body["grammar"].splitlines()[0] == f"root ::= {root}"
+    assert losses == ()
+
+
+def test_a_begun_answer_is_not_held_to_a_schema() -> None:
     with pytest.raises(Unrepresentable, match="end the input with a user"):
-        lower_to_harmony(turn(user("Hi"), assistant("It"), tools=[WEATHER], **held))
-    _, losses = lower_to_harmony(turn(user("Hi"), assistant("It"), tools=[WEATHER]))
-    assert losses == (Loss("tools", "arguments not enforced"),)
+        lower_to_harmony(turn(user("Hi"), assistant("It"), text_format={"type": "json_object"}))
 
 
 @pytest.mark.parametrize("told", [{"thinking": False}, {"reasoning": {"effort": "none"}}])
