@@ -32,7 +32,7 @@ class DemoProvider(LlamacppProvider):
     def __init__(self, name: str, config: ProviderConfig) -> None:
         super().__init__(name, config.model_copy(update={"model": str(MODEL_FILE), "engine": _ENGINE}))
         # A turn of any length gets an answer.
-        self._capabilities = replace(self._capabilities, max_context_window=None)
+        self._capabilities = replace(self._capabilities, max_context_window=config.capabilities.max_context_window)
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         if asks_for_summary(turn.items):
