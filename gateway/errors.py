@@ -17,6 +17,7 @@ GatewayError
   TooManyQueued        a WebSocket has too many turns waiting
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
+  CredentialsNotStored  the replica that had the credentials of a background response is gone
   CompactionFailed     the model wrote no whole summary of the conversation
   TurnFailed           the upstream reported a failure within a reply of status 200, before any content
 """
@@ -110,6 +111,14 @@ class StoreUnavailable(GatewayError):
         super().__init__(message, headers={"retry-after": "1"})
 
 
+class CredentialsNotStored(GatewayError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the server that ran this response has stopped, and the credentials of its tools are not stored: send the "
+            "request again"
+        )
+
+
 class CompactionFailed(GatewayError):
     pass
 
@@ -154,6 +163,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     TooManyQueued: ErrorReply(429, "rate_limit_error", "websocket_queue_full"),
     ShuttingDown: ErrorReply(503, _SERVER_TYPE, "server_shutting_down"),
     StoreUnavailable: ErrorReply(503, _SERVER_TYPE, "store_unavailable"),
+    CredentialsNotStored: ErrorReply(503, _SERVER_TYPE, "credentials_not_stored"),
     CompactionFailed: ErrorReply(502, _SERVER_TYPE, "compaction_failed"),
     InvalidRequest: ErrorReply(400, _INVALID_TYPE, "invalid_value"),
     Unrepresentable: ErrorReply(400, _INVALID_TYPE, "unsupported_parameter"),

@@ -15,7 +15,7 @@ ProviderError
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 
 class ProviderError(Exception):
@@ -77,6 +77,12 @@ class UpstreamRejected(ProviderError):
         self.param = param
         self.headers = dict(headers or {})
         """Headers that say when the client should retry: retry-after, retry-after-ms, x-should-retry."""
+
+    def redact(self, scrub: Callable[[str], str]) -> None:
+        """Redacts the texts of the upstream: the message, the code, the type and the parameter."""
+        self.message = scrub(self.message)
+        self.args = (self.message,)
+        self.code, self.kind, self.param = (value and scrub(value) for value in (self.code, self.kind, self.param))
 
 
 class UpstreamRateLimited(UpstreamRejected):

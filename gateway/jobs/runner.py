@@ -72,11 +72,14 @@ class JobRunner:
 
         Raises what `Store.create_response` raises.
         """
-        # A stream that has begun is never queued: its client already waits for events.
-        runs_here = not self._is_at_capacity or new.response["status"] == "in_progress"
+        job_request = new.job_request
+        assert job_request is not None
+        # A stream that has begun is never queued: its client already waits for events. Nor is a request whose
+        # credentials are not stored: no replica could run it later.
+        never_waits = new.response["status"] == "in_progress" or job_request.get("bound")
+        runs_here = never_waits or not self._is_at_capacity
         new = replace(new, worker=self.worker if runs_here else None)
         key = new.owner, new.response["id"]
-        assert new.job_request is not None
         self._tracked.add(key)
         try:
             await self._store.create_response(new)
@@ -85,7 +88,7 @@ class JobRunner:
                 job = Job(
                     owner=new.owner,
                     response_id=key[1],
-                    request=new.job_request,
+                    request=job_request,
                     attempt=1,
                     logged=new.logged,
                     last_sequence_number=last_sequence_number,

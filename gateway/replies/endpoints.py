@@ -180,7 +180,7 @@ def _collect_chat_relay(body: Json, stream: bytes, identity: ReplyIdentity, pres
 
 def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
     if (failed := chat_answer.failure_of(upstream_reply)) is not None:
-        failed.message = presentation.scrub(failed.message)
+        failed.redact(presentation.scrub)
         raise TurnFailed(failed)
     completion = chat_answer.relay_completion(
         upstream_reply,
@@ -209,7 +209,7 @@ def _relay_responses_json(
     body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation
 ) -> Json:
     if (failed := responses_relay.failure_of_response(upstream_reply)) is not None:
-        failed.message = presentation.scrub(failed.message)
+        failed.redact(presentation.scrub)
         raise TurnFailed(failed)
     return responses_relay.relay_response(
         upstream_reply,

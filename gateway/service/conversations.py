@@ -10,6 +10,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.responses.schema.conversations import validate_add_items, validate_create
 from translation.responses.storable_items import to_storable_items
+from translation.tools.credentials import remove_item_credentials
 
 _ITEM_REFERENCE: Final = "item_reference"
 
@@ -56,7 +57,9 @@ async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) 
     for index, item in enumerate(input_items):
         if _is_reference(item) and item["id"] not in referenced:
             raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{index}].id")
-    items = to_storable_items([referenced[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
+    items = remove_item_credentials(
+        to_storable_items([referenced[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
+    )
     seen_ids: set[str] = set()
     for index, item in enumerate(items):
         if item["id"] in seen_ids:

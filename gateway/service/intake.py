@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.config.settings import Settings
-from gateway.errors import StoreUnavailable
+from gateway.errors import CredentialsNotStored, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.body_views import (
@@ -22,6 +22,7 @@ from gateway.planning.body_views import (
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan import RelayPlan, make_plan, require_no_loss
+from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
 from gateway.sealing.reply_seal import ReplyItemSeal
@@ -31,11 +32,18 @@ from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from providers.new_id import new_id
+from providers.redaction import Redactor
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
+from translation.tools.credentials import (
+    has_credentials,
+    list_credentials,
+    remove_body_credentials,
+    remove_item_credentials,
+)
 
 _MB = 1024 * 1024
 
@@ -166,24 +174,29 @@ class Intake:
                 self._store, self._lease, new, run.render_losses, begin_delay_s=self._begin_delay_s
             )
             return accepted
+        # Without its credentials the request cannot run elsewhere, and they are not stored.
+        is_bound = has_credentials(request)
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),
             "strict": strict,
             "created": identity.created,
-            "shown": {name: value for name, value in view.items() if name != "input"},
-            "asked": request,
+            "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
+            "asked": remove_body_credentials(request) if is_bound else request,
             "earlier": state.history_count,
             "tokens": state.history_tokens,
+            "bound": is_bound,
         }
         return replace(accepted, job=replace(new, job_request=job))
 
     def resume_job(self, job: Job) -> AcceptedRequest:
         """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
 
-        Raises InvalidRequest, UnknownModel and StoreUnavailable.
+        Raises InvalidRequest, UnknownModel, StoreUnavailable, and CredentialsNotStored if its tools had credentials.
         """
         request = job.request
+        if request.get("bound"):
+            raise CredentialsNotStored
         endpoint = ENDPOINTS[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
@@ -227,8 +240,10 @@ class Intake:
             owner=principal.name,
             response=initial | {"status": "queued"} if storage.background else initial,
             # History that exists only on the connection has no stored parent, so it is stored with the input.
-            input_items=with_distinct_ids(
-                state.new_items if state.parent_id or state.conversation_id else state.context, new_id
+            input_items=remove_item_credentials(
+                with_distinct_ids(
+                    state.new_items if state.parent_id or state.conversation_id else state.context, new_id
+                )
             ),
             parent_id=state.parent_id,
             conversation_id=state.conversation_id,
@@ -268,7 +283,7 @@ class Intake:
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = storage.stored
-        presentation.scrub = route.provider.redact
+        presentation.scrub = _redactor_for(request, route)
         if route.name != route.upstream_model:
             presentation.reported_model = route.name
         if route.reasoning_seal is not None:
@@ -279,3 +294,12 @@ class Intake:
             presentation.call_rules = plan.call_rules
             presentation.summarizes_reasoning = plan.summarizes_reasoning
         return Run(endpoint, view, identity, presentation, plan, self._provider_hold)
+
+
+def _redactor_for(request: Json, route: Route) -> Callable[[str], str]:
+    """Returns the function that redacts an upstream's message about a request, which may quote its credentials."""
+    credentials = list_credentials(request)
+    if not credentials:
+        return route.provider.redact
+    redactor = Redactor(credentials)
+    return lambda message: redactor.redact(route.provider.redact(message))

@@ -303,7 +303,7 @@ class HttpExchange(Source[Batch]):
         """Ends the exchange with its last batch. Clients read the message of a failure, so it is redacted."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
-            failed.message = self._upstream.redact(failed.message)
+            failed.redact(self._upstream.redactor_for(self._body))
         return batch
 
     def _garbled_error(self, message: str) -> UpstreamGarbled:

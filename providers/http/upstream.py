@@ -34,13 +34,12 @@ from providers.errors import (
 )
 from providers.http.transports import HttpxBody, build_transport
 from providers.http.upstream_errors import effective_status, is_template_error, parse_error_object, retry_after_headers
+from providers.redaction import Redactor
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
+from translation.tools.credentials import has_credentials, list_credentials
 
 _MAX_ERROR_BYTES = 64 * 1024
-_MIN_SECRET_CHARS = 8
-"""Shorter keys and header values, such as EMPTY, are not redacted: they are no secrets, and may be ordinary words."""
-
 _RETRY_DELAY_S = 0.1
 
 _EVENT_STREAM = "text/event-stream"
@@ -199,8 +198,7 @@ class Upstream:
         self.max_frame_bytes = int(config.max_line_mb * 1024 * 1024)
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
-        candidates = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
-        self._secrets = sorted((text for text in candidates if len(text) >= _MIN_SECRET_CHARS), key=len, reverse=True)
+        self._redactor = Redactor([self._key, urlsplit(base_url).netloc, *config.headers.values()])
         kind = PROVIDER_DEFAULTS[config.type]
         headers = {"content-type": "application/json", "accept-encoding": "identity", **kind.headers}
         headers |= {name.lower(): value for name, value in config.headers.items()}
@@ -229,7 +227,16 @@ class Upstream:
         template = self._request_templates.get(kind)
         if template is None:
             template = self._build_request_template(*kind, self._config.silence_s if stream else self._config.answer_s)
-        return self._send(template, orjson.dumps(body), body.get("model"))
+        sending = self._send(template, orjson.dumps(body), body.get("model"))
+        return self._redact_failures_of(sending, body) if has_credentials(body) else sending
+
+    async def _redact_failures_of(self, sending: Awaitable[UpstreamReply], body: Json) -> UpstreamReply:
+        """Waits for a reply. An error loses the credentials of the request, which the upstream may quote."""
+        try:
+            return await sending
+        except UpstreamRejected as error:
+            error.redact(self.redactor_for(body))
+            raise
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
@@ -355,31 +362,43 @@ class Upstream:
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
         if status == 500 and is_template_error(message):
             status = 400
-        code = _text_or_none(error.get("code"))
+        code, error_type, param = (self._redact_optional(error.get(name)) for name in ("code", "type", "param"))
         kind = _ERRORS_BY_STATUS.get(status, UpstreamRejected)
-        if status in (400, 413, 422, 500) and is_context_overflow(message, code or _text_or_none(error.get("type"))):
+        if status in (400, 413, 422, 500) and is_context_overflow(message, code or error_type):
             kind = ContextLengthExceeded
         return kind(
             message,
             provider=self.name,
             status=status,
             code=code,
-            kind=_text_or_none(error.get("type")),
-            param=_text_or_none(error.get("param")),
+            kind=error_type,
+            param=param,
             headers=retry_after_headers(error) | {name: value for name, value in headers.items() if value},
         )
 
     def redact(self, message: str) -> str:
         """Returns a message without the upstream's key, addresses, and anything that looks like a credential. It is cut
         at 2,000 characters."""
-        message = _SECRET_PATTERN.sub("[hidden]", message)
-        for text in self._secrets:
-            message = message.replace(text, "[hidden]")
-        return message[:2000]
+        return self._redactor.redact(_SECRET_PATTERN.sub("[hidden]", message))[:2000]
+
+    def redactor_for(self, body: Json) -> Callable[[str], str]:
+        """Returns a function like `redact` for messages about one request, whose own credentials it hides too."""
+        credentials = list_credentials(body)
+        if not credentials:
+            return self.redact
+        redactor = Redactor(credentials)
+        return lambda message: redactor.redact(self.redact(message))
+
+    def _redact_optional(self, value: object) -> str | None:
+        """Returns a field of an error as redacted text; None if it is neither text nor a number."""
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return self.redact(str(value))
+        return None
 
 
 _SECRET_PATTERN = re.compile(
     r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+"
+    r"|\b(?i:bearer|basic)\s+[\w.~+/=-]{16,}"
 )
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
@@ -389,7 +408,3 @@ _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 @lru_cache(maxsize=64)
 def _media_type(header: bytes) -> str:
     return header.partition(b";")[0].strip().lower().decode("latin-1")
-
-
-def _text_or_none(value: object) -> str | None:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,5 +1,6 @@
 """What an upstream says of its failure reaches the client without the upstream's key and address."""
 
+import base64
 import json
 
 import pytest
@@ -38,6 +39,27 @@ async def test_a_failure_is_told_without_key_and_address(path: str, dialect: str
         assert "boom at" in reply.text
         for private in (KEY, HEADER, str(upstream.port)):
             assert private not in reply.text
+
+
+@pytest.mark.parametrize(("path", "dialect"), ROUTES, ids=[f"{dialect} for {path}" for path, dialect in ROUTES])
+@pytest.mark.parametrize("status", [200, 400], ids=["within a reply", "by its status"])
+async def test_no_form_of_the_key_is_in_any_field_of_an_error(path: str, dialect: str, status: int) -> None:
+    encoded, escaped = (
+        base64.b64encode(f"user:{KEY}".encode()).decode(),
+        "".join(f"%{byte:02x}" for byte in KEY.encode()),
+    )
+    forms = [KEY.upper(), encoded, escaped]
+    error = {"message": f"boom {forms}", "type": "x", "code": forms[0], "param": f"input.{forms[2]}.{KEY}"}
+    failed = response_snapshot("failed", error=error)
+    answer = failed if status == 200 and dialect == "responses" else {"error": error}
+    async with ScriptedUpstream() as upstream:
+        upstream.script(json_reply(answer, status))
+        with serving(config(upstream.url, dialect)) as gateway:
+            async with client() as asking:
+                reply = await asking.post(gateway.v1 + path, json=question(path, stream=False))
+    assert "boom" in reply.text
+    for form in [KEY, *forms]:
+        assert form not in reply.text
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])

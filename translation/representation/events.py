@@ -9,6 +9,7 @@ Items are addressed by `index`, never by id. Treat events as immutable values. T
 dataclass takes four times as long to create.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -154,6 +155,12 @@ class Failed:
     message: str
     param: str | None = None
     usage: Usage | None = None
+
+    def redact(self, scrub: Callable[[str], str]) -> None:
+        """Redacts what may come from an upstream: message, code and parameter."""
+        self.message, self.code = scrub(self.message), scrub(self.code)
+        if self.param is not None:
+            self.param = scrub(self.param)
 
 
 Event: TypeAlias = (

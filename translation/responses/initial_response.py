@@ -3,6 +3,7 @@
 from typing import Any
 
 from translation.representation.json_types import Json
+from translation.tools.credentials import remove_credentials
 
 _ECHOED_DEFAULTS: dict[str, Any] = {
     "instructions": None,
@@ -53,9 +54,6 @@ _ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation"})
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 """Keys that an echoed function tool always has. Source: Open Responses."""
 
-_SECRET_KEYS = frozenset({"authorization", "headers"})
-"""Keys of an `mcp` tool that hold credentials. They are accepted and never echoed."""
-
 
 def new_response(body: Json, *, response_id: str, created_at: int, model: str) -> Json:
     """Returns a response with the status `in_progress` for a validated request `body`.
@@ -79,7 +77,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     response["text"] = {"format": {"type": "text"}}
     if text := body.get("text"):
         response["text"] |= _without_nulls(text)
-    response["tools"] = [_echo_tool(tool) for tool in body["tools"]] if body.get("tools") else []
+    response["tools"] = [_echo_tool(tool) for tool in remove_credentials(body["tools"])] if body.get("tools") else []
     for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:
             response[key] = body[key]
@@ -91,10 +89,4 @@ def _without_nulls(values: Json) -> Json:
 
 
 def _echo_tool(tool: Json) -> Json:
-    match tool.get("type"):
-        case "function":
-            return _FUNCTION_DEFAULTS | tool
-        case "mcp":
-            return {key: value for key, value in tool.items() if key not in _SECRET_KEYS}
-        case _:
-            return tool
+    return _FUNCTION_DEFAULTS | tool if tool.get("type") == "function" else tool

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -274,6 +275,20 @@ async def test_a_stream_that_has_begun_is_run_here_even_when_all_places_are_take
     async with replica(store, max_running=1) as here:
         await here.runner.submit_job(logged(first), ScriptedWire(first, gate=gate))
         await here.runner.submit_job(logged(second), ScriptedWire(second))
+        assert (await ended(store, second))["status"] == "completed"
+        gate.set()
+        assert (await ended(store, first))["status"] == "completed"
+        assert here.reopened == []
+
+
+async def test_a_request_whose_credentials_are_not_stored_is_run_here_even_when_all_places_are_taken(
+    store: SqlStore,
+) -> None:
+    gate, first, second = asyncio.Event(), queued(), queued()
+    bound = replace(logged(second), job_request={"model": "m", "bound": True})
+    async with replica(store, max_running=1) as here:
+        await here.runner.submit_job(logged(first), ScriptedWire(first, gate=gate))
+        await here.runner.submit_job(bound, ScriptedWire(second))
         assert (await ended(store, second))["status"] == "completed"
         gate.set()
         assert (await ended(store, first))["status"] == "completed"

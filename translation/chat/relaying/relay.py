@@ -355,7 +355,7 @@ class ChatRelay:
         self._stopped = True
         self.template = None
         failed.usage = self.usage
-        failed.message = self._scrub(failed.message)
+        failed.redact(self._scrub)
         return self.fail(failed) if self.has_content else b""
 
     def _end(self) -> None:

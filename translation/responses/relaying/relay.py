@@ -19,6 +19,7 @@ from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, Rel
 from translation.responses.relaying.own_fields import own_fields
 from translation.responses.snapshot import ItemSeal, Snapshot
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
+from translation.tools.credentials import remove_credentials
 
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -178,13 +179,15 @@ class ResponsesRelay:
         if event_type == "error":
             # Not sent: the terminal event reports the failure too, and official clients raise at the first of the two.
             self.failed = failure_in(event.get("error") or event)
-            self.failed.message = self._scrub(self.failed.message)
+            self.failed.redact(self._scrub)
             return b""
         if event_type in _LIFECYCLE_EVENTS:
             response = event["response"]
             if not isinstance(response, dict):
                 return self.fail(_GARBLED)
             response |= self._overrides
+            if response.get("tools"):
+                response["tools"] = remove_credentials(response["tools"])
             self.response = response
             if event_type in _TERMINAL_EVENTS:
                 return self._forward_end(event, response)
@@ -293,6 +296,8 @@ def relay_response(
     output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
     if (output := _seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
         fields["output"] = output
+    if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
+        fields["tools"] = tools
     if relayed_calls.warnings:
         fields[TOOL_WARNINGS] = relayed_calls.warnings
     if is_stored:
@@ -339,12 +344,21 @@ def _scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
     """
     error = response.get("error")
     failed = failure_in(error, response)
-    failed.message = scrub(failed.message)
+    failed.redact(scrub)
     if failed.code == "upstream_unauthorized":
         response["error"] = {"code": "server_error", "message": failed.message}
     elif isinstance(error, dict):
-        response["error"] = {**error, "message": failed.message}
+        response["error"] = {**_scrub_texts(error, scrub), "message": failed.message}
     return failed
+
+
+def _scrub_texts(value: Any, scrub: Callable[[str], str]) -> Any:
+    """Returns a JSON value with all its texts redacted."""
+    if isinstance(value, dict):
+        return {key: _scrub_texts(inner, scrub) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_scrub_texts(inner, scrub) for inner in value]
+    return scrub(value) if isinstance(value, str) else value
 
 
 def _looks_whole(payload: bytes) -> bool:

@@ -4,6 +4,12 @@ from typing import Any
 
 import pytest
 
+from gateway.config.settings import parse_settings
+from gateway.errors import CredentialsNotStored
+from gateway.http.guard import Drain
+from gateway.process.app import build_providers
+from gateway.service.service import Service
+from gateway.state.store import Job
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import ask
@@ -26,3 +32,19 @@ async def test_the_operators_default_holds_unless_the_client_gives_a_value(path:
             for given, _ in GIVEN:
                 assert (await ask(gateway.v1, path, stream=False, **given)).status == 200
         assert [request.json["temperature"] for request in upstream.requests] == [sent for _, sent in GIVEN]
+
+
+async def test_a_job_whose_credentials_are_not_stored_is_not_run_again() -> None:
+    settings = parse_settings(
+        {
+            "store": {"url": None},
+            "providers": {"s": {"type": "scripted"}},
+            "models": {"m": {"provider": "s"}},
+        },
+        environ={},
+    )
+    service = Service(settings, build_providers(settings), Drain())
+    request = {"dialect": "responses", "asked": {"model": "m"}, "bound": True}
+    job = Job(owner="a", response_id="resp_1", request=request, attempt=2, logged=False, last_sequence_number=-1)
+    with pytest.raises(CredentialsNotStored, match="send the request again"):
+        service.resume_job(job)

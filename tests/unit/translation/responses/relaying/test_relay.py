@@ -302,6 +302,10 @@ def test_what_is_no_response_is_a_violation(body: Any) -> None:
 SCRUBBED: dict[str, tuple[bytes, str]] = {
     "an error event": (frame("error", 2, message="at SECRET", code="server_error", param=None), "at [hidden]"),
     "the end": (ending("failed", error={"code": "server_error", "message": "at SECRET"}), "at [hidden]"),
+    "an end with more than words": (
+        ending("failed", error={"message": "boom", "param": "SECRET", "code": "x", "more": [{"a": "SECRET", "b": 1}]}),
+        "boom",
+    ),
     "an end without words": (ending("failed", error=None), "the upstream reported an error without saying which"),
 }
 
@@ -313,6 +317,17 @@ def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str
     assert b"SECRET" not in out
     assert stream.failed is not None
     assert stream.failed.message == message
+
+
+def test_credentials_that_an_upstream_echoes_are_not_sent() -> None:
+    mcp = {"type": "mcp", "server_label": "s"}
+    stream = ResponsesRelay(model=None, initial_response=OURS)
+    out = relay_to_end(stream, CREATED + ending("completed", tools=[{**mcp, "authorization": "SECRET"}]))
+    assert b"SECRET" not in out
+    assert stream.response is not None
+    assert stream.response["tools"] == [mcp]
+    whole = {**HEAD, "status": "completed", "output": [], "tools": [{**mcp, "headers": {"a": "SECRET"}}]}
+    assert relay_response(whole, model=None)["tools"] == [mcp]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Removes secrets from the messages of upstreams, in whatever form an upstream quotes them."""
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+_MIN_SECRET_CHARS: Final = 8
+"""Shorter keys and header values, such as EMPTY, are not redacted: they are no secrets, and may be ordinary words."""
+
+_MIN_BASE64_CHARS: Final = 8
+
+_HIDDEN: Final = "[hidden]"
+
+_PLAIN_FORMS: Final = {"/": r"\\?/", '"': r'\\?"', " ": r"[ +]"}
+"""Characters that are not always themselves: JSON escapes some by a backslash, and forms have a plus for a space."""
+
+
+class Redactor:
+    """Replaces secrets by `[hidden]`: in any case, percent-encoded in whole or in part, and in base64 at any offset."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        longest_first = sorted({text for text in secrets if len(text) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
+        self._pattern = _compile_pattern(tuple(longest_first))
+
+    def redact(self, text: str) -> str:
+        """Returns the text without the secrets."""
+        return text if self._pattern is None else self._pattern.sub(_HIDDEN, text)
+
+
+@lru_cache(maxsize=64)
+def _compile_pattern(secrets: Sequence[str]) -> re.Pattern[str] | None:
+    """Returns the pattern of every form of the secrets; None if there are none.
+
+    Cached, because the secrets of a client's tools are the same in each of its requests.
+    """
+    forms = [form for secret in secrets for form in (_percent_form(secret), *_base64_forms(secret))]
+    return re.compile("|".join(forms), re.IGNORECASE) if forms else None
+
+
+def _percent_form(secret: str) -> str:
+    """Returns a pattern in which each character is itself or percent-encoded (RFC 3986, section 2.1)."""
+    return "".join(map(_character_form, secret))
+
+
+def _character_form(character: str) -> str:
+    encoded = "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
+    plain = _PLAIN_FORMS.get(character, re.escape(character))
+    return f"(?:{plain}|{encoded})"
+
+
+def _base64_forms(secret: str) -> list[str]:
+    """Returns patterns of the secret inside a longer text in base64 (RFC 4648), such as `user:secret`.
+
+    Three bytes become four characters, so there are three forms, one for each offset. The first and last characters of
+    a form also depend on the bytes around the secret, and are left out.
+    """
+    forms = []
+    data = secret.encode(errors="surrogatepass")
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + data).decode()
+        whole_chars = (offset + len(data)) * 8 // 6
+        core = encoded[-(-offset * 8 // 6) : whole_chars]
+        if len(core) >= _MIN_BASE64_CHARS:
+            forms.append("".join(_BASE64_CHARS.get(character, character) for character in core) + r"[\w+/-]?={0,2}")
+    return forms
+
+
+_BASE64_CHARS: Final = {"+": r"(?:[+-]|%2B)", "/": r"(?:\\?/|_|%2F)"}
+"""The two characters that differ in the alphabet for URLs, and are percent-encoded elsewhere."""

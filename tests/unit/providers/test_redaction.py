@@ -1,0 +1,58 @@
+"""A secret is removed in every form in which an upstream may quote it."""
+
+import base64
+import time
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from providers.redaction import Redactor
+
+SECRET = "kE9/x+Z y=ü?s3cret~Q"
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in capitals": str.upper,
+    "in small letters": str.lower,
+    "percent-encoded": lambda text: quote(text, safe=""),
+    "percent-encoded but for slashes": quote,
+    "percent-encoded in small letters": lambda text: quote(text, safe="").lower(),
+    "of a form": quote_plus,
+    "every byte percent-encoded": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "in base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "in base64 after a user": lambda text: base64.b64encode(f"u:{text}".encode()).decode(),
+    "in base64 after a longer user": lambda text: base64.b64encode(f"us:{text}".encode()).decode(),
+    "in base64 within a text": lambda text: base64.b64encode(f"one{text}two".encode()).decode(),
+    "in base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "in base64, percent-encoded": lambda text: quote(base64.b64encode(text.encode()).decode(), safe=""),
+    "with escaped slashes": lambda text: text.replace("/", r"\/"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("secret", [SECRET, SECRET + "1", SECRET + "12", "an-upstream-key"])
+def test_a_secret_is_hidden(secret: str, form: Callable[[str], str]) -> None:
+    quoted = form(secret)
+    redacted = Redactor([secret, "another-secret"]).redact(f"the key {quoted} is refused")
+    assert redacted.startswith("the key ")
+    assert redacted.endswith(" is refused")
+    assert "[hidden]" in redacted
+    # In base64 the characters around a secret stay: they encode what is around it too.
+    assert len(redacted) <= len("the key [hidden] is refused") + 10
+
+
+def test_ordinary_words_are_left() -> None:
+    redactor = Redactor(["EMPTY", "", "a-real-secret"])
+    assert redactor.redact("the list is EMPTY") == "the list is EMPTY"
+    assert Redactor([]).redact("nothing") == "nothing"
+
+
+def test_of_two_secrets_the_longer_one_is_hidden_first() -> None:
+    assert Redactor(["abcdefgh", "abcdefghij"]).redact("x abcdefghij x") == "x [hidden] x"
+
+
+def test_a_long_message_is_redacted_fast() -> None:
+    began = time.thread_time()
+    Redactor(["s" * 200, "127.0.0.1:8000"]).redact("s" * 64 * 1024)
+    assert time.thread_time() - began < 1

@@ -1,0 +1,61 @@
+"""Credentials of tools are found and removed wherever a request has them."""
+
+from typing import Any
+
+import pytest
+
+from translation.tools.credentials import (
+    has_credentials,
+    list_credentials,
+    remove_body_credentials,
+    remove_credentials,
+    remove_item_credentials,
+)
+
+SERVER = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
+MCP = {**SERVER, "authorization": "token-of-mcp", "headers": {"x-key": "Bearer key-of-mcp"}}
+FUNCTION = {"type": "function", "name": "authorization", "parameters": {"headers": 1}}
+SPACE = {"type": "namespace", "name": "n", "tools": [FUNCTION, MCP]}
+FOUND = {"type": "tool_search_output", "tools": [MCP, FUNCTION]}
+MESSAGE = {"role": "user", "content": "hi"}
+
+BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a tool": ({"tools": [FUNCTION, MCP]}, {"tools": [FUNCTION, SERVER]}),
+    "a tool of a namespace": ({"tools": [SPACE]}, {"tools": [{**SPACE, "tools": [FUNCTION, SERVER]}]}),
+    "a tool of an item": (
+        {"input": [MESSAGE, FOUND]},
+        {"input": [MESSAGE, {**FOUND, "tools": [SERVER, FUNCTION]}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "removed"), BODIES.values(), ids=BODIES)
+def test_credentials_are_found_and_removed(body: dict[str, Any], removed: dict[str, Any]) -> None:
+    assert has_credentials(body)
+    assert list_credentials(body) == ["token-of-mcp", "Bearer key-of-mcp", "key-of-mcp"]
+    assert remove_body_credentials(body) == removed
+    assert not has_credentials(removed)
+
+
+BARE: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "a text": {"input": "hi", "tools": None},
+    "functions": {"input": [MESSAGE], "tools": [FUNCTION]},
+    "a server without any": {
+        "input": [{**FOUND, "tools": "odd"}],
+        "tools": [SERVER, {**SERVER, "authorization": ""}, 1],
+    },
+}
+
+
+@pytest.mark.parametrize("body", BARE.values(), ids=BARE)
+def test_a_request_may_have_none(body: dict[str, Any]) -> None:
+    assert not has_credentials(body)
+    assert list_credentials(body) == []
+
+
+def test_what_has_none_is_returned_as_it_is() -> None:
+    items, tools = [MESSAGE], [FUNCTION]
+    assert remove_item_credentials(items) is items
+    assert remove_credentials(tools) is tools
+    assert remove_credentials(None) is None

@@ -1,0 +1,77 @@
+"""Credentials in the tools of a request: those that an `mcp` tool carries for its server.
+
+They go to the upstream that calls the server, and nowhere else: they are not stored, echoed or quoted.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from translation.representation.json_types import Json
+
+_CREDENTIAL_KEYS: Final = frozenset({"authorization", "headers"})
+"""Keys of an `mcp` tool that hold credentials. Source: https://platform.openai.com/docs/guides/tools-connectors-mcp"""
+
+
+def has_credentials(body: Json) -> bool:
+    """Whether a request carries a credential in its tools, or in the tools of its input items."""
+    return next(_credentials_of(body), None) is not None
+
+
+def list_credentials(body: Json) -> list[str]:
+    """Returns the credentials of a request. One with a scheme, such as `Bearer`, counts with and without it."""
+    texts = list(_credentials_of(body))
+    return texts + [token for text in texts if (token := text.partition(" ")[2])]
+
+
+def remove_body_credentials(body: Json) -> Json:
+    """Returns a request body without the credentials of its tools and of its input items."""
+    removed = {
+        **body,
+        "input": remove_item_credentials(body.get("input")),
+        "tools": remove_credentials(body.get("tools")),
+    }
+    return {name: value for name, value in removed.items() if name in body}
+
+
+def remove_item_credentials(items: Any) -> Any:
+    """Returns items without the credentials of tools in them: the same list if none contains tools."""
+    if not isinstance(items, list) or not any("tools" in item for item in items):
+        return items
+    return [{**item, "tools": remove_credentials(item["tools"])} if "tools" in item else item for item in items]
+
+
+def remove_credentials(tools: Any) -> Any:
+    """Returns tools without their credentials: the same list if there are none."""
+    if not isinstance(tools, list) or not any(map(_may_carry_credentials, tools)):
+        return tools
+    return [_remove_from_tool(tool) if _may_carry_credentials(tool) else tool for tool in tools]
+
+
+def _may_carry_credentials(tool: Any) -> bool:
+    return isinstance(tool, dict) and (tool.get("type") == "mcp" or "tools" in tool)
+
+
+def _remove_from_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") == "mcp":
+        return {key: value for key, value in tool.items() if key not in _CREDENTIAL_KEYS}
+    return {**tool, "tools": remove_credentials(tool["tools"])}
+
+
+def _credentials_of(body: Json) -> Iterator[str]:
+    yield from _credentials_in(body.get("tools"))
+    items = body.get("input")
+    for item in items if isinstance(items, list) else ():
+        if "tools" in item:
+            yield from _credentials_in(item["tools"])
+
+
+def _credentials_in(tools: Any) -> Iterator[str]:
+    for tool in tools if isinstance(tools, list) else ():
+        if not _may_carry_credentials(tool):
+            continue
+        if tool.get("type") != "mcp":
+            yield from _credentials_in(tool["tools"])
+            continue
+        headers = tool.get("headers")
+        values = [tool.get("authorization"), *(headers.values() if isinstance(headers, dict) else ())]
+        yield from (value for value in values if isinstance(value, str) and value)
