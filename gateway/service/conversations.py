@@ -57,7 +57,7 @@ async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) 
     for index, item in enumerate(input_items):
         if _is_reference(item) and item["id"] not in referenced:
             raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{index}].id")
-    items = remove_item_credentials(
+    items: list[Item] = remove_item_credentials(
         to_storable_items([referenced[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
     )
     seen_ids: set[str] = set()

@@ -7,7 +7,7 @@ import pytest
 from gateway.config.settings import parse_settings
 from gateway.errors import CredentialsNotStored
 from gateway.http.guard import Drain
-from gateway.process.app import build_providers
+from gateway.process.providers import build_providers
 from gateway.service.service import Service
 from gateway.state.store import Job
 from tests.faults.config import LONG_S, config
