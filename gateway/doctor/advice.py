@@ -57,6 +57,12 @@ _PARSERS_OF_UPSTREAMS: Final = {
 }
 """Provider type -> how its server parses the output of a model itself."""
 
+_PARSER_CHECKS: Final = {
+    "vllm": "Check that vLLM runs with --enable-auto-tool-choice and the --tool-call-parser of this model: with "
+    "another, calls remain text.",
+}
+"""Provider type -> what to check at its server if a model answers with text where it should call."""
+
 _ADVICE_BY_CODE: Final = {
     TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
     "upstream_unreachable": "Start the upstream, or correct base_url at {provider}.",
@@ -100,12 +106,10 @@ def suggest_fix(
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
         return f"If the model can do this, write {_render_capabilities(missing, 'true')} at {model}."
-    if "tools" in needs and subject.provider_type == "vllm" and code is None and not subject.has_text_calls:
+    parser_check = _PARSER_CHECKS.get(subject.provider_type, "")
+    if parser_check and "tools" in needs and code is None and not subject.has_text_calls:
         capabilities = _render_capabilities(("tools",), "false")
-        return (
-            "Check that vLLM runs with --enable-auto-tool-choice and the --tool-call-parser of this model: with "
-            f"another, calls remain text. If the model cannot call tools, write {capabilities} at {model}."
-        )
+        return f"{parser_check} If the model cannot call tools, write {capabilities} at {model}."
     if needs:
         capabilities = _render_capabilities(needs[-1:], "false")
         return f"If the model cannot do this, write {capabilities} at {model}; if it can, fix the upstream."
