@@ -1,5 +1,6 @@
 """Pages written by hand that must not fall behind what they describe."""
 
+import ast
 import re
 import tomllib
 from itertools import chain
@@ -42,6 +43,22 @@ def test_every_dependency_has_its_reason(heading: str, declared: list[str]) -> N
     section = (ROOT / "docs/dependencies.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
     reasons = dict(re.findall(r"^\| `([^`]+)` \| (\S.*) \|$", section, flags=re.MULTILINE))
     assert {canonicalize_name(name) for name in reasons} == names(declared)
+
+
+def imported_by(folder: str) -> set[str]:
+    """The packages that the Python files of a folder import."""
+    trees = [ast.parse(file.read_text()) for file in (ROOT / folder).rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize(("package", "folder"), [("respx", "tests"), ("sse_starlette", "bench")])
+def test_what_developers_need_is_used_where_the_page_says_so(package: str, folder: str) -> None:
+    served = ("gateway", "providers", "dataplane", "translation", "clients")
+    assert package in imported_by(folder)
+    assert [name for name in served if package in imported_by(name)] == []
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
