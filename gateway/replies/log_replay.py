@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from gateway.errors import NotFound, StoreUnavailable, error_body
+from gateway.replies.obfuscation import pad_frames
 from gateway.state.store import ACTIVE_STATUSES, LogEntry, LogPage, Store
 from translation.errors import InvalidRequest
 from translation.framing import sse
@@ -22,13 +23,22 @@ class LogReplay:
 
     It ends with [DONE] after the terminal event. A replay that cannot go on ends with an `error` event, which has no
     number of its own: the response goes on, and the client can resume after the last number it has. It retries while
-    the database is unavailable, for up to `max_outage_s`.
+    the database is unavailable, for up to `max_outage_s`. With `obfuscates` deltas are padded.
     """
 
     has_content = True
     """The status is sent at once, since the response is known to exist."""
 
-    def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, max_outage_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: str,
+        response_id: str,
+        *,
+        after: int = -1,
+        max_outage_s: float,
+        obfuscates: bool = False,
+    ) -> None:
         self.ended = False
         self._is_concluded = False
         self._store = store
@@ -36,6 +46,7 @@ class LogReplay:
         self._response_id = response_id
         self._after = after
         self._max_outage_s = max_outage_s
+        self._obfuscates = obfuscates
         self._last_frame = b""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
@@ -47,7 +58,7 @@ class LogReplay:
                     frames = frames_after(entry, self._after)
                     self._after = entry.last
                     self._detect_end(frames)
-                    yield frames
+                    yield pad_frames(frames) if self._obfuscates else frames
                 if page.ended and not self.ended:
                     raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.")
                 if not page.has_more and not self.ended:
@@ -96,7 +107,7 @@ class LogReplay:
 
 
 async def open_log_replay(
-    store: Store, owner: str, response_id: str, *, after: int | None, max_outage_s: float
+    store: Store, owner: str, response_id: str, *, after: int | None, max_outage_s: float, obfuscates: bool = False
 ) -> LogReplay:
     """Returns the replay of a response after event `after`; None replays all events.
 
@@ -124,7 +135,8 @@ async def open_log_replay(
         raise InvalidRequest(
             f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
         )
-    replay = LogReplay(store, owner, response_id, after=-1 if after is None else after, max_outage_s=max_outage_s)
+    last = -1 if after is None else after
+    replay = LogReplay(store, owner, response_id, after=last, max_outage_s=max_outage_s, obfuscates=obfuscates)
     # A client that has the last event only gets [DONE].
     replay.ended = stored.response["status"] not in ACTIVE_STATUSES and page.entries[-1].last == after
     return replay

@@ -46,10 +46,10 @@ def responses_routes(service: Service) -> APIRouter:
         query = request.query_params
         query_of.check_param_names(query, _RETRIEVE_PARAMS)
         query_of.check_include(query)
-        query_of.parse_boolean(query, "include_obfuscation")
+        obfuscates = query_of.parse_boolean(query, "include_obfuscation")
         starting_after = query_of.parse_integer(query, "starting_after", minimum=0, maximum=_MAX_SEQUENCE_NUMBER)
         if query_of.parse_boolean(query, "stream"):
-            return await service.serve_log_replay(owner, response_id, after=starting_after)
+            return await service.serve_log_replay(owner, response_id, after=starting_after, obfuscates=obfuscates)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         stored = await service.require_store().load_response(owner, response_id)

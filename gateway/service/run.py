@@ -19,6 +19,7 @@ from gateway.replies.loss_header import (
     warnings_in,
     warnings_of,
 )
+from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, asks_for_obfuscation
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Batch
@@ -47,8 +48,12 @@ class Run:
         plan = self.plan
         if isinstance(plan, RelayPlan):
             relay = self.endpoint.relay(self.body, self.identity, self.presentation)
+            if asks_for_obfuscation(self.body):
+                relay = ObfuscatingRelay(relay)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
+        if asks_for_obfuscation(self.body):
+            encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
             plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold, self._overflow_params
         )

@@ -138,16 +138,23 @@ class Service:
     def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[SizedBody]:
         return read_json(scope, receive, self.body_limits, self.large_bodies, deadline_s=_BODY_DEADLINE_S)
 
-    async def serve_log_replay(self, owner: str, response_id: str, *, after: int | None) -> Response:
+    async def serve_log_replay(
+        self, owner: str, response_id: str, *, after: int | None, obfuscates: bool = False
+    ) -> Response:
         """Returns the event stream of a stored response, replayed from the event log.
 
-        `after` is the sequence number of the last event the client has; None replays from the start. Raises NotFound,
-        InvalidRequest and StoreUnavailable.
+        `after` is the sequence number of the last event the client has; None replays from the start. With `obfuscates`
+        deltas are padded. Raises NotFound, InvalidRequest and StoreUnavailable.
         """
-        max_outage_s = self.settings.background.lease_s
-        return self.build_event_stream(
-            await open_log_replay(self.require_store(), owner, response_id, after=after, max_outage_s=max_outage_s), {}
+        replay = await open_log_replay(
+            self.require_store(),
+            owner,
+            response_id,
+            after=after,
+            max_outage_s=self.settings.background.lease_s,
+            obfuscates=obfuscates,
         )
+        return self.build_event_stream(replay, {})
 
     def build_event_stream(
         self,

@@ -12,7 +12,7 @@ from translation.representation.turn import SHARED_PARAMS, Turn
 
 _SAMPLING_PARAMS = SHARED_PARAMS | {"logprobs", "top_logprobs", "n"}
 
-_LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
+_LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "functions"})
 """Parameters that `_losses` examines."""
 
 
@@ -54,8 +54,6 @@ def _losses(params: Mapping[str, Any]) -> Iterator[Loss]:
         yield Loss("audio", "dropped")
     if len({params[key] for key in ("max_tokens", "max_completion_tokens") if key in params}) > 1:
         yield Loss("max_tokens", "dropped")
-    if (params.get("stream_options") or {}).get("include_obfuscation"):
-        yield Loss("stream_options.include_obfuscation", "dropped")
     if params.get("functions") and params.get("tools"):
         yield Loss("functions", "dropped")
 

@@ -48,7 +48,7 @@ _INITIAL_RESPONSE: dict[str, Any] = {
 """A response with its keys in order. It is copied and filled in, because building so many keys takes three times as
 long. Keys whose value is an object are None here and get a new object in each copy."""
 
-_ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation"})
+_ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation", "prompt_cache_options"})
 """Parameters that a response echoes if the request has them."""
 
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}

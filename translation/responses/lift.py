@@ -35,7 +35,7 @@ _DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool
 _IGNORED_REASONING = {"context": "auto", "mode": "standard"}
 """Keys of `reasoning` that are sent to no upstream -> the value that is the default, so that dropping it is no loss."""
 
-_LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logprobs", "stream_options"})
+_LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logprobs"})
 """Parameters that `_losses` examines."""
 
 _SEALED_REASONING = "reasoning.encrypted_content"
@@ -126,5 +126,3 @@ def _losses(body: Json) -> Iterator[Loss]:
             yield Loss(f"reasoning.{name}", "dropped")
     if body.get("top_logprobs") and _LOGPROBS not in (body.get("include") or ()):
         yield Loss("top_logprobs", "not included")
-    if (body.get("stream_options") or {}).get("include_obfuscation"):
-        yield Loss("stream_options.include_obfuscation", "dropped")

@@ -148,3 +148,9 @@ def test_other_tools_are_read_back_as_given_but_for_credentials() -> None:
 def test_responses_share_nothing_that_grows() -> None:
     assert new()["metadata"] is not new()["metadata"]
     assert new()["output"] is not new()["output"]
+
+
+def test_options_of_the_prompt_cache_are_read_back_where_they_were_sent() -> None:
+    options = {"mode": "implicit", "ttl": "12h"}
+    assert new(prompt_cache_options=options)["prompt_cache_options"] == options
+    assert "prompt_cache_options" not in new(prompt_cache_options=None)

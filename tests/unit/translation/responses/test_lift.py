@@ -268,11 +268,7 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
     "compaction, which is done here": ({"context_management": [{"type": "compaction"}]}, []),
     "a cap on hosted tools": ({"max_tool_calls": 3}, [Loss("max_tool_calls", "dropped")]),
     "rivals that would not be shown": ({"top_logprobs": 3}, [Loss("top_logprobs", "not included")]),
-    "padding": (
-        {"stream": True, "stream_options": {"include_obfuscation": True}},
-        [Loss("stream_options.include_obfuscation", "dropped")],
-    ),
-    "no padding": ({"stream": True, "stream_options": {"include_obfuscation": False}}, []),
+    "padding, which is done here": ({"stream": True, "stream_options": {"include_obfuscation": True}}, []),
     "defaults of reasoning": ({"reasoning": {"context": "auto", "mode": "standard"}}, []),
     "modes of reasoning": (
         {"reasoning": {"context": "all_turns", "mode": "pro"}},

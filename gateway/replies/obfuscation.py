@@ -1,0 +1,119 @@
+"""`include_obfuscation`: pads the deltas of a stream, so that the sizes of its packets tell less about its text.
+
+Streams without it pay nothing for it. Those with it have no fast path, because each frame gets random bytes.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.replies.reply_streams import FrameEncoder, Relay
+from providers.base import Batch
+from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+
+_PADDED_BYTES: Final = 128
+"""The size of a padded frame is a multiple of this number of bytes. Most deltas are of one size then."""
+
+_PADDING_START: Final = b',"obfuscation":"'
+_PADDING_END: Final = b'"}\n\n'
+_OWN_PADDING: Final = b'"obfuscation":'
+_ADDED_BYTES: Final = len(_PADDING_START) + len(_PADDING_END) - len(b"}")
+
+
+def asks_for_obfuscation(body: Json) -> bool:
+    """Whether a request body asks for padded deltas."""
+    return bool((body.get("stream_options") or {}).get("include_obfuscation"))
+
+
+def pad_frames(frames: bytes) -> bytes:
+    """Returns whole frames with a random `obfuscation` in each delta, unless the upstream has padded it already."""
+    *pieces, rest = frames.split(b"\n\n")
+    return b"".join([_pad_frame(piece) for piece in pieces]) + rest
+
+
+def _pad_frame(frame: bytes) -> bytes:
+    if not (_is_delta(frame) and frame.endswith(b"}")) or _OWN_PADDING in frame:
+        return frame + b"\n\n"
+    padding_bytes = 1 + -(len(frame) + _ADDED_BYTES + 1) % _PADDED_BYTES
+    padding = secrets.token_urlsafe(_PADDED_BYTES)[:padding_bytes].encode()
+    return b"%b%b%b%b" % (frame[:-1], _PADDING_START, padding, _PADDING_END)
+
+
+def _is_delta(frame: bytes) -> bool:
+    """Whether a frame is an event of the Responses API with a delta, or a chunk of the Chat Completions API."""
+    if frame.startswith(b"event: "):
+        return frame[: frame.find(b"\n")].endswith(b".delta")
+    return frame.startswith(b"data: {") and b'"delta":' in frame
+
+
+class ObfuscatingEncoder:
+    """A FrameEncoder that pads the deltas of another."""
+
+    def __init__(self, encoder: FrameEncoder) -> None:
+        self._encoder = encoder
+
+    @property
+    def ended(self) -> bool:
+        return self._encoder.ended
+
+    @property
+    def failed(self) -> Failed | None:
+        return self._encoder.failed
+
+    @property
+    def response(self) -> Json | None:
+        return self._encoder.response
+
+    def feed(self, batch: Batch) -> bytes:
+        return pad_frames(self._encoder.feed(batch))
+
+    def conclude(self) -> bytes:
+        return self._encoder.conclude()
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """Returns None: the padding of each frame is different, so there is no fast path."""
+        return
+
+
+class ObfuscatingRelay:
+    """A Relay that pads the deltas of another, where the upstream has not."""
+
+    template = None
+    """The padding of each frame is different, so there is no fast path."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    @property
+    def has_content(self) -> bool:
+        return self._relay.has_content
+
+    @property
+    def failed(self) -> Failed | None:
+        return self._relay.failed
+
+    @property
+    def ended(self) -> bool:
+        return self._relay.ended
+
+    @property
+    def response(self) -> Json | None:
+        return self._relay.response
+
+    @property
+    def warnings(self) -> Sequence[Json]:
+        return self._relay.warnings
+
+    def feed(self, read: bytes) -> bytes:
+        return pad_frames(self._relay.feed(read))
+
+    def finish(self) -> bytes:
+        return pad_frames(self._relay.finish())
+
+    def fail(self, failed: Failed) -> bytes:
+        return self._relay.fail(failed)
+
+    def conclude(self) -> bytes:
+        return self._relay.conclude()
