@@ -27,7 +27,9 @@ APART = [
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+    """The packages, without the project itself: the extra `all` names others of its extras."""
+    found = {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+    return found - {PYPROJECT["project"]["name"]}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,12 @@ def test_what_developers_need_is_used_where_the_page_says_so(package: str, folde
 def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
     versions = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     assert versions[0] == PYPROJECT["project"]["version"]
+
+
+def test_each_version_of_the_changelog_has_its_date() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings)
 
 
 def test_decisions_are_numbered_in_order_and_listed() -> None:

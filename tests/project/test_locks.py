@@ -56,7 +56,7 @@ def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
         ("serving.txt", RUNTIME + EXTRAS["llamacpp"] + BUILD),
         ("dev.txt", RUNTIME + DEV),
     ],
-    ids=["what the server needs", "the same with llama.cpp", "what `make run` needs", "what its developers need on top"],
+    ids=["what the server needs", "the same with llama.cpp", "what make run needs", "what its developers need on top"],
 )
 def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -> None:
     locked = pins(ROOT / "requirements" / lock)
