@@ -28,7 +28,7 @@ APART = [
 
 def names(requirements: list[str]) -> set[str]:
     """The packages, without the project itself: the extra `all` names others of its extras."""
-    found = {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+    found: set[str] = {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
     return found - {PYPROJECT["project"]["name"]}
 
 
