@@ -22,7 +22,10 @@ QUESTION = "What is the weather in Paris?"
 def client(llama_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     config = {
         "providers": {"engine": {"type": llama_server.kind, "base_url": f"{llama_server.url}/v1"}},
-        "models": {"tiny": {"provider": "engine", "text_tool_calls": "hermes"}},
+        "models": {
+            "tiny": {"provider": "engine", "text_tool_calls": "hermes"},
+            "reporting": {"provider": "engine", "text_tool_calls": "hermes", "tool_validation": "report"},
+        },
     }
     with (
         command(config, tmp_path_factory.mktemp("gateway")) as gateway,
@@ -47,10 +50,13 @@ def test_a_model_calls_a_tool_it_was_told_of_in_words_and_reads_its_output(clien
     assert answered.output_text == "The weather in Paris: sunny"
 
 
-def test_a_stream_has_the_arguments_in_pieces(client: OpenAI) -> None:
+@pytest.mark.parametrize(("model", "waits_for_whole_calls"), [("tiny", True), ("reporting", False)])
+def test_a_stream_has_calls_when_they_are_valid_or_arguments_in_pieces(
+    client: OpenAI, model: str, waits_for_whole_calls: bool
+) -> None:
     create: Any = client.chat.completions.create
     chunks = create(
-        model="tiny",
+        model=model,
         messages=[{"role": "user", "content": QUESTION}],
         tools=[{"type": "function", "function": WEATHER}],
         temperature=0,
@@ -61,6 +67,6 @@ def test_a_stream_has_the_arguments_in_pieces(client: OpenAI) -> None:
     pieces = [call.arguments for call in calls if call.arguments]
     assert calls[0].name == "get_weather"
     assert json.loads("".join(pieces)) == {"city": "Paris"}
-    assert len(pieces) > 1
+    assert (len(pieces) == 1) is waits_for_whole_calls
     assert choices[-1].finish_reason == "tool_calls"
     assert not "".join(choice.delta.content or "" for choice in choices)
