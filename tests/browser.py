@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,14 +105,22 @@ def open_browser(program: str) -> Iterator[Tab]:
         command = [program, *options, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         assert process.stderr is not None
+        reader: threading.Thread | None = None
         try:
             prefix = "DevTools listening on "
-            line = next(line for line in process.stderr if line.startswith(prefix))
+            line = next((line for line in process.stderr if line.startswith(prefix)), None)
+            if line is None:
+                raise RuntimeError(f"{program} did not start")
+            # A browser whose messages nobody reads waits for somebody to read them.
+            reader = threading.Thread(target=process.stderr.read, daemon=True)
+            reader.start()
             with connect(line.removeprefix(prefix).strip(), max_size=None, proxy=None) as socket:
                 yield Tab(socket, _attach(socket))
         finally:
             process.terminate()
             process.wait(DEADLINE_S)
+            if reader is not None:
+                reader.join(DEADLINE_S)
             process.stderr.close()
 
 
