@@ -1,8 +1,9 @@
-"""Truncates the outputs of calls to the limit of the profile."""
+"""Truncates the outputs of calls to the limit of the profile, and replaces media in them that cannot be read."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+from translation.hygiene.output_media import media_fault, media_name
 from translation.representation.items import CALL_OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -10,19 +11,13 @@ from translation.representation.loss import Loss
 TRUNCATION_MARK: Final = "[truncated]"
 """The end of a text that was truncated."""
 
-_TEXT_PART_TYPES: Final = ("text", "input_text", "output_text")
+_NAMES: Final = {"image": "An image", "recording": "A recording", "file": "A file", "part": "A part"}
 
-_MEDIA_NAMES: Final = {
-    "input_image": "An image",
-    "image_url": "An image",
-    "input_audio": "A recording",
-    "input_file": "A file",
-    "file": "A file",
-}
+_TEXT_PART_TYPES: Final = ("text", "input_text", "output_text")
 
 
 def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> Sequence[Item]:
-    """Truncates each output of a call to `limit` bytes. Returns `items` itself if no output is longer."""
+    """Truncates each output of a call as `truncate_output` does. Returns `items` itself if nothing changes."""
     truncated: dict[int, Item] = {}
     for index, item in enumerate(items):
         if item.get("type") in CALL_OUTPUT_TYPES:
@@ -35,7 +30,8 @@ def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> S
 def truncate_output(output: str | list[Json], limit: int, param: str, losses: list[Loss]) -> str | list[Json]:
     """Truncates one output, a text or parts of either API, to `limit` bytes. Returns it unchanged if it is not longer.
 
-    Text is cut and ends with `TRUNCATION_MARK`. Media are replaced by a note. Both are losses at `param`.
+    Text is cut and ends with `TRUNCATION_MARK`. Media are replaced by a note, and invalid media by a text that says
+    what is wrong with them. All are losses at `param`.
     """
     if isinstance(output, str):
         return output if _fits(output, limit) else _truncate(output, limit, param, losses)
@@ -44,12 +40,18 @@ def truncate_output(output: str | list[Json], limit: int, param: str, losses: li
     is_cut = False
     for part in output:
         is_text = part.get("type") in _TEXT_PART_TYPES
+        if not is_text and (fault := media_fault(part)):
+            text = f"[The {media_name(part)} of this output cannot be read: {fault}.]"
+            part = _text_part(text, part, output)
+            losses.append(Loss(param, "media replaced"))
+            is_text = True
         size = len(part["text"].encode()) if is_text else _size(part)
         if size <= room:
             parts.append(part)
             room -= size
         elif not is_text:
-            parts.append(_media_note(part, size, limit, output=output))
+            note = f"[{_NAMES[media_name(part)]} of {size} bytes was left out: an output may have {limit} bytes.]"
+            parts.append(_text_part(note, part, output))
             losses.append(Loss(param, "media left out"))
         elif not is_cut:
             parts.append({**part, "text": _truncate(part["text"], room, param, losses)})
@@ -80,9 +82,7 @@ def _size(value: Any) -> int:
     return 0
 
 
-def _media_note(part: Json, size: int, limit: int, *, output: Sequence[Json]) -> Json:
-    note = (
-        f"[{_MEDIA_NAMES.get(part['type'], 'A part')} of {size} bytes was left out: an output may have {limit} bytes.]"
-    )
-    in_chat = part["type"] in ("image_url", "file") or any(each["type"] == "text" for each in output)
-    return {"type": "text" if in_chat else "input_text", "text": note}
+def _text_part(text: str, replaced: Json, output: Sequence[Json]) -> Json:
+    """Returns a text part in the API of the output."""
+    in_chat = replaced["type"] in ("image_url", "file") or any(part["type"] == "text" for part in output)
+    return {"type": "text" if in_chat else "input_text", "text": text}

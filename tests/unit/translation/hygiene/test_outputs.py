@@ -77,3 +77,67 @@ def test_only_outputs_of_calls_are_cut() -> None:
     assert cut[1] == {**items[1], "output": "x" * 9 + "[truncated]"}
     assert losses == [Loss("input[1].output", "truncated")]
     assert truncate_outputs(items, 100, losses) is items
+
+
+def picture(source: str) -> Json:
+    return {"type": "input_image", "image_url": source}
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+VALID: list[Json] = [
+    picture(PIXEL),
+    picture("DATA:image/png;charset=x; base64,iVBORw0KGgo"),
+    picture("data:image/svg+xml,%3Csvg/%3E"),
+    picture("https://example.com/a.png"),
+    {"type": "input_image", "file_id": "file_1"},
+    {"type": "image_url", "image_url": {"url": PIXEL}},
+    {"type": "input_file", "file_data": "aGk\n="},
+    {"type": "file", "file": {"file_data": "data:text/plain;base64,aGk="}},
+    {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+]
+
+
+@pytest.mark.parametrize("part", VALID)
+def test_media_that_can_be_read_are_left_alone(part: Json) -> None:
+    losses: list[Loss] = []
+    output = [part]
+    assert truncate_output(output, 1000, "p", losses) is output
+    assert losses == []
+
+
+INVALID: list[tuple[Json, Json]] = [
+    (
+        picture("data:image/png;base64,!!!"),
+        text("[The image of this output cannot be read: its content is not base64.]"),
+    ),
+    (picture("data:image/png;base64,"), text("[The image of this output cannot be read: it is empty.]")),
+    (picture("data:;base64,aGk="), text("[The image of this output cannot be read: its data URL has no media type.]")),
+    (picture("data:image/png"), text("[The image of this output cannot be read: its data URL has no media type.]")),
+    (picture("data:text/plain,hi"), text("[The image of this output cannot be read: its media type is text/plain.]")),
+    (
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,a"}},
+        text("[The image of this output cannot be read: its content is not base64.]", "text"),
+    ),
+    (
+        {"type": "input_file", "file_data": "é"},
+        text("[The file of this output cannot be read: its content is not base64.]"),
+    ),
+    (
+        {"type": "input_audio", "input_audio": {"data": "?"}},
+        text("[The recording of this output cannot be read: its content is not base64.]"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "error"), INVALID)
+def test_media_that_cannot_be_read_become_a_text(part: Json, error: Json) -> None:
+    losses: list[Loss] = []
+    assert truncate_output([part], 1000, "p", losses) == [error]
+    assert losses == [Loss("p", "media replaced")]
+
+
+def test_the_text_for_media_counts_too() -> None:
+    losses: list[Loss] = []
+    (error,) = truncate_output([picture("data:image/png;base64,!!!")], 20, "p", losses)
+    assert error == text("[The imag[truncated]")
+    assert losses == [Loss("p", "media replaced"), Loss("p", "truncated")]
