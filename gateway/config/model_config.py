@@ -13,6 +13,7 @@ from providers.model_families import MODEL_FAMILIES, ModelFamily, OwnParsingForm
 from translation.representation.profile import (
     TOOL_PARSERS,
     CallSignatures,
+    EmptyFinalFix,
     ForcedTool,
     ParsingFormat,
     Profile,
@@ -134,10 +135,11 @@ class ModelConfig(BaseModel):
         "schema. The default is `true`. `false` is for hosts without citations, and saves the tokens that "
         "they cost.",
     )
-    fix_empty_final: bool | None = Field(
+    fix_empty_final: EmptyFinalFix | None = Field(
         default=None,
-        description="A reply that completes with neither text nor a call gets a message: its reasoning, or a statement "
-        "that there is no answer.",
+        description="`true`: a reply that completes with neither text nor a valid call gets a message: its reasoning, "
+        "or a statement that there is no answer. `retry`: the model is asked once more, and a second reply without an "
+        "answer gets that message.",
     )
     profile: NonEmptyText | None = Field(
         default=None,

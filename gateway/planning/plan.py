@@ -134,7 +134,7 @@ def _changes_replies(profile: Profile) -> bool:
         return True
     if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
         return True
-    return profile.max_tool_calls_per_turn is not None or profile.fix_empty_final
+    return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
 
 
 def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:

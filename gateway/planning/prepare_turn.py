@@ -3,10 +3,12 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
+from gateway.planning.second_attempt import RetriedExchange
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
 from providers.base import Batch, Dialect, Exchange
@@ -89,7 +91,8 @@ def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchan
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
         profile = replace(profile, cite_documents=False)  # annotations in chat can cite URLs, not files
-    exchange = route.provider.prepare(prepared, profile)
+    make_exchange = partial(route.provider.prepare, prepared, profile)
+    exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()
     losses += exchange.losses
     return exchange, event_stage, losses
 

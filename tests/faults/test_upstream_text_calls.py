@@ -184,3 +184,23 @@ async def test_text_before_a_closing_think_tag_is_reasoning(path: str, stream: b
         base_url = gateway(told_in_words(upstream.url, parsing_format="think_tags")).v1
         seen = await ask(base_url, path, stream=stream)
     assert seen == Seen(200, "completed", text="b", reasoning="a")
+
+
+@ENDPOINTS
+@FORMS
+@pytest.mark.parametrize("first", ["", CUT], ids=["nothing", "a bad call"])
+async def test_a_model_is_asked_once_more_for_an_answer(
+    path: str, stream: bool, first: str, gateway: StartGateway
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text(first), chat_text("Here."), chat_text(first))
+        base_url = gateway(told_in_words(upstream.url, fix_empty_final="retry")).v1
+        seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
+        assert (seen, len(upstream.requests)) == (Seen(200, "completed", text="Here."), 2)
+        assert upstream.requests[0].json == upstream.requests[1].json
+        seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
+        assert len(upstream.requests) == 4
+        assert seen.text in (
+            "The model made a tool call that cannot be run.",
+            "The model ended its turn without an answer.",
+        )

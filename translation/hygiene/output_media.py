@@ -1,7 +1,7 @@
 """Finds media in the outputs of calls that no upstream can read, so that one bad image does not fail a whole turn."""
 
 from base64 import b64decode
-from typing import Any, Final
+from typing import Final
 
 from translation.representation.json_types import Json
 
@@ -38,7 +38,7 @@ def media_fault(part: Json) -> str | None:
     return None
 
 
-def _is_data_url(source: Any) -> bool:
+def _is_data_url(source: str) -> bool:
     return source[:5].lower() == "data:"
 
 

@@ -70,7 +70,7 @@ class ReplyNormalizer:
         self._max_bytes = profile.max_tool_args_bytes
         # Calls in text are checked by the decoder of that text.
         self._checks_arguments = profile.tool_parser == "openai" and profile.text_tool_calls == "none"
-        self._awaits_answer = profile.fix_empty_final
+        self._awaits_answer = bool(profile.fix_empty_final)
         """Whether there was no answer yet, and a reply without one has to be fixed."""
         self._new_id = new_id
         self._next_stage = next_stage

@@ -15,6 +15,7 @@ ReplayIds: TypeAlias = Literal["reasoning", "keep", "drop"]
 CallSignatures: TypeAlias = Literal["by_model", "placeholder", "none"]
 SchemaShim: TypeAlias = Literal["no_empty_required", "no_schema_key", "signed_formats", "no_descriptions"]
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
+EmptyFinalFix: TypeAlias = bool | Literal["retry"]
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
 """The formats of tool calls in text that a parser exists for."""
@@ -111,9 +112,9 @@ class Profile:
     cite_documents: bool = False
     """Whether the Messages API is asked to cite the files of a request, which it does not do by default. It cannot cite
     in an answer that must match a schema, so it is not asked there."""
-    fix_empty_final: bool = False
+    fix_empty_final: EmptyFinalFix = False
     """Whether a completed reply without text and calls gets a message. Its text is the reasoning, or a note that there
-    is no answer."""
+    is no answer. `retry`: the turn is generated once more before that."""
 
 
 DEFAULT_PROFILE = Profile()

@@ -138,6 +138,6 @@ def test_media_that_cannot_be_read_become_a_text(part: Json, error: Json) -> Non
 
 def test_the_text_for_media_counts_too() -> None:
     losses: list[Loss] = []
-    (error,) = truncate_output([picture("data:image/png;base64,!!!")], 20, "p", losses)
-    assert error == text("[The imag[truncated]")
+    output = truncate_output([picture("data:image/png;base64,!!!")], 20, "p", losses)
+    assert output == [text("[The imag[truncated]")]
     assert losses == [Loss("p", "media replaced"), Loss("p", "truncated")]
