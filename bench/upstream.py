@@ -4,6 +4,7 @@ Each frame is one write, and the loop turns once between two frames, so that str
 """
 
 import asyncio
+import itertools
 from time import perf_counter
 from typing import cast
 
@@ -13,7 +14,23 @@ import uvloop
 from bench.answers import Model, stamp_write, stream_writes, whole_reply
 from bench.processes import announce
 
-_MODELS = b'{"object":"list","data":[{"id":"bench-128","object":"model","created":0,"owned_by":"bench"}]}'
+_NAMES = [
+    f"bench-{deltas}{pace}{stamped}{kind}"
+    for deltas, pace, stamped, kind in itertools.product(
+        (128, 4, 16, 32, 64, 600, 8000, 10000),
+        ("", "-50ps", "-200ps", "-1ps"),
+        ("", "-stamped"),
+        ("", "-reasoning", "-arguments"),
+    )
+]
+"""The names of the scenarios' models, and more. A gateway refuses a name that its upstream does not list."""
+
+_MODELS = orjson.dumps(
+    {
+        "object": "list",
+        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "bench"} for name in _NAMES],
+    }
+)
 _MODELS_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
     len(_MODELS),
     _MODELS,
