@@ -30,6 +30,10 @@ _SLOW_FILE_S are executed in the thread, where they do not hold up the event loo
 _MAX_LOG_BYTES: Final = 32 * 1024 * 1024
 """The size from which the write-ahead log is written back although others wait to write."""
 
+_USUAL_LOG_BYTES: Final = 8 * 1024 * 1024
+"""The log is not shortened below this size. SQLite begins it anew at 4 MB, and writing into a file takes less time than
+extending it: the disk has to store the new length too."""
+
 _CHECKPOINT_INTERVAL_S: Final = 5.0
 """After this time without a write, the log is written back; and the shortest time between two attempts."""
 
@@ -164,14 +168,15 @@ class SqliteWriter:
         return now >= self._next_checkpoint_at and (is_idle or self._log_bytes > _MAX_LOG_BYTES)
 
     async def _write_log_back(self) -> None:
-        """Write the write-ahead log into the database file, and empty it.
+        """Write the write-ahead log into the database file, and shorten it if it is large.
 
         SQLite writes it back by itself, but begins it anew only at a moment when nobody reads, and never shortens it.
         """
+        mode = "TRUNCATE" if self._log_bytes > _USUAL_LOG_BYTES else "PASSIVE"
         self._next_checkpoint_at = time.monotonic() + _CHECKPOINT_INTERVAL_S
         try:
             driver = driver_of(await self._open_connection())
-            if await driver.run_in_thread(_checkpoint, driver.raw_connection):
+            if await driver.run_in_thread(_checkpoint, driver.raw_connection, mode):
                 self._log_bytes, self._next_checkpoint_at = 0, 0.0
         except (sqlite3.Error, SQLAlchemyError, OSError) as error:  # the next use of the database reports it
             _log.info("checkpoint_failed", why=describe_error(error))
@@ -252,15 +257,15 @@ class SqliteWriter:
             await self._release(connection)
 
 
-def _checkpoint(connection: sqlite3.Connection) -> bool:
-    """Write the write-ahead log back and empty it. Returns False if it was not emptied, because somebody reads it."""
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
+    """Write the write-ahead log back. Returns False if that was not possible as a whole, because somebody reads it."""
     (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}").close()
     try:
-        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        is_busy, log_pages, written_pages = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     finally:
         connection.execute(f"PRAGMA busy_timeout={timeout_ms}").close()
-    return not is_busy
+    return not is_busy and log_pages == written_pages
 
 
 def _execute_group(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
