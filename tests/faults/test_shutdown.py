@@ -14,6 +14,7 @@ from tests.faults.seen import CHAT, RESPONSES, question
 from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
 from tests.state.waiting import eventually
+from tests.talking import talking
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
@@ -83,6 +84,22 @@ async def test_a_second_interrupt_ends_streams_in_their_terminal_event_within_a_
             assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
             assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
             assert "Traceback" not in server.log.read_text()
+
+
+async def test_a_second_interrupt_ends_a_turn_on_a_websocket(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
+        with command(settings(upstream.url, LONG_S), tmp_path) as server:
+            async with talking(server.v1) as talk:
+                await talk.create(model="scripted-model", store=False)
+                await talk.read_to("response.output_text.delta")
+                server.process.send_signal(signal.SIGINT)
+                await refuses_connections(server.v1)
+                async with asyncio.timeout(1):
+                    server.process.send_signal(signal.SIGINT)
+                    events = await talk.read_turn()
+            assert events[-1]["type"] == "response.failed"
+            assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
 
 
 async def test_a_second_interrupt_does_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
