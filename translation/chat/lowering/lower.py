@@ -68,6 +68,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     if profile.text_tool_calls != "none":
+        if body.get("tool_choice") not in (None, "auto", "none"):
+            losses.append(Loss("tool_choice", "not enforced"))  # the prompt asks for the call
         body = lower_tools_to_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
     return LoweredRequest(body, tuple(dict.fromkeys(losses)) if losses else ())
 
