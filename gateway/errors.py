@@ -22,6 +22,7 @@ GatewayError
   TurnFailed           the upstream reported a failure within a reply of status 200, before any content
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -199,6 +200,8 @@ REJECTION_REPLIES: dict[int, ErrorReply] = {
 }
 """Maps an upstream's error status to the reply. Other 4xx become the reply of 400; everything else becomes a 502."""
 
+_CODE_PATTERN = re.compile(r"[A-Za-z][\w.-]{0,63}")
+
 _QUOTA_REPLY = REJECTION_REPLIES[402]
 """Quotas and rate limits share the status 429. Official clients and Codex distinguish them by the code."""
 
@@ -242,10 +245,24 @@ def client_message(error: Exception) -> str:
 
 
 def error_body(error: Exception) -> Json:
-    """Returns the JSON body of an HTTP error. Its error object always has all four keys, as in both APIs."""
+    """Returns the JSON body of an HTTP error. Its error object always has all four keys, as in both APIs.
+
+    If an upstream refused the request with another code, that code is in `upstream_code`.
+    """
     row = resolve_error_reply(error)
     param = getattr(error, "param", None)
-    return {"error": {"message": client_message(error), "type": row.type, "param": param, "code": row.code}}
+    error_object: Json = {"message": client_message(error), "type": row.type, "param": param, "code": row.code}
+    if (upstream_code := _upstream_code(error, row)) is not None:
+        error_object["upstream_code"] = upstream_code
+    return {"error": error_object}
+
+
+def _upstream_code(error: Exception, row: ErrorReply) -> str | None:
+    """Returns the code of an upstream's refusal, if it has one that is not the row's. Some send the status as code."""
+    if not isinstance(error, upstream.UpstreamRejected) or row.fixed_message is not None:
+        return None
+    code = error.code
+    return code if code is not None and code != row.code and _CODE_PATTERN.fullmatch(code) else None
 
 
 def failed_event(error: Exception) -> Failed:

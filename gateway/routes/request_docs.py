@@ -47,6 +47,7 @@ def _resolve_schema(body: dict[str, Any]) -> None:
 
 
 _ERROR_KEYS = {"message": "string", "type": "string", "param": ["string", "null"], "code": ["string", "null"]}
+_OPTIONAL_ERROR_KEYS = {"upstream_code": "string"}
 
 FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
@@ -60,7 +61,9 @@ FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
                         "error": {
                             "type": "object",
                             "required": list(_ERROR_KEYS),
-                            "properties": {key: {"type": kind} for key, kind in _ERROR_KEYS.items()},
+                            "properties": {
+                                key: {"type": kind} for key, kind in (_ERROR_KEYS | _OPTIONAL_ERROR_KEYS).items()
+                            },
                         }
                     },
                 }

@@ -35,7 +35,11 @@ The message contains more detail than the table, except where the table quotes i
 
 _REJECTIONS = """\
 This table applies to the status of an upstream's refusal if the table above has no row for it. The message is the upstream's own,
-without keys and addresses."""  # noqa: E501
+without keys and addresses. An error of an upstream with a code of its own has that code beside ours, in `upstream_code`:
+
+```json
+{"error": {"message": "...", "type": "invalid_request_error", "param": "tools", "code": "upstream_rejected", "upstream_code": "invalid_schema"}}
+```"""  # noqa: E501
 
 _FAILURES = """\
 These are failures that an upstream reports inside a successful reply, by their code. Any other code becomes a 502 with that code."""  # noqa: E501

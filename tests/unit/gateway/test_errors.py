@@ -171,3 +171,24 @@ def test_a_call_that_turned_out_to_be_none_is_a_502_of_its_own_type() -> None:
     error = TurnFailed(Failed("tool_call_parse_error", "no call"))
     assert resolve_error_reply(error).status == 502
     assert error_body(error)["error"]["type"] == failed_event(error).code == "tool_call_parse_error"
+
+
+OWN_CODES: dict[str, tuple[Exception, str | None]] = {
+    "a refusal": (UpstreamRejected("no", status=400, code="invalid_schema"), "invalid_schema"),
+    "an overflow": (ContextLengthExceeded("no", status=400, code="string_above_max_length"), "string_above_max_length"),
+    "the same code": (ContextLengthExceeded("no", status=400, code="context_length_exceeded"), None),
+    "a status as code": (UpstreamRejected("no", status=400, code="400"), None),
+    "no code": (UpstreamRejected("no", status=400), None),
+    "a hidden code": (UpstreamRejected("no", status=400, code="[hidden]"), None),
+    "a sentence": (UpstreamRejected("no", status=400, code="not a code"), None),
+    "a long one": (UpstreamRejected("no", status=400, code="x" * 65), None),
+    "the gateway's own credentials": (UpstreamUnauthorized("no", status=401, code="invalid_api_key"), None),
+    "another failure": (InvalidRequest("no", param="input"), None),
+}
+
+
+@pytest.mark.parametrize(("error", "code"), OWN_CODES.values(), ids=OWN_CODES)
+def test_the_code_of_an_upstream_is_beside_ours(error: Exception, code: str | None) -> None:
+    body = error_body(error)["error"]
+    assert body.get("upstream_code") == code
+    assert body["code"] != code

@@ -306,3 +306,9 @@ async def test_models_are_listed(body: object, expected: list[str] | None) -> No
 def test_the_apis_of_clients_have_one_path_for_turns_and_relays() -> None:
     assert {DIALECTS[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
     assert all(RELAY_DIALECTS[dialect].path == DIALECTS[dialect].path for dialect in RELAY_DIALECTS)
+
+
+async def test_a_key_in_a_code_is_hidden() -> None:
+    with pytest.raises(errors.UpstreamRejected) as refusal:
+        await post(answers(400, {"error": {"message": "no", "code": KEY}}))
+    assert refusal.value.code == "[hidden]"
