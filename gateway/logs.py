@@ -197,10 +197,10 @@ def bind_tool_warnings(warnings: Sequence[Json]) -> None:
         bind_fields(tool_warnings=len(warnings))
 
 
-def bind_unreported(param: str | None) -> None:
-    """Adds the requested parameter that the upstream's reply has no result for to the request's log line, if any."""
-    if param is not None:
-        bind_fields(unreported=param)
+def bind_unreported(params: Sequence[str]) -> None:
+    """Adds the requested parameters that the upstream's reply has no result for to the request's log line, if any."""
+    if params:
+        bind_fields(unreported=", ".join(params))
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:

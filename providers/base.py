@@ -51,6 +51,8 @@ class Capabilities:
     """The upstream returns encrypted reasoning on request, and accepts it in later turns."""
     json_schema: bool = False
     logprobs: bool = False
+    service_tiers: bool = False
+    """The upstream has service tiers, and reports the one that it used."""
     choices: bool = False
     """A relayed request may ask for several choices (`n`)."""
     max_context_window: int | None = None

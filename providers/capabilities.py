@@ -15,6 +15,7 @@ _CHAT_CAPABILITIES = Capabilities(
     reasoning=True,
     json_schema=True,
     logprobs=True,
+    service_tiers=True,
     choices=True,
     models=True,
     counting="turn",
@@ -48,6 +49,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
     ),
     "openrouter": _CHAT_CAPABILITIES,
     "anthropic": Capabilities(
+        service_tiers=True,
         streaming=True,
         tools=True,
         parallel_tools=True,
@@ -73,9 +75,11 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "ollama": replace(_CHAT_CAPABILITIES, audio=False, choices=False),
-    "vllm": replace(_CHAT_CAPABILITIES, counting="tokenize", two_pass=True, input_grammars=True),
-    "llama_server": replace(_CHAT_CAPABILITIES, counting="chat", two_pass=True, input_grammars=True, choices=False),
+    "ollama": replace(_CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False),
+    "vllm": replace(_CHAT_CAPABILITIES, service_tiers=False, counting="tokenize", two_pass=True, input_grammars=True),
+    "llama_server": replace(
+        _CHAT_CAPABILITIES, service_tiers=False, counting="chat", two_pass=True, input_grammars=True, choices=False
+    ),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
     "openai_compatible": _CHAT_CAPABILITIES,
 }

@@ -136,6 +136,9 @@ class CapabilityOverrides(BaseModel):
     )
     json_schema: bool | None = Field(default=None, description="It can constrain its answers to a JSON schema.")
     logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
+    service_tiers: bool | None = Field(
+        default=None, description="It has service tiers (`service_tier`), and reports the one that it used."
+    )
     choices: bool | None = Field(default=None, description="It can return several choices (`n`) to a relayed request.")
     max_context_window: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None, description="The size of the context window: the tokens of prompt and answer together."

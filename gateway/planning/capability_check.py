@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from gateway.planning.service_tier import requests_tier
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
@@ -47,6 +48,10 @@ def apply_capabilities(
         )
         raise Unrepresentable(message, param=param)
     dropped: set[str] = set()
+    if requests_tier(turn.sampling) and not capabilities.service_tiers:
+        losses.append(Loss("service_tier", "dropped"))
+        dropped.add("service_tier")
+        turn = replace(turn, sampling={name: turn.sampling[name] for name in turn.sampling if name != "service_tier"})
     if turn.parallel_tool_calls and turn.tools and not capabilities.parallel_tools:
         losses.append(Loss("parallel_tool_calls", "dropped"))
         dropped.add("parallel_tool_calls")

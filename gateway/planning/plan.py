@@ -14,6 +14,7 @@ from gateway.planning.managed_context import (
 )
 from gateway.planning.prepare_turn import lift_body, prepare_exchange
 from gateway.planning.resolver import Route
+from gateway.planning.service_tier import ServiceTierCheck, requests_tier
 from gateway.planning.truncating_relay import TruncatingRelay
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
@@ -141,6 +142,8 @@ def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
     """Whether `apply_capabilities` and `validate_relayed_calls` would find nothing in a chat body, as in most."""
     if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
         return False
+    if requests_tier(body) and not capabilities.service_tiers:
+        return False
     return capabilities.streaming and is_plain_request(body)
 
 
@@ -245,6 +248,8 @@ def _plan_translation(
         raise
     if turn.sampling.get("logprobs"):
         event_stage = LogprobsCheck(LOGPROBS_PARAMS[endpoint.dialect], event_stage)
+    if requests_tier(turn.sampling) and all(loss.param != "service_tier" for loss in turn_losses):
+        event_stage = ServiceTierCheck(event_stage)
     if is_single_call:
         # The legacy form has no parallel calls, so the client loses nothing.
         turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]

@@ -53,9 +53,9 @@ def warnings_in(facts: Iterable[Json]) -> list[Json]:
     return [warning for fact in facts for warning in fact.get(TOOL_WARNINGS, ())]
 
 
-def unreported_in(facts: Iterable[Json]) -> str | None:
-    """Returns the client's parameter that the reply has no result for, by the facts of a batch; else None."""
-    return next((fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact), None)
+def unreported_in(facts: Iterable[Json]) -> list[str]:
+    """Returns the client's parameters that the reply has no result for, by the facts of a batch."""
+    return [fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact]
 
 
 def warnings_of(reply: Json) -> list[Json]:

@@ -64,7 +64,7 @@ class Catalogue:
         """
         rows = self._resolver.model_rows()
         patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
-        await asyncio.gather(*(self._refresh_models(provider, wait_s, _REFRESH_S) for provider in patterned.values()))
+        await asyncio.gather(*(self._refresh_for_listing(provider, wait_s) for provider in patterned.values()))
         return [
             {"id": name, "object": "model", "created": self._created, "owned_by": owner}
             for name, owner in self._known_models(allowed).items()
@@ -132,31 +132,38 @@ class Catalogue:
                     names.setdefault(name, owner)
         return {name: owner for name, owner in names.items() if any(fnmatchcase(name, entry) for entry in allowed)}
 
-    async def _refresh_models(self, provider: Provider, wait_s: float | None, max_age_s: float) -> None:
-        """Fetches the list of a provider if it is older than `max_age_s`. A failed attempt counts as a list, a timeout
-        does not, because it depends on `wait_s`."""
+    async def _refresh_for_listing(self, provider: Provider, wait_s: float | None) -> None:
+        if problem := await self._refresh_models(provider, wait_s, _REFRESH_S):
+            _log.warning("models_unknown", provider=provider.name, error=problem)
+
+    async def _refresh_models(self, provider: Provider, wait_s: float | None, max_age_s: float) -> str | None:
+        """Fetches the list of a provider if it is older than `max_age_s`. Returns why that failed, else None.
+
+        A failed attempt counts as a list. A timeout does not, because it depends on `wait_s`.
+        """
         listing = self._listings.get(provider.name, _NOTHING_LISTED)
         if time.monotonic() - listing.fetched_at < max_age_s:
-            return
+            return None
         try:
             async with asyncio.timeout(wait_s):
                 names = await provider.list_models()
         except TimeoutError:
-            _log.warning("models_unknown", provider=provider.name, error=f"no list of models within {wait_s:g} s")
+            problem = f"no list of models within {wait_s:g} s"
             fetched_at = listing.fetched_at
         except ProviderError as error:
-            _log.warning("models_unknown", provider=provider.name, error=error.message)
+            problem = error.message
             fetched_at = time.monotonic()
         else:
             lowered, now = frozenset(name.lower() for name in names), time.monotonic()
             until = float("-inf") if names else now + _REFRESH_S
             self._listings[provider.name] = _Listing(dict.fromkeys(names), lowered, now, until)
-            return
+            return None
         # A concurrent call may have fetched the names in the meantime.
         known = self._listings.get(provider.name, _NOTHING_LISTED)
         self._listings[provider.name] = known._replace(
             fetched_at=fetched_at, unavailable_until=time.monotonic() + _REFRESH_S
         )
+        return problem
 
 
 def _spellings(name: str) -> set[str]:

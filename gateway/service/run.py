@@ -107,10 +107,9 @@ class Run:
         bind_tool_warnings(warnings)
         self.late_losses.extend(warning_losses(warnings))
 
-    def _record_unreported(self, unreported: str | None) -> None:
+    def _record_unreported(self, unreported: Sequence[str]) -> None:
         bind_unreported(unreported)
-        if unreported is not None:
-            self.late_losses.append(Loss(unreported, "not reported"))
+        self.late_losses.extend(Loss(param, "not reported") for param in unreported)
 
     def loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
