@@ -24,16 +24,19 @@ from providers.errors import (
     ProviderError,
     UpstreamBroken,
     UpstreamGarbled,
-    UpstreamModelNotFound,
     UpstreamOverloaded,
-    UpstreamRateLimited,
     UpstreamRejected,
     UpstreamTimeout,
-    UpstreamUnauthorized,
     UpstreamUnreachable,
 )
 from providers.http.transports import HttpxBody, build_transport
-from providers.http.upstream_errors import effective_status, is_template_error, parse_error_object, retry_after_headers
+from providers.http.upstream_errors import (
+    ERRORS_BY_STATUS,
+    effective_status,
+    is_template_error,
+    parse_error_object,
+    retry_after_headers,
+)
 from providers.redaction import Redactor
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
@@ -55,15 +58,6 @@ _MAX_REQUEST_TEMPLATES = 256
 
 _ROOT_PREFIX = "^"
 """Marks a path that is not below the API's `/v1`."""
-
-_ERRORS_BY_STATUS: dict[int, type[UpstreamRejected]] = {
-    401: UpstreamUnauthorized,
-    403: UpstreamUnauthorized,
-    404: UpstreamModelNotFound,
-    429: UpstreamRateLimited,
-    503: UpstreamOverloaded,
-    529: UpstreamOverloaded,
-}
 
 _STATUS_BY_ERROR_CODE = {
     "authentication_error": 401,
@@ -363,7 +357,7 @@ class Upstream:
         if status == 500 and is_template_error(message):
             status = 400
         code, error_type, param = (self._redact_optional(error.get(name)) for name in ("code", "type", "param"))
-        kind = _ERRORS_BY_STATUS.get(status, UpstreamRejected)
+        kind = ERRORS_BY_STATUS.get(status, UpstreamRejected)
         if status in (400, 413, 422, 500) and is_context_overflow(message, code or error_type):
             kind = ContextLengthExceeded
         return kind(

@@ -6,7 +6,24 @@ from typing import Any, Final
 
 import orjson
 
+from providers.errors import (
+    UpstreamModelNotFound,
+    UpstreamOverloaded,
+    UpstreamRateLimited,
+    UpstreamRejected,
+    UpstreamUnauthorized,
+)
 from translation.representation.json_types import Json
+
+ERRORS_BY_STATUS: dict[int, type[UpstreamRejected]] = {
+    401: UpstreamUnauthorized,
+    403: UpstreamUnauthorized,
+    404: UpstreamModelNotFound,
+    429: UpstreamRateLimited,
+    503: UpstreamOverloaded,
+    529: UpstreamOverloaded,
+}
+"""The status of an upstream's error -> what it means. Any other status is an UpstreamRejected."""
 
 _API_KEY_REASON_PREFIX: Final = "API_KEY_"
 """The prefix of reasons about the gateway's own API key. An invalid key is an error with status 400."""
