@@ -32,6 +32,7 @@ from providers.errors import (
 from providers.http.transports import HttpxBody, build_transport
 from providers.http.upstream_errors import (
     ERRORS_BY_STATUS,
+    STATUS_BY_ERROR_CODE,
     effective_status,
     is_template_error,
     parse_error_object,
@@ -58,16 +59,6 @@ _MAX_REQUEST_TEMPLATES = 256
 
 _ROOT_PREFIX = "^"
 """Marks a path that is not below the API's `/v1`."""
-
-_STATUS_BY_ERROR_CODE = {
-    "authentication_error": 401,
-    "insufficient_quota": 429,
-    "invalid_api_key": 401,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "overloaded_error": 503,
-}
-"""`code` or `type` of an error object in a reply with status 200 -> the status that it should have had."""
 
 _RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error reply that say when to retry. The official SDKs obey them."""
@@ -346,7 +337,7 @@ class Upstream:
         if not error:
             return None
         codes = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
-        statuses = [_STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes]
+        statuses = [STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes]
         status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
         return self._build_rejection(status, {}, orjson.dumps(body))
 

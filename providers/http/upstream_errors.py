@@ -25,6 +25,16 @@ ERRORS_BY_STATUS: dict[int, type[UpstreamRejected]] = {
 }
 """The status of an upstream's error -> what it means. Any other status is an UpstreamRejected."""
 
+STATUS_BY_ERROR_CODE = {
+    "authentication_error": 401,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 503,
+}
+"""`code` or `type` of an error object in a reply with status 200 -> the status that it should have had."""
+
 _API_KEY_REASON_PREFIX: Final = "API_KEY_"
 """The prefix of reasons about the gateway's own API key. An invalid key is an error with status 400."""
 

@@ -9,6 +9,7 @@ from gateway.errors import (
     ERROR_REPLIES,
     FAILURE_REPLIES,
     REJECTION_REPLIES,
+    CredentialsNotStored,
     GatewayError,
     MethodNotAllowed,
     ShuttingDown,
@@ -49,6 +50,8 @@ ROWLESS = {TurnFailed}
 def example(kind: type[Exception]) -> Exception:
     if kind is ShuttingDown:
         return ShuttingDown()
+    if kind is CredentialsNotStored:
+        return CredentialsNotStored()
     if kind is TurnFailed:
         return TurnFailed(Failed("upstream_error", "boom", "input"))
     if issubclass(kind, InvalidRequest):
