@@ -15,6 +15,10 @@ GatewayError
   OriginRefused        a page of another host asked for a WebSocket
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
+  TooManyRequests      a key has `limits.open_requests` open
+  TooManySockets       a key has `limits.websockets` open
+  TooManyJobs          an owner has `limits.background_jobs` queued or running
+  EventLogFull         the event logs of an owner have `limits.event_log_mb`
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
   CredentialsNotStored  the replica that had the credentials of a background response is gone
@@ -102,6 +106,36 @@ class TooManyQueued(GatewayError):
     pass
 
 
+class OwnerLimitReached(GatewayError):
+    """The parent of the errors about limits for one owner."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "1"})
+
+
+class TooManyRequests(OwnerLimitReached):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"this API key has {limit} open requests: wait for one to end (limits.open_requests)")
+
+
+class TooManySockets(OwnerLimitReached):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"this API key has {limit} open WebSockets: close one, or use HTTP (limits.websockets)")
+
+
+class TooManyJobs(OwnerLimitReached):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} responses are queued or running: wait for one to end (limits.background_jobs)")
+
+
+class EventLogFull(OwnerLimitReached):
+    def __init__(self, limit_mb: float) -> None:
+        super().__init__(
+            f"the streams that can be resumed have {limit_mb:g} MB: delete responses, or leave out 'resumable' and "
+            "'background' with 'stream' (limits.event_log_mb)"
+        )
+
+
 class ShuttingDown(GatewayError):
     def __init__(self) -> None:
         super().__init__("the server is shutting down; send the request again", headers={"retry-after": "1"})
@@ -162,6 +196,10 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     OriginRefused: ErrorReply(403, _INVALID_TYPE, "origin_not_allowed"),
     TooManyConnections: ErrorReply(503, _SERVER_TYPE, "too_many_connections"),
     TooManyQueued: ErrorReply(429, "rate_limit_error", "websocket_queue_full"),
+    TooManyRequests: ErrorReply(429, "rate_limit_error", "too_many_open_requests"),
+    TooManySockets: ErrorReply(429, "rate_limit_error", "too_many_websockets"),
+    TooManyJobs: ErrorReply(429, "rate_limit_error", "too_many_background_jobs"),
+    EventLogFull: ErrorReply(429, "rate_limit_error", "event_log_full"),
     ShuttingDown: ErrorReply(503, _SERVER_TYPE, "server_shutting_down"),
     StoreUnavailable: ErrorReply(503, _SERVER_TYPE, "store_unavailable"),
     CredentialsNotStored: ErrorReply(503, _SERVER_TYPE, "credentials_not_stored"),

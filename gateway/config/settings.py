@@ -222,6 +222,30 @@ class WebSocketSettings(_Section):
     )
 
 
+class LimitSettings(_Section):
+    """What one owner may have at once, so that no client stops the others. Beyond it, requests get status 429.
+
+    The owner of a request is the name of its API key. Without `auth` everyone is the same owner, and the first two do
+    not apply.
+    """
+
+    open_requests: WholeNumber = Field(
+        default=1000, ge=1, description="Requests of one key that are open at once in one server process."
+    )
+    websockets: WholeNumber = Field(
+        default=200, ge=1, description="WebSockets of one key that are open at once in one server process."
+    )
+    background_jobs: WholeNumber = Field(
+        default=1000,
+        ge=1,
+        description="Responses of one owner that run in the background, or can be resumed, and have not ended: in all "
+        "server processes together, and with those that are queued.",
+    )
+    event_log_mb: Number = Field(
+        default=1024.0, gt=0, description="Size of one owner's streams that can be replayed, in MiB."
+    )
+
+
 class EgressSettings(_Section):
     """Downloads of URLs in requests. The gateway fetches them only from the public internet, and engines fetch none."""
 
@@ -298,6 +322,7 @@ class Settings(_Section):
     websocket: WebSocketSettings = Field(
         default=WebSocketSettings(), description="The WebSocket transport of `/v1/responses`."
     )
+    limits: LimitSettings = Field(default=LimitSettings(), description="What one owner may have at once.")
     egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
     auth: AuthSettings | None = Field(default=None, description="Who may use the gateway. If left out, anyone.")
     providers: dict[NonEmptyText, ProviderConfig] = Field(

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
+from gateway.http.owner_counts import ON_END
 from gateway.logs import log_request, reset_fields
 from providers.new_id import random_hex
 
@@ -94,6 +95,8 @@ class RequestMiddleware:
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]
+            if (on_end := scope.pop(ON_END, None)) is not None:
+                on_end()
             scope.pop(CLIENT, None)
 
 

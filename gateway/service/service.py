@@ -14,13 +14,14 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.errors import NotFound
+from gateway.errors import EventLogFull, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.guard import Drain, Guard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.owner_counts import OwnerCounts
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
 from gateway.planning.resolver import Resolver
@@ -74,6 +75,9 @@ class Service:
             int(settings.server.max_body_mb * _MB), settings.server.max_json_depth, settings.server.max_json_values
         )
         self._keepalive_s = settings.server.keepalive_s
+        self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
+        self._max_jobs = settings.limits.background_jobs
+        self._max_log_mb = settings.limits.event_log_mb
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -110,6 +114,7 @@ class Service:
         """
         headers = headers_of(scope)
         principal = self._authenticate(headers)
+        self._open_requests.add_until_end(principal.name, scope)
         strict = is_strict(headers)
         sized_body = parse_buffered_body(scope, self.body_limits)
         if sized_body is None:
@@ -185,6 +190,7 @@ class Service:
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
         assert self._runner is not None
+        await self._require_room(new)
         await self._runner.submit_job(new, accepted)
         if not new.logged:
             return build_json_reply(new.response, headers=accepted.loss_headers())
@@ -192,12 +198,24 @@ class Service:
         replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)
         return self.build_event_stream(replay, accepted.loss_headers())
 
+    async def _require_room(self, new: NewResponse) -> None:
+        """Raises TooManyJobs or EventLogFull if the owner of a new job has no room for it."""
+        usage = await self.require_store().measure_owner(new.owner)
+        if usage.jobs >= self._max_jobs:
+            raise TooManyJobs(self._max_jobs)
+        if new.logged and usage.log_bytes >= self._max_log_mb * _MB:
+            raise EventLogFull(self._max_log_mb)
+
     def authenticate(self, request: HTTPConnection) -> Principal:
         """Returns the principal of a request or WebSocket, and adds its name to the request's log fields.
 
-        Stored objects belong to the principal's `name`. Raises NotAuthenticated.
+        Stored objects belong to the principal's `name`. Raises NotAuthenticated, and TooManyRequests for one request
+        more than `limits.open_requests`.
         """
-        return self._authenticate(headers_of(request.scope))
+        principal = self._authenticate(headers_of(request.scope))
+        if request.scope["type"] == "http":
+            self._open_requests.add_until_end(principal.name, request.scope)
+        return principal
 
     def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
         principal = self._authenticator.authenticate(headers)

@@ -314,6 +314,13 @@ class ChangeWatch(Protocol):
         ...
 
 
+class OwnerUsage(NamedTuple):
+    """What an owner has in the store: jobs that have not ended, and the bytes of all event logs."""
+
+    jobs: int
+    log_bytes: int
+
+
 class JobQueue(Protocol):
     """Queues background responses. Each job is leased to one replica at a time; `worker` is the id of a replica."""
 
@@ -322,6 +329,10 @@ class JobQueue(Protocol):
 
         Their responses become in_progress.
         """
+        ...
+
+    async def measure_owner(self, owner: str) -> OwnerUsage:
+        """Count the jobs of an owner and the bytes of its event logs."""
         ...
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:

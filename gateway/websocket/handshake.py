@@ -13,10 +13,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from gateway.config.settings import Settings
-from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections
+from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections, TooManySockets
 from gateway.http.guard import Drain
 from gateway.http.headers import headers_of
 from gateway.http.middleware import BODY_SEND
+from gateway.http.owner_counts import OwnerCounts
 from gateway.service.service import Service, is_strict
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 
@@ -37,6 +38,7 @@ class WebSocketApp:
         self._drain = drain
         self._open_count = 0
         self._max_connections = settings.websocket.max_connections
+        self._owner_counts = OwnerCounts(settings.limits.websockets, TooManySockets)
         cors = settings.server.cors
         self._origins = cors.origins if cors is not None else ()
         self._limits = ConnectionLimits(
@@ -56,6 +58,7 @@ class WebSocketApp:
             raise TooManyConnections(
                 f"there are {self._open_count} WebSocket connections already: use POST /v1/responses instead"
             )
+        self._owner_counts.add(principal.name)
         self._open_count += 1
         try:
             await receive()
@@ -79,6 +82,7 @@ class WebSocketApp:
                     await send({"type": "websocket.close", "code": _CLOSE_INTERNAL_ERROR})
         finally:
             self._open_count -= 1
+            self._owner_counts.remove(principal.name)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise OriginRefused for pages of other origins than this host and `server.cors.origins`.

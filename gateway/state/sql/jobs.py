@@ -15,7 +15,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.statements import upsert_lease
-from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost
+from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost, OwnerUsage
 
 
 class SqlJobQueue:
@@ -50,6 +50,18 @@ class SqlJobQueue:
                 row: await self._claim_job(connection, row, worker) for row in sorted(rows_to_claim, key=_job_key)
             }
         return [job for row in rows_to_claim if (job := claimed[row]) is not None]
+
+    async def measure_owner(self, owner: str) -> OwnerUsage:
+        counts = select(
+            select(func.count()).where(jobs.c.owner == owner).scalar_subquery(),
+            # The length of a row is in its header: the frames themselves are not read.
+            select(func.coalesce(func.sum(func.length(events.c.frames)), 0))
+            .where(events.c.owner == owner)
+            .scalar_subquery(),
+        )
+        async with self._database.read_transaction() as connection:
+            job_count, log_bytes = (await connection.execute(counts)).one()
+        return OwnerUsage(job_count, int(log_bytes))
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
         async with self._database.write_transaction(owner) as connection:

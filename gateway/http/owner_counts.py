@@ -1,0 +1,46 @@
+"""Counts what each owner has open in this process, up to a limit, so that no client can take all of it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from starlette.types import Scope
+
+from gateway.errors import GatewayError
+from gateway.http.auth import ANONYMOUS
+
+ON_END: Final = "gateway.on_end"
+"""Scope key of a function that the request middleware calls when the request has ended."""
+
+
+class OwnerCounts:
+    """The open requests, or connections, of each owner.
+
+    Without API keys there is one owner for all clients, who cannot be kept apart. The limit does not apply to it.
+    """
+
+    def __init__(self, limit: int, make_error: Callable[[int], GatewayError]) -> None:
+        """`make_error` returns the error for one more than `limit`."""
+        self._limit = limit
+        self._make_error = make_error
+        self._counts: dict[str, int] = {}
+
+    def add(self, owner: str) -> None:
+        """Counts one more. Raises the error of `make_error` at the limit."""
+        count = self._counts.get(owner, 0)
+        if count >= self._limit and owner != ANONYMOUS.name:
+            raise self._make_error(self._limit)
+        self._counts[owner] = count + 1
+
+    def remove(self, owner: str) -> None:
+        """Counts one less."""
+        if (count := self._counts[owner] - 1) > 0:
+            self._counts[owner] = count
+        else:
+            del self._counts[owner]
+
+    def add_until_end(self, owner: str, scope: Scope) -> None:
+        """Counts a request until it ends. A request that is authenticated twice counts once. Raises like `add`."""
+        if ON_END not in scope:
+            self.add(owner)
+            scope[ON_END] = partial(self.remove, owner)
