@@ -102,6 +102,9 @@ _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
 out."""
 
 _LLAMA_SERVER_PROFILE = Profile(
+    # The server separates thinking itself, unless its flags say otherwise.
+    parsing_format="leading_think_tags",
+    raw_text_field="reasoning_format",
     forced_tool="alone",
     thinking_switch="chat_template_kwargs",
     extra_params=_COMMON_PARAMS

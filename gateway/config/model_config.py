@@ -17,6 +17,7 @@ from translation.representation.profile import (
     ForcedTool,
     ParsingFormat,
     Profile,
+    RawTextField,
     ReplayIds,
     ReplayReasoning,
     SchemaShim,
@@ -208,6 +209,12 @@ class ModelConfig(BaseModel):
     )
     effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
         default=None, description="The chat field for the reasoning effort."
+    )
+    raw_text_field: RawTextField | None = Field(
+        default=None,
+        description="The chat field that asks a server which separates thinking itself to leave it in the text. It is "
+        "sent with `parsing_format: direct_response`. `reasoning_format` is llama.cpp's, and the default for its "
+        "types. `none`: no field.",
     )
     forced_tool: ForcedTool | None = Field(
         default=None,

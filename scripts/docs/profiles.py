@@ -51,7 +51,8 @@ These are the effects of the fields:
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
   wrote the opening tag. If `think_open` is not set, `think_tags` holds text back up to the first tag, because text before a closing tag
-  is thinking. `reasoning_part` is the type of part that carries it in a reasoning item, unless the request has
+  is thinking. `direct_response` leaves the text as it is: `raw_text_field` asks a server that would separate thinking itself,
+  which llama.cpp does, to leave it in the text too. `reasoning_part` is the type of part that carries it in a reasoning item, unless the request has
   `reasoning.summary`.
 - **Reasoning** is sent back in the field that `replay_reasoning` names. `empty_reasoning: true` adds that field to a chat message with
   calls even if it is empty, for APIs that refuse the message without it.

@@ -22,6 +22,7 @@ TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pyt
 
 ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
+RawTextField: TypeAlias = Literal["reasoning_format", "none"]
 ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 
@@ -32,6 +33,9 @@ class Profile:
     parsing_format: ParsingFormat = "direct_response"
     """`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning of a translated
     reply of a chat server. `direct_response`: text is not changed."""
+    raw_text_field: RawTextField = "none"
+    """The chat field that asks a server which separates thinking itself to leave it in the text, as it does with
+    `parsing_format: direct_response`: llama.cpp's `reasoning_format`."""
     think_open: bool | None = None
     """Whether the chat template writes the opening think tag, so that a reply starts inside it. None: unknown, so with
     `think_tags` text before the first tag is held back, and is reasoning if that tag is a closing tag."""

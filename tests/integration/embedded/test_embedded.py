@@ -39,6 +39,7 @@ CONFIG: dict[str, Any] = {
     "models": {
         "tiny": {"provider": "embedded", "request_defaults": {"temperature": 0}},
         "thinker": {"provider": "embedded", "request_defaults": {"temperature": 0}, "two_pass": True},
+        "raw": {"provider": "embedded", "request_defaults": {"temperature": 0}, "parsing_format": "direct_response"},
     },
 }
 pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
@@ -151,6 +152,23 @@ def test_a_tool_is_called(sdk: OpenAI) -> None:
     response = sdk.responses.create(model="tiny", input="What is the weather in Paris?", tools=[tool])
     (call,) = [item for item in response.output if item.type == "function_call"]
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_direct_response_leaves_thinking_in_the_text(sdk: OpenAI, stream: bool) -> None:
+    text = "<think>\nThe user asks for 3 + 4. That makes 7.\n</think>\n\nThe answer is 7."
+    asked: Any = {"model": "raw", "stream": stream}
+    response = sdk.responses.create(input="What is 3 + 4?", **asked)
+    completion = sdk.chat.completions.create(messages=[{"role": "user", "content": "What is 3 + 4?"}], **asked)
+    if stream:
+        [response] = [event.response for event in response if event.type == "response.completed"]
+        deltas = [choice.delta for chunk in completion for choice in chunk.choices]
+        assert "".join(delta.content or "" for delta in deltas) == text
+        assert not any(getattr(delta, "reasoning_content", None) for delta in deltas)
+    else:
+        assert completion.choices[0].message.content == text
+    assert [item.type for item in response.output] == ["message"]
+    assert response.output_text == text
 
 
 def test_a_budget_for_thinking_holds(sdk: OpenAI) -> None:

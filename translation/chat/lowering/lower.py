@@ -62,6 +62,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         body |= _lower_reasoning(turn.reasoning, profile, losses)
     if turn.extra:
         _add_extra(body, turn.extra, profile, losses)
+    if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
+        body[profile.raw_text_field] = "none"
     if turn.thinking is not None:
         _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     if turn.stream:

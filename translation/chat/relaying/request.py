@@ -70,6 +70,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]
     relayed["messages"] = _merge_system_messages(messages, profile, losses)
     _rename_limit(relayed, profile)
+    if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
+        relayed.setdefault(profile.raw_text_field, "none")
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
     if not relayed.get("tools"):

@@ -144,6 +144,16 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
         DEFAULT_PROFILE,
         {"tools": [CHAT_F], "tool_choice": {"type": "function", "function": {"name": "f"}}},
     ),
+    "that thinking stays in the text": (
+        {},
+        Profile(raw_text_field="reasoning_format", parsing_format="direct_response"),
+        {"reasoning_format": "none"},
+    ),
+    "thinking as its server separates it": (
+        {},
+        Profile(raw_text_field="reasoning_format", parsing_format="leading_think_tags"),
+        {},
+    ),
     "custom tools": (
         {"tools": [P, {**P, "name": "q", "format": GRAMMAR}], "tool_choice": {"type": "custom", "name": "p"}},
         DEFAULT_PROFILE,

@@ -134,6 +134,21 @@ BODIES: dict[str, tuple[Json, Json, Json]] = {
         {"max_completion_tokens": 9},
     ),
     "the limit as it was, where it is the right one": ({"max_tokens": 9}, {}, {"max_tokens": 9}),
+    "that thinking stays in the text": (
+        {},
+        {"raw_text_field": "reasoning_format", "parsing_format": "direct_response"},
+        {"reasoning_format": "none"},
+    ),
+    "thinking where the client wants it": (
+        {"reasoning_format": "deepseek"},
+        {"raw_text_field": "reasoning_format", "parsing_format": "direct_response"},
+        {"reasoning_format": "deepseek"},
+    ),
+    "thinking as its server separates it": (
+        {},
+        {"raw_text_field": "reasoning_format", "parsing_format": "leading_think_tags"},
+        {},
+    ),
     "tools": ({"tools": [1], "tool_choice": "auto"}, {}, {"tools": [1], "tool_choice": "auto"}),
     "no choice among no tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}, {}),
     "usage at the end of a stream": (
