@@ -203,7 +203,14 @@ def test_messages_of_a_completion_are_listed_in_parts(gateway: Gateway) -> None:
         assert [one.content for one in last] == ["one"]
 
 
-NOT_OF_A_LIST = {"limit=0": "limit", "order=x": "order", "after=nothing": "after", "after=": "after", "page=2": "page"}
+NOT_OF_A_LIST = {
+    "limit=0": "limit",
+    "limit=101": "limit",
+    "order=x": "order",
+    "after=nothing": "after",
+    "after=": "after",
+    "page=2": "page",
+}
 
 
 def test_every_list_refuses_the_same(client: OpenAI, http: httpx.Client) -> None:
