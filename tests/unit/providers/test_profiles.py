@@ -63,9 +63,15 @@ RAW_TEXT: dict[str, tuple[str, dict[str, str], RawTextFormat, tuple[str, str]]] 
         "llama_server",
         {"two_pass": "on"},
         XML_CALLER,
+        ("leading_think_tags", "openai"),
+    ),
+    "llama.cpp parses itself": ("llama_server", {}, THINKER, ("leading_think_tags", "openai")),
+    "llama.cpp is asked not to parse": (
+        "llama_server",
+        {"parsing_format": "direct_response"},
+        THINKER,
         ("direct_response", "openai"),
     ),
-    "llama.cpp parses itself": ("llama_server", {}, THINKER, ("direct_response", "openai")),
     "Ollama parses itself": ("ollama", {}, THINKER, ("direct_response", "openai")),
     "a service parses itself": ("openrouter", {}, THINKER, ("direct_response", "openai")),
     "the operator knows better": (

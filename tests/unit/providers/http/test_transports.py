@@ -68,7 +68,7 @@ async def test_the_proxy_of_the_environment_is_asked(scheme: str, monkeypatch: p
 
 async def test_an_address_it_is_told_to_leave_alone_is_asked_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedUpstream() as server:
-        server.script(json_reply({"data": []}))
+        server.on("/models", json_reply({"data": []}))
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url, transport="httpx"), server.url)
