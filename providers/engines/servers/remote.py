@@ -10,6 +10,7 @@ import orjson
 from providers.engines.base import EngineDelta, GenerationRequest, TokenPrompt
 from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.http.upstream import Upstream
+from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation, Unrepresentable
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.json_types import Json
@@ -124,6 +125,7 @@ class RemoteEngine(ABC):
         """
         reply = await self._upstream.post(path, body, stream=True, at_root=at_root)
         frames = FrameDecoder(self._upstream.max_frame_bytes)
+        characters = SurrogateJoiner()
         whole = False
         try:
             if reply.content_type != "text/event-stream":
@@ -138,7 +140,7 @@ class RemoteEngine(ABC):
                     if payload == DONE_PAYLOAD:
                         whole = True
                         return
-                    yield self._parse_chunk(payload)
+                    yield self._parse_chunk(characters.rewrite(payload))
             whole = True
         except ProtocolViolation as violation:
             raise self.garbled_error(str(violation)) from violation

@@ -63,6 +63,25 @@ def vllm_end(cached: int | None = None) -> bytes:
     return data_frame({"choices": [], "usage": {"prompt_tokens": 3, "prompt_tokens_details": details}})
 
 
+@pytest.mark.parametrize(
+    ("kind", "frame", "end"),
+    [
+        (LlamaServerEngine, llama("TEXT", [4], 1), llama_end("eos", 2)),
+        (VllmServerEngine, vllm("TEXT", [4]), vllm("", [], "stop")),
+    ],
+)
+async def test_a_character_split_over_two_pieces_is_joined(
+    kind: type[Any], frame: bytes, end: bytes, start: Start
+) -> None:
+    halves = [frame.replace(b"TEXT", half) for half in (rb"a\ud83d", rb"\ude00b")]
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(*halves, end))
+        server.on("/completions", sse_reply(*halves, end))
+        server.on("/tokenize", json_reply({"tokens": [4]}))
+        found = await pieces(start(kind, server))
+    assert "".join(piece.text for piece in found) == "a😀b"
+
+
 async def test_llama_renders_and_tells_its_window(start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(LlamaServerEngine, server)
