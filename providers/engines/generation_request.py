@@ -94,7 +94,8 @@ def build_engine_request(
     if call is not None and grammar is None:
         constraint = OutputConstraint(json_schema=call.schema, suffix=call.suffix)
     elif grammar is not None:
-        # As JSON, the input could not be held to a grammar of the client: its characters would be escaped.
+        # Inside JSON the input could not be held to the client's grammar, because its characters are escaped there
+        # (docs/adr/0037).
         function, constraint = grammar
         call = force_text_call(name, function, FREEFORM_ARGUMENT)
     call_opening = call_opening_of(name) if tools and call is None and constraint is not None else None
