@@ -694,7 +694,12 @@ DELTAS = st.dictionaries(st.sampled_from([*FIELDS, "annotations"]), ODD, max_siz
 @given(st.lists(DELTAS, max_size=4), st.sampled_from([Profile(), THINK, THINK_OPEN]), st.booleans())
 def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile: Profile, whole: bool) -> None:
     chunks = [completion(delta) if whole else chunk(delta) for delta in deltas]
-    events = decode(ChatDecoder(counting_ids(), profile), [*chunks, chunk(finish="stop")])
+    try:
+        events = decode(ChatDecoder(counting_ids(), profile), [*chunks, chunk(finish="stop")])
+    except ProtocolViolation:
+        # Calls that cannot be read end the reply as garbled, so that none is lost.
+        assert any(delta.get("tool_calls") or delta.get("function_call") for delta in deltas)
+        return
     assert isinstance(events[-1], Finished | Failed)
 
 

@@ -210,6 +210,11 @@ def test_a_model_without_tools_is_told_of_them_in_words() -> None:
     assert list(map(str, losses)) == ["tool_choice=not enforced"]
 
 
+@pytest.mark.parametrize("choice", [None, "auto", "none"])
+def test_a_choice_that_requires_no_call_loses_nothing_in_words(choice: str | None) -> None:
+    assert list(lower(turn(tool_choice=choice), Profile(text_tool_calls="hermes")).losses) == []
+
+
 def test_a_model_with_tools_is_told_of_them_by_its_api() -> None:
     said, _ = lower(turn(), DEFAULT_PROFILE)
     assert [tool["function"]["name"] for tool in said["tools"]] == ["time"]
