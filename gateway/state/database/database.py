@@ -5,19 +5,26 @@ Knows no table except `workers`, which it writes to probe whether the database h
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Executable, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from gateway.errors import StoreUnavailable
-from gateway.state.database.engines import TransactionMode, begin_sqlite, driver_of, make_engines, may_be_in_transaction
+from gateway.state.database.engines import (
+    ConnectionMode,
+    TransactionMode,
+    begin_sqlite,
+    driver_of,
+    make_engines,
+    may_be_in_transaction,
+)
 from gateway.state.database.failures import TIMEOUT_MESSAGE, describe_error, is_data_error
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
 from gateway.state.database.sqlite_writer import SqliteWriter
@@ -100,6 +107,20 @@ class Database:
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
             return await self._sqlite_writer.run(work, owner=owner, size=size)
+
+    async def run_statement(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+        """Execute one statement on PostgreSQL, as a transaction by itself, and return the number that it selects.
+
+        That is one trip to the server instead of three or more. Raises StoreUnavailable.
+        """
+        async with self._guard_transaction("write"):
+            if self._prepare_hook is not None:
+                await self._ensure_prepared()
+            connection = await self._connect("statement")
+            try:
+                return int((await connection.execute(statement, parameters)).scalar_one())
+            finally:
+                await self._release_connection(connection)
 
     @asynccontextmanager
     async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
@@ -184,7 +205,7 @@ class Database:
         finally:
             await self._release_connection(connection)
 
-    async def _connect(self, mode: TransactionMode) -> AsyncConnection:
+    async def _connect(self, mode: ConnectionMode) -> AsyncConnection:
         """Connect in a task that cancellation does not interrupt.
 
         A driver that is interrupted while it connects or closes leaves a thread or a socket behind.

@@ -19,6 +19,9 @@ from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnect
 TransactionMode: TypeAlias = Literal["write", "read"]
 """The kind of a transaction. A "read" transaction sees one snapshot of the database and writes nothing."""
 
+ConnectionMode: TypeAlias = Literal["write", "read", "statement"]
+"""The use of a connection: a transaction, or one statement of PostgreSQL that is a transaction by itself."""
+
 _BEGIN_STATEMENTS: Final[dict[TransactionMode, str]] = {"write": BEGIN_IMMEDIATE, "read": "BEGIN"}
 
 _WAL_RETRY_S: Final = 0.02
@@ -26,7 +29,7 @@ _PING_AFTER_IDLE_S: Final = 1.0
 """A connection that was idle for longer is pinged before use: the server may have been restarted."""
 
 
-def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncEngine]:
+def make_engines(url: URL, *, deadline_s: float) -> dict[ConnectionMode, AsyncEngine]:
     """Create an engine for each mode. They share one pool, which has no connection yet.
 
     Their errors never include the values of a statement, because those are users' content.
@@ -35,7 +38,11 @@ def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncE
         engine = _make_sqlite_engine(url, deadline_s)
         return {"write": engine, "read": engine}
     engine = _make_postgresql_engine(url, deadline_s)
-    return {"write": engine, "read": engine.execution_options(isolation_level="REPEATABLE READ")}
+    return {
+        "write": engine,
+        "read": engine.execution_options(isolation_level="REPEATABLE READ"),
+        "statement": engine.execution_options(isolation_level="AUTOCOMMIT"),
+    }
 
 
 async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> None:
@@ -138,8 +145,8 @@ def _make_postgresql_engine(url: URL, deadline_s: float) -> AsyncEngine:
     milliseconds = str(int(deadline_s * 1000))
     engine = create_async_engine(
         url,
-        pool_size=10,
-        max_overflow=10,
+        pool_size=20,
+        max_overflow=0,  # a connection above the size would be closed after each use
         pool_timeout=deadline_s,
         hide_parameters=True,
         connect_args={

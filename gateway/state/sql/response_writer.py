@@ -1,6 +1,7 @@
 """Stores the beginnings and the ends of responses in SQL.
 
-On SQLite, plain responses are written by `single_trip`, in transactions that many of them share.
+On SQLite, plain responses are written by `single_trip`, in transactions that many of them share. On PostgreSQL each is
+written by one statement.
 """
 
 import math
@@ -19,7 +20,16 @@ from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.sql.json_columns import dump_json, dump_without_output
 from gateway.state.sql.response_rows import append_turn, build_item_rows, insert_items, insert_log_entry
 from gateway.state.sql.single_trip import Values, finish_plain_response, insert_plain_response
-from gateway.state.sql.statements import FINISH_RESPONSE, INSERT_ITEMS, INSERT_RESPONSE, LOCK_RESPONSE, upsert_lease
+from gateway.state.sql.statements import (
+    FINISH_PLAIN_RESPONSE_WITH_ITEMS,
+    FINISH_RESPONSE,
+    INSERT_ITEMS,
+    INSERT_RESPONSE,
+    INSERT_RESPONSE_WITH_ITEMS,
+    LOCK_RESPONSE,
+    bind_items,
+    upsert_lease,
+)
 from gateway.state.store import LeaseLost, LogEntry, NewResponse
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -43,7 +53,7 @@ class SqlResponseWriter:
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
         is_plain = new.job_request is None and not new.logged
-        if is_plain and not renews_lease and self._database.is_sqlite:
+        if is_plain and not renews_lease and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
         else:
             await self._create_in_transaction(new, row, item_rows, renews_lease=renews_lease)
@@ -56,7 +66,7 @@ class SqlResponseWriter:
             row["losses"] = losses
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
-        if new.conversation_id is None and self._database.is_sqlite:
+        if new.conversation_id is None and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
             return
         async with self._database.write_transaction(new.owner) as connection:
@@ -76,11 +86,22 @@ class SqlResponseWriter:
             "ended_losses": losses,
         }
         seems_plain = last is None and not response.get("background") and response.get("conversation") is None
-        if not (seems_plain and self._database.is_sqlite and await self._finish_plain(owner, response, parameters)):
+        if not (seems_plain and await self._finish_plain(owner, response, parameters)):
             await self._finish_in_transaction(owner, response, parameters, last)
         self._notifier.notify_changed(response["id"])
 
+    def _takes_one_statement(self, new: NewResponse) -> bool:
+        """Whether a plain response can be inserted without a transaction of several trips.
+
+        On PostgreSQL a parent has to be locked first.
+        """
+        return self._database.is_sqlite or new.parent_id is None
+
     async def _insert_plain(self, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
+        if not self._database.is_sqlite:
+            parameters = {f"new_{name}": value for name, value in row.items()} | bind_items(item_rows)
+            await self._database.run_statement(INSERT_RESPONSE_WITH_ITEMS, parameters)
+            return
         was_inserted = await self._database.run_transaction(
             lambda connection: insert_plain_response(connection, row, item_rows),
             owner=new.owner,
@@ -116,6 +137,9 @@ class SqlResponseWriter:
 
     async def _finish_plain(self, owner: str, response: Json, parameters: Values) -> bool:
         output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
+        if not self._database.is_sqlite:
+            statement = FINISH_PLAIN_RESPONSE_WITH_ITEMS
+            return bool(await self._database.run_statement(statement, {**parameters, **bind_items(output_rows)}))
         return await self._database.run_transaction(
             lambda connection: finish_plain_response(connection, parameters, output_rows),
             owner=owner,

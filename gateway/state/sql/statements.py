@@ -4,10 +4,27 @@ Those that every stored response needs are built once, because SQLAlchemy takes 
 execute it.
 """
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import Text, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    Insert,
+    Integer,
+    Select,
+    SmallInteger,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
@@ -63,6 +80,45 @@ FINISH_PLAIN_RESPONSE: Final = _UPDATE_TO_ENDED.where(
     responses.c.conversation_id.is_(None), ~responses.c.background, ~responses.c.logged
 )
 """Ends such a response only if nothing else must be written: it has no conversation, no job and no event log."""
+
+
+# On PostgreSQL a plain response is written by one statement, which is a transaction by itself. SQLite has no statement
+# that writes two tables.
+
+_NEW_ITEMS = (
+    func.unnest(
+        cast(bindparam("places"), ARRAY(SmallInteger)),
+        cast(bindparam("positions"), ARRAY(Integer)),
+        cast(bindparam("item_ids"), ARRAY(Text)),
+        cast(bindparam("item_bodies"), ARRAY(Text)),
+    )
+    .table_valued("place", "position", "id", "body")
+    .render_derived(name="new_items")
+)
+
+
+def _count_written(response: Insert | Update) -> Select[int]:
+    """Build the statement that writes a response and inserts its items. It selects how many responses were written."""
+    written = response.returning(responses.c.owner, responses.c.id).cte("written")
+    rows = select(written.c.owner, written.c.id, *_NEW_ITEMS.c).select_from(written.join(_NEW_ITEMS, true()))
+    insert_rows = insert(items).from_select(ITEM_COLUMNS, rows).returning(items.c.position)
+    return select(func.count()).select_from(written).add_cte(insert_rows.cte("inserted"))
+
+
+INSERT_RESPONSE_WITH_ITEMS: Final = _count_written(
+    INSERT_RESPONSE.values({name: bindparam(f"new_{name}") for name in RESPONSE_COLUMNS})
+)
+FINISH_PLAIN_RESPONSE_WITH_ITEMS: Final = _count_written(FINISH_PLAIN_RESPONSE)
+
+
+def bind_items(item_rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the parameters of these statements for rows of `items`."""
+    return {
+        "places": [row["place"] for row in item_rows],
+        "positions": [row["position"] for row in item_rows],
+        "item_ids": [row["id"] for row in item_rows],
+        "item_bodies": [row["body"] for row in item_rows],
+    }
 
 
 async def upsert_lease(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
