@@ -47,14 +47,14 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
                 if forwards:
                     assert (await client.models.retrieve("small-3")).owned_by == "up"
                 else:
-                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?"):
+                    with pytest.raises(NotFoundError, match=r"did you mean small-1 or small-2\?"):
                         await client.models.retrieve("small-3")
-                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?") as unlisted:
+                    with pytest.raises(NotFoundError, match=r"did you mean small-1 or small-2\?") as unlisted:
                         await client.chat.completions.create(
                             model="small-3", messages=[{"role": "user", "content": "Hi"}]
                         )
                     assert (unlisted.value.code, unlisted.value.param) == ("model_not_found", "model")
-                    with pytest.raises(NotFoundError, match=r"did you mean small-2 or small-1\?"):
+                    with pytest.raises(NotFoundError, match=r"did you mean small-1 or small-2\?"):
                         await client.responses.input_tokens.count(model="small-3", input="Hi")
                 with pytest.raises(NotFoundError, match="does not exist") as unknown:
                     await client.responses.create(model="large", input="Hi")

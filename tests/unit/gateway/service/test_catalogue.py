@@ -116,7 +116,7 @@ async def test_an_unlisted_name_is_refused_with_similar_ones() -> None:
 async def test_similar_names_are_those_that_the_key_may_use() -> None:
     models = {"mine-1": {"provider": "a"}, "*": {"provider": "a"}}
     catalogue, _ = held("mine-2", "other", models=models)
-    with pytest.raises(UnknownModel, match=r"did you mean mine-2 or mine-1\?"):
+    with pytest.raises(UnknownModel, match=r"did you mean mine-1 or mine-2\?"):
         await require(catalogue, "mine-3")
     with pytest.raises(UnknownModel, match="GET /v1/models"):
         await require(catalogue, "minor", ("min*r",))

@@ -1,0 +1,24 @@
+"""gateway/planning/model_names.py: similar names, in little time whatever a client asks for"""
+
+import time
+
+from gateway.planning.model_names import suggest_models
+
+NOWHERE = "GET /v1/models lists those that do"
+
+
+def test_the_most_similar_names_come_first() -> None:
+    known = ["mistral-7b", "Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "llama"]
+    assert suggest_models("qwen/qwen3-80b", known) == "did you mean Qwen/Qwen3-8B or Qwen/Qwen3-14B?"
+    assert suggest_models("Qwen3-8B", known) == "did you mean Qwen/Qwen3-8B?"
+    assert suggest_models("gpt-4o", known) == NOWHERE
+    assert suggest_models("gpt-4o", []) == NOWHERE
+    assert suggest_models("", known) == NOWHERE
+    assert suggest_models("q" * 101, ["q" * 101]) == NOWHERE
+
+
+def test_many_long_names_do_not_take_long() -> None:
+    known = ["qwen/" + "ab-" * 30 + str(number) for number in range(10_000)]
+    began = time.process_time()
+    assert suggest_models("qwen/" + "ba-" * 31, known)
+    assert time.process_time() - began < 0.05
