@@ -13,7 +13,7 @@ from gateway.replies.loss_header import stored_loss_header
 from gateway.routes.request_docs import json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error
 from gateway.service.service import Service
-from gateway.state.store import Page, PageRequest
+from gateway.state.paging import Page, PageRequest
 from translation.chat.forms import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
 

@@ -14,7 +14,7 @@ from gateway.routes.request_docs import json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error, read_public_items
 from gateway.service import conversations
 from gateway.service.service import Service
-from gateway.state.store import Page
+from gateway.state.paging import Page
 from translation.responses.item_lists import to_listed_item
 from translation.responses.schema.conversations import (
     ADD_ITEMS_SCHEMA,

@@ -8,36 +8,13 @@ JSON objects are returned as they were stored, key order included.
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
+from gateway.state.paging import Page, PageRequest
 from translation.representation.json_types import Item, Json
-
-Order: TypeAlias = Literal["asc", "desc"]
 
 ACTIVE_STATUSES = ("queued", "in_progress")
 """The statuses of a response that has not ended."""
-
-
-class PageRequest(NamedTuple):
-    """Which part of a list to return: at most `limit` rows, starting after the row whose id is `after`.
-
-    Without `after`, the part starts with the first row in `order`.
-    """
-
-    after: str | None = None
-    limit: int = 20
-    order: Order = "desc"
-
-
-class Page(NamedTuple):
-    """One part of a list, in the order of its `PageRequest`. `has_more` says whether rows follow the last one."""
-
-    rows: Sequence[Json]
-    has_more: bool
-
-
-class UnknownCursor(Exception):
-    """The list has no row with the id in `PageRequest.after`."""
 
 
 class SchemaMismatch(Exception):

@@ -12,10 +12,11 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.ids import is_valid_id
+from gateway.state.paging import Page, PageRequest, UnknownCursor
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
-from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
+from gateway.state.store import StoredCompletion
 from translation.representation.json_types import Json
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.ids import is_valid_id
-from gateway.state.store import PageRequest, UnknownCursor
+from gateway.state.paging import PageRequest, UnknownCursor
 
 
 def order_columns(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:

@@ -18,6 +18,7 @@ from gateway.state.database.tables import (
     workers,
 )
 from gateway.state.ids import is_valid_id
+from gateway.state.paging import Page, PageRequest
 from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.sql.keyset import build_cursor_condition, load_cursor, order_columns
@@ -27,13 +28,7 @@ from gateway.state.sql.response_rows import (
     end_locked_response,
     load_item_bodies,
 )
-from gateway.state.store import (
-    ACTIVE_STATUSES,
-    History,
-    Page,
-    PageRequest,
-    StoredResponse,
-)
+from gateway.state.store import ACTIVE_STATUSES, History, StoredResponse
 from translation.representation.json_types import Item, Json
 
 _IDS_PER_QUERY = 1000

@@ -24,8 +24,9 @@ from gateway.state.database.database import Database
 from gateway.state.database.migrate import latest_schema_version, make_alembic_config, migrate_database
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.database.tables import metadata
+from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import PageRequest, SchemaMismatch, StoredCompletion
+from gateway.state.store import SchemaMismatch, StoredCompletion
 from tests import databases
 from tests.databases import Postgres
 from tests.forking import run_forked

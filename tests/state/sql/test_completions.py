@@ -3,8 +3,9 @@
 import pytest
 
 from gateway.state.database.database import Database
+from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.completions import SqlCompletionStore
-from gateway.state.store import PageRequest, StoredCompletion, UnknownCursor
+from gateway.state.store import StoredCompletion
 from translation.representation.json_types import Json
 
 OWNER = "ann"

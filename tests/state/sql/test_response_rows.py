@@ -11,8 +11,9 @@ from sqlalchemy import Table, event, func, select
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses
+from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LeaseLost, LogEntry, PageRequest, UnknownCursor
+from gateway.state.store import LeaseLost, LogEntry
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 from translation.errors import InvalidRequest
 from translation.framing import sse

@@ -1,5 +1,5 @@
+from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import PageRequest
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 
 

@@ -8,9 +8,10 @@ from sqlalchemy import func, insert, select, update
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
+from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LogEntry, NewResponse, PageRequest
+from gateway.state.store import LogEntry, NewResponse
 from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
