@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from gateway.config import yaml_file
 from gateway.config.checks import validate_settings
 from gateway.config.database_urls import find_url_problem
+from gateway.config.limit_settings import LimitSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.reload_check import find_fixed_changes
 from gateway.config.yaml_file import ConfigError, Document
@@ -219,30 +220,6 @@ class WebSocketSettings(_Section):
     max_minutes: Number = Field(default=60.0, gt=0, description="Minutes after which a connection is closed.")
     max_connections: WholeNumber = Field(
         default=1000, ge=1, description="The most open connections in one server process."
-    )
-
-
-class LimitSettings(_Section):
-    """What one owner may have at once, so that no client stops the others. Beyond it, requests get status 429.
-
-    The owner of a request is the name of its API key. Without `auth` everyone is the same owner, and the first two do
-    not apply.
-    """
-
-    open_requests: WholeNumber = Field(
-        default=1000, ge=1, description="Requests of one key that are open at once in one server process."
-    )
-    websockets: WholeNumber = Field(
-        default=200, ge=1, description="WebSockets of one key that are open at once in one server process."
-    )
-    background_jobs: WholeNumber = Field(
-        default=1000,
-        ge=1,
-        description="Responses of one owner that run in the background, or can be resumed, and have not ended: in all "
-        "server processes together, and with those that are queued.",
-    )
-    event_log_mb: Number = Field(
-        default=1024.0, gt=0, description="Size of one owner's streams that can be replayed, in MiB."
     )
 
 

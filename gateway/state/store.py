@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
 from translation.representation.json_types import Item, Json
 
@@ -291,13 +292,6 @@ class ChangeWatch(Protocol):
         ...
 
 
-class OwnerUsage(NamedTuple):
-    """What an owner has in the store: jobs that have not ended, and the bytes of all event logs."""
-
-    jobs: int
-    log_bytes: int
-
-
 class JobQueue(Protocol):
     """Queues background responses. Each job is leased to one replica at a time; `worker` is the id of a replica."""
 
@@ -306,10 +300,6 @@ class JobQueue(Protocol):
 
         Their responses become in_progress.
         """
-        ...
-
-    async def measure_owner(self, owner: str) -> OwnerUsage:
-        """Count the jobs of an owner and the bytes of its event logs."""
         ...
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
@@ -361,7 +351,7 @@ class Retention(Protocol):
         ...
 
 
-class Store(ResponseStore, ConversationStore, CompletionStore, EventLog, JobQueue, Retention, Protocol):
+class Store(ResponseStore, ConversationStore, CompletionStore, EventLog, JobQueue, OwnerMeter, Retention, Protocol):
     """The complete store, over one database."""
 
     async def open(self) -> None:

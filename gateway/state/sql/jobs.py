@@ -13,9 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
+from gateway.state.owner_usage import OwnerUsage
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.statements import upsert_lease
-from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost, OwnerUsage
+from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost
 
 
 class SqlJobQueue:
