@@ -77,6 +77,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
+        if connection := transport.get_extra_info("socket"):
+            self.on_connection(connection.fileno())
         self._head_since = self.loop.time()
         self._check_within(self.limits.max_s)
 
@@ -99,6 +101,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._check_within(self.limits.max_s)
         if self._unparsed_bytes > self.limits.max_bytes and self._failure is None:
             self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
+
+    def on_connection(self, descriptor: int) -> None:
+        """Called with the descriptor of a new connection. `bound_heads` may replace this method, which does nothing."""
 
     def refuse_head(self, failure: HeadFailure) -> HeadRefusal:
         """Builds the reply to a refused head. `bound_heads` replaces this one, which has no body."""
@@ -260,11 +265,16 @@ def bound_heads(
     protocol: type[BoundedHttpProtocol],
     limits: HeadLimits,
     refuse_head: Callable[[HeadFailure, HeadLimits], HeadRefusal],
+    on_connection: Callable[[int], None],
 ) -> type[BoundedHttpProtocol]:
-    """Returns `protocol` with other limits and another reply to what exceeds them."""
+    """Returns `protocol` with other limits, another reply to what exceeds them, and a listener to new connections."""
 
     def refuse_bound_head(_: BoundedHttpProtocol, failure: HeadFailure) -> HeadRefusal:
         return refuse_head(failure, limits)
 
-    attributes: dict[str, Any] = {"limits": limits, "refuse_head": refuse_bound_head}
+    attributes: dict[str, Any] = {
+        "limits": limits,
+        "refuse_head": refuse_bound_head,
+        "on_connection": staticmethod(on_connection),
+    }
     return type(protocol.__name__, (protocol,), attributes)

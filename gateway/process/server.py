@@ -16,6 +16,7 @@ from gateway.config.settings import Settings
 from gateway.http.guard import Drain
 from gateway.http.refused_heads import refuse_head
 from gateway.logs import configure_logs
+from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
 from gateway.process.providers import build_providers
@@ -68,8 +69,10 @@ class GatewayServer(uvicorn.Server):
         on_ready: Callable[[], None],
         reloader: Reloader,
         updates: SettingsUpdates,
+        gate: AcceptGate,
     ) -> None:
         super().__init__(config)
+        self._gate = gate
         self._engines = engines
         self._drain = drain
         self._drain_s = drain_s
@@ -80,11 +83,19 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets=sockets)
+        assert sockets is not None
+        (listener,) = sockets
+        await super().startup(sockets=[listener.dup()])
+        self._gate.open(listener, self.servers, self._make_protocol)
         # Everything imported by now remains in use, so the collector need not scan it while streams run.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
+
+    def _make_protocol(self) -> asyncio.BaseProtocol:
+        """Makes the protocol of one connection, as uvicorn does."""
+        make: Callable[..., asyncio.BaseProtocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -94,6 +105,7 @@ class GatewayServer(uvicorn.Server):
                 task.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._gate.close()
         self._drain.begin()
         expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
         await super().shutdown(sockets=sockets)
@@ -161,12 +173,16 @@ def make_server(
     all_providers = build_providers(settings, providers)
     accepting = settings.server
     limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)
+    gate = AcceptGate()
     app = build_app(settings, drain, all_providers)
     config = uvicorn.Config(
         app.asgi,
         log_config=None,
         access_log=False,
-        http=bound_heads(HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head),
+        http=bound_heads(
+            HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
+        ),
+        backlog=gate.backlog,
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE_FACTOR * _MB),
         ws_ping_interval=settings.server.keepalive_s,
@@ -179,4 +195,4 @@ def make_server(
     )
     engines = EmbeddedEngines(all_providers.values())
     drain_s = settings.server.drain_s
-    return GatewayServer(config, engines, drain, drain_s, on_ready, app.reloader, updates or SettingsUpdates())
+    return GatewayServer(config, engines, drain, drain_s, on_ready, app.reloader, updates or SettingsUpdates(), gate)

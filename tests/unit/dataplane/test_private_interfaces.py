@@ -16,7 +16,7 @@ from uvicorn import Config
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from uvicorn.server import ServerState
+from uvicorn.server import Server, ServerState
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 
@@ -112,6 +112,16 @@ async def test_uvicorns_cycle_has_the_parts_that_the_client_writer_uses() -> Non
 
 def test_uvicorns_websocket_protocol_has_the_methods_that_are_overridden_or_called() -> None:
     assert [name for name in WEBSOCKET if not hasattr(WebSocketsSansIOProtocol, name)] == []
+
+
+def test_uvicorns_server_has_the_parts_that_the_accept_gate_uses() -> None:
+    config = Config(app=_serve_nothing)
+    config.load()
+    server = Server(config)
+    server.lifespan = config.lifespan_class(config)
+    assert [name for name in ("config", "lifespan", "server_state") if not hasattr(server, name)] == []
+    assert hasattr(server.lifespan, "state")
+    assert hasattr(config, "http_protocol_class")
 
 
 async def test_aiosqlites_connection_has_the_parts_that_the_driver_uses() -> None:

@@ -1,0 +1,52 @@
+"""A gateway that runs out of descriptors lets new clients wait, reports it, and serves those it has accepted."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import httpx
+
+from tests.faults.config import config
+from tests.faults.connection import connected
+from tests.faults.seen import RESPONSES, question
+from tests.serving import command
+from tests.upstream import Pause, Reply, ScriptedUpstream, Step
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT as ANSWER
+
+LIMIT = 128
+CLIENTS = 300
+PRLIMIT = shutil.which("prlimit")
+
+
+async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path: Path) -> None:
+    assert PRLIMIT is not None, "prlimit is part of util-linux"
+    go_on = asyncio.Event()
+    async with ScriptedUpstream() as upstream:
+        body: list[Step] = [ANSWER.opening, Pause(go_on), ANSWER.stream.removeprefix(ANSWER.opening)]
+        upstream.script(Reply(headers=SSE, body=body))
+        settings = {**config(upstream.url, "chat", server={"head_s": 60}), "store": {"url": None}}
+        with command(settings, tmp_path, within=[PRLIMIT, f"--nofile={LIMIT}:{LIMIT}"]) as gateway:
+            async with connected(gateway.url) as client:
+                client.post(RESPONSES, question(RESPONSES, stream=True))
+                await client.read_to(b"upstream")
+                idle = [await asyncio.open_connection("127.0.0.1", httpx.URL(gateway.url).port) for _ in range(CLIENTS)]
+                try:
+                    async with asyncio.timeout(10):
+                        while "accept_paused" not in gateway.log.read_text():
+                            await asyncio.to_thread(gateway.log.stat)
+                    # The first client's connection asks again, which takes another connection to the upstream.
+                    go_on.set()
+                    assert b"response.completed" in await client.read_to(b"data: [DONE]\n\n")
+                    await client.read_to(b"0\r\n\r\n")
+                    client.post(RESPONSES, question(RESPONSES, stream=True))
+                    assert b"response.completed" in await client.read_to(b"data: [DONE]\n\n")
+                finally:
+                    for _, writer in idle:
+                        writer.close()
+            async with httpx.AsyncClient(trust_env=False, timeout=20) as later:
+                assert (await later.get(f"{gateway.url}/healthz")).status_code == 200
+        messages = [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]
+        assert {"accept_paused", "accept_resumed"} <= set(messages)
+        assert "request_failed" not in messages
