@@ -95,7 +95,7 @@ def build_engine_request(
         constraint = OutputConstraint(json_schema=call.schema, suffix=call.suffix)
     elif grammar is not None:
         # Inside JSON the input could not be held to the client's grammar, because its characters are escaped there
-        # (docs/adr/0037).
+        # (docs/adr/0035).
         function, constraint = grammar
         call = force_text_call(name, function, FREEFORM_ARGUMENT)
     call_opening = call_opening_of(name) if tools and call is None and constraint is not None else None
