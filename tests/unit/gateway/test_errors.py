@@ -10,8 +10,10 @@ from gateway.errors import (
     FAILURE_REPLIES,
     REJECTION_REPLIES,
     CredentialsNotStored,
+    EventLogFull,
     GatewayError,
     MethodNotAllowed,
+    OwnerLimitReached,
     ShuttingDown,
     TurnFailed,
     UnknownModel,
@@ -43,8 +45,10 @@ def below(kind: type[Exception]) -> Iterator[type[Exception]]:
 
 
 KINDS = [kind for root in ROOTS for kind in below(root)]
-ROWLESS = {TurnFailed}
-"""Its row depends on the failure it carries."""
+ROWLESS = {
+    TurnFailed,  # its row depends on the failure that it carries
+    OwnerLimitReached,  # never raised itself: each limit has a class and a row
+}
 
 
 def example(kind: type[Exception]) -> Exception:
@@ -56,6 +60,8 @@ def example(kind: type[Exception]) -> Exception:
         return TurnFailed(Failed("upstream_error", "boom", "input"))
     if issubclass(kind, InvalidRequest):
         return kind("boom", param="input")
+    if issubclass(kind, EventLogFull):
+        return kind(1.0)
     return kind("boom")
 
 

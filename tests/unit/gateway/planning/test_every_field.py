@@ -56,6 +56,7 @@ OURS: Final = {
     "extensions": "the gateway's own",
     "stream_options": "the gateway counts, and its own stream has nothing to hide",
     "StreamOptions.include_usage": "its part",
+    "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
     "truncation": "the gateway does it",
 }
 """What no upstream needs to be told."""
