@@ -16,7 +16,7 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
     An empty object or list counts twice. For a text that is not JSON the result has no meaning.
     """
-    if len(text) <= limit:
+    if not _may_have_more_values(text, limit):
         return False
     count = 1
     in_string = False
@@ -31,6 +31,22 @@ def has_more_values(text: bytes, limit: int) -> bool:
             return True
         in_string ^= len(parts) % 2 == 0
         position = end
+    return False
+
+
+def _may_have_more_values(text: bytes, limit: int) -> bool:
+    """Whether the separators in a text, those inside of its strings included, are enough for more than `limit` values.
+
+    Nearly every text has fewer, and this takes a tenth of the time that telling strings apart takes.
+    """
+    if len(text) <= limit:
+        return False
+    count = 1
+    for start in range(0, len(text), _SLICE_BYTES):
+        for separator in _SEPARATORS:
+            count += text.count(separator, start, start + _SLICE_BYTES)
+        if count > limit:
+            return True
     return False
 
 
