@@ -155,7 +155,7 @@ async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
     database = Database(url, deadline_s=5.0)
-    threads = threading.active_count()
+    before = set(threading.enumerate())
     writing = [asyncio.create_task(database.run_transaction(adding(str(number)))) for number in range(3)]
     await asyncio.sleep(0)
     closing = asyncio.create_task(database.aclose())
@@ -165,7 +165,7 @@ async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
     await closing
     with pytest.raises(StoreUnavailable):
         await late
-    await eventually(lambda: threading.active_count() == threads)
+    await eventually(lambda: before.issuperset(threading.enumerate()))
 
 
 async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_is_used_again(
