@@ -6,8 +6,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FrameType
 
+import structlog
 import uvicorn
 
 from dataplane.bounded_protocol import HeadLimits, bound_heads
@@ -25,6 +27,8 @@ from gateway.process.updates import SettingsUpdates
 from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
+
+_log = structlog.get_logger(__name__)
 
 _KB = 1024
 _MB = 1024 * 1024
@@ -49,6 +53,12 @@ With the defaults it runs every few deltas, which costs a sixth of the CPU time 
 """
 
 
+_TICK_S = 0.1
+"""Seconds between two calls of uvicorn's `on_tick`, which renews the date of the response headers."""
+
+_CLOSING_POLL_S = 0.01
+"""Seconds between two looks at the connections that are still open while the server stops."""
+
 _LAST_EVENT_S = 0.7
 """Seconds between the last events of open streams and the end of the connections whose clients do not read them."""
 
@@ -71,6 +81,8 @@ class GatewayServer(uvicorn.Server):
         updates: SettingsUpdates,
         gate: AcceptGate,
     ) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_requested = asyncio.Event()
         super().__init__(config)
         self._gate = gate
         self._engines = engines
@@ -79,7 +91,17 @@ class GatewayServer(uvicorn.Server):
         self._on_ready = on_ready
         self._reloader = reloader
         self._updates = updates
-        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the server is to stop. It stops at once when this is set, in any thread or signal handler."""
+        return self._should_exit
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        self._should_exit = value
+        if value and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop_requested.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -100,18 +122,46 @@ class GatewayServer(uvicorn.Server):
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._announce_ready()), tasks.create_task(self._follow_updates())]
-            await super().main_loop()
+            await self._tick_until_stop()
             for task in beside:
                 task.cancel()
+
+    async def _tick_until_stop(self) -> None:
+        """Does what uvicorn's main loop does. That one sees only at its next tick that it is to stop."""
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._stop_requested.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._gate.close()
         self._drain.begin()
         expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
-        await super().shutdown(sockets=sockets)
-        if self.force_exit:  # then uvicorn does not stop the application, and engines and jobs would go on
-            await self.lifespan.shutdown()
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self._wait_for_connections()
+        except TimeoutError:
+            _log.error("requests_cancelled", count=len(self.server_state.tasks))
+            for task in self.server_state.tasks:
+                task.cancel("the server stops")
+        await self.lifespan.shutdown()
         expiry.cancel()
+
+    async def _wait_for_connections(self) -> None:
+        """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""
+        state = self.server_state
+        while (state.connections or state.tasks) and not self.force_exit:
+            await asyncio.sleep(_CLOSING_POLL_S)
+        for server in self.servers:
+            await server.wait_closed()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop. A second SIGINT ends all streams at once, where uvicorn would only drop them."""

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from tests.processes import PROC, needs_proc, worker_pids
-from tests.serving import READY_S, command
+from tests.serving import READY_S, command, serving
 
 CONFIG = {
     "server": {"drain_s": 1},
@@ -50,6 +51,17 @@ def test_a_server_that_is_told_to_stop_has_done_well(
         assert "Traceback" not in log
         lines = [json.loads(line) for line in log.splitlines()]
     assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
+
+
+def test_a_server_without_requests_stops_at_once() -> None:
+    def measure_stop() -> float:
+        with serving(CONFIG) as gateway:
+            began = time.monotonic()
+            gateway.begin_stop()
+            assert gateway.stopped.wait(READY_S)
+            return time.monotonic() - began
+
+    assert min(measure_stop() for _ in range(5)) < 0.05
 
 
 @needs_proc
