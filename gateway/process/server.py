@@ -158,7 +158,7 @@ class GatewayServer(uvicorn.Server):
     async def _wait_for_connections(self) -> None:
         """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""
         state = self.server_state
-        while (state.connections or state.tasks) and not self.force_exit:
+        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110  # uvicorn tells nobody
             await asyncio.sleep(_CLOSING_POLL_S)
         for server in self.servers:
             await server.wait_closed()
