@@ -16,7 +16,7 @@ from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncodi
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
 from gateway.http.json_size import has_more_values
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
@@ -31,10 +31,11 @@ class BodyLimits(NamedTuple):
 
 
 class SizedBody(NamedTuple):
-    """A body, and the number of its bytes."""
+    """A body, the number of its bytes, and its weight (see `weigh_body`)."""
 
     content: Json
     size: int
+    weight: int
 
 
 async def read_json(
@@ -48,7 +49,8 @@ async def read_json(
     if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
     body = await _read_body(receive, headers_of(scope), limits.max_bytes, deadline_s)
-    return SizedBody(await threads.run(len(body), parse_json_object, body, limits), len(body))
+    weight = weigh_body(body)
+    return SizedBody(await threads.run(weight, parse_json_object, body, limits), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
@@ -66,7 +68,7 @@ def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
         return None
     if len(body) > limits.max_bytes:
         raise _too_large_error(limits.max_bytes)
-    return SizedBody(parse_json_object(body, limits), len(body))
+    return SizedBody(parse_json_object(body, limits), len(body), len(body))
 
 
 def parse_json_object(body: bytes, limits: BodyLimits) -> Json:

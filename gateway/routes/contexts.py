@@ -25,9 +25,9 @@ def contexts_routes(service: Service) -> APIRouter:
     async def compact(request: Request) -> Response:
         """Let the model summarize a conversation. The output is input that replaces the conversation."""
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
-        body, size = await service.read_sized_body(request)
+        body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            compacted, losses = await service.contexts.compact_context(principal, body, size=size, strict=strict)
+            compacted, losses = await service.contexts.compact_context(principal, body, weight=weight, strict=strict)
         return build_json_reply(compacted, headers=render_loss_header(losses))
 
     @router.post(
@@ -37,8 +37,8 @@ def contexts_routes(service: Service) -> APIRouter:
     async def count_input_tokens(request: Request) -> Response:
         """Count the tokens of a response's input, as the model's upstream counts them."""
         principal = service.authenticate(request)
-        body, size = await service.read_sized_body(request)
+        body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            return build_json_reply(await service.contexts.count_input_tokens(principal, body, size=size))
+            return build_json_reply(await service.contexts.count_input_tokens(principal, body, weight=weight))
 
     return router

@@ -61,10 +61,10 @@ class ContextService:
         self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
 
-    async def compact_context(self, principal: Principal, body: Json, *, size: int, strict: bool) -> CompactionReply:
+    async def compact_context(self, principal: Principal, body: Json, *, weight: int, strict: bool) -> CompactionReply:
         """Returns the compacted input that replaces a request's whole context. Nothing is stored.
 
-        `size` is the number of bytes of the body. Raises InvalidRequest, UnknownModel, StoreUnavailable,
+        `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
         CompactionFailed, TurnFailed and ProviderError.
         """
         for name in _REJECTED_PARAMS:
@@ -74,7 +74,7 @@ class ContextService:
                     param=name,
                     code="unknown_parameter",
                 )
-        turn, params, route, _ = await self._prepare_turn(principal, body, size)
+        turn, params, route, _ = await self._prepare_turn(principal, body, weight)
         make_exchange = exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
@@ -97,15 +97,15 @@ class ContextService:
         }
         return CompactionReply(compaction, losses)
 
-    async def count_input_tokens(self, principal: Principal, body: Json, *, size: int) -> Json:
+    async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
         """Returns the object with the number of input tokens that a response to this body would use.
 
-        `size` is the number of bytes of the body. Raises InvalidRequest, UnknownModel, StoreUnavailable and
+        `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable and
         ProviderError; Unrepresentable if the upstream cannot count them.
         """
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
-        turn, params, route, relayed = await self._prepare_turn(principal, body, size)
+        turn, params, route, relayed = await self._prepare_turn(principal, body, weight)
         try:
             token_count = await count_tokens(turn, route, relayed=relayed)
         except InvalidRequest as error:
@@ -114,11 +114,11 @@ class ContextService:
         return {"object": "response.input_tokens", "input_tokens": token_count}
 
     async def _prepare_turn(
-        self, principal: Principal, body: Json, size: int
+        self, principal: Principal, body: Json, weight: int
     ) -> tuple[Turn, ClientParams, Route, bool]:
         """Returns the body's turn with its history, the client's parameter names, the route, and whether the body would
         be relayed. For a large body this happens in a thread."""
-        admitted = await self._threads.run(size, self._admission.admit, RESPONSES, principal, body)
+        admitted = await self._threads.run(weight, self._admission.admit, RESPONSES, principal, body)
         body, route = admitted.body, admitted.route
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
@@ -129,7 +129,7 @@ class ContextService:
             body = {name: value for name, value in body.items() if name not in _STATE_PARAMS}
             if history_count is not None:
                 body["input"] = state.context
-        return await self._threads.run(size, _lift_with_history, body, route, history_count or 0)
+        return await self._threads.run(weight, _lift_with_history, body, route, history_count or 0)
 
 
 def _lift_with_history(body: Json, route: Route, history_count: int) -> tuple[Turn, ClientParams, Route, bool]:

@@ -85,17 +85,18 @@ class Intake:
         body: Json,
         *,
         strict: bool,
-        size: int = 0,
+        weight: int = 0,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
         adapter: RequestAdapter | None = None,
     ) -> AcceptedRequest:
-        """Validates, routes and plans a request body of `size` bytes, without sending or storing anything.
+        """Validates, routes and plans a request body of this `weight`, without sending or storing anything.
 
-        For a large body this happens in a thread. `connection_items` maps response ids to all items up to and including
-        that response, for responses that exist only on this connection. `adapter` turns the requests of a small API
-        into those of the endpoint's dialect. Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
+        For a heavy body this happens in a thread (`weigh_body`). `connection_items` maps response ids to all items up
+        to and including that response, for responses that exist only on this connection. `adapter` turns the requests
+        of a small API into those of the endpoint's dialect. Raises InvalidRequest, UnknownModel, NotFound and
+        StoreUnavailable.
         """
-        admitted = await self._threads.run(size, self._admission.admit, endpoint, principal, body, adapter)
+        admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body, adapter)
         body, route = admitted.body, admitted.route
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
@@ -104,7 +105,7 @@ class Intake:
         identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             return await self._threads.run(
-                size, self._accept_unstored, endpoint, body, identity, admitted, strict=strict
+                weight, self._accept_unstored, endpoint, body, identity, admitted, strict=strict
             )
         storage = NOT_STORED
         if self._store is not None:
@@ -114,7 +115,7 @@ class Intake:
             raise StoreUnavailable
         if self._store is not None and endpoint.dialect == "chat":
             return await self._threads.run(
-                size,
+                weight,
                 self._accept_chat,
                 self._store,
                 endpoint,
@@ -127,7 +128,7 @@ class Intake:
             )
         state = await resolve_continuation(self._store or EmptyHistoryStore(), principal.name, body, connection_items)
         return await self._threads.run(
-            size, self._accept_response, endpoint, principal, body, identity, admitted, storage, state, strict=strict
+            weight, self._accept_response, endpoint, principal, body, identity, admitted, storage, state, strict=strict
         )
 
     def _accept_unstored(

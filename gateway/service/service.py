@@ -119,8 +119,8 @@ class Service:
         sized_body = parse_buffered_body(scope, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
-        body, size = sized_body
-        accepted = await self.accept(endpoint, principal, body, size=size, strict=strict, adapter=adapter)
+        body, _, weight = sized_body
+        accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
@@ -137,7 +137,7 @@ class Service:
         return (await self.read_sized_body(request)).content
 
     def read_sized_body(self, request: Request) -> Awaitable[SizedBody]:
-        """Reads a request's body as one JSON object, and its size. Raises what `read_body` raises."""
+        """Reads a request's body as one JSON object, and its size and weight. Raises what `read_body` raises."""
         return self._read_json(request.scope, request.receive)
 
     def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[SizedBody]:

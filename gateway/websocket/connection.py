@@ -13,6 +13,7 @@ from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
 from gateway.http.auth import Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_json_object
 from gateway.http.guard import ClientDisconnected, Drain
+from gateway.http.large_bodies import weigh_body
 from gateway.service.service import Service
 from gateway.websocket.events import (
     Lane,
@@ -125,7 +126,7 @@ class WebSocketConnection:
     async def _process_message(self, message: Message) -> None:
         lane: Lane = None
         try:
-            event, size = await self._parse_message(message)
+            event, size, _ = await self._parse_message(message)
             if parse_event_type(event) == "response.steer":
                 await self._send_text(encode_steer_failure(event))
                 return
@@ -149,8 +150,9 @@ class WebSocketConnection:
         if len(body) > self._limits.body.max_bytes:
             limit_mb = self._limits.body.max_bytes / (1024 * 1024)
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
-        event = await self._threads.run(len(body), parse_json_object, body, self._limits.body)
-        return SizedBody(event, len(body))
+        weight = weigh_body(body)
+        event = await self._threads.run(weight, parse_json_object, body, self._limits.body)
+        return SizedBody(event, len(body), weight)
 
     def _start_turns(self) -> None:
         while (turn := self._turn_queue.pop_runnable()) is not None:

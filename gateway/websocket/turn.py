@@ -217,7 +217,7 @@ class TurnRunner:
             RESPONSES,
             self.principal,
             create.body,
-            size=create.size,
+            weight=create.size,
             strict=self._strict,
             connection_items=cached_items,
         )

@@ -197,7 +197,7 @@ class Gateway:
 
     async def accept(self, api: str, **body: Any) -> AcceptedRequest:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
-        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, size=0, strict=False)  # type: ignore[index]
+        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
 
     async def say(self, api: str, **body: Any) -> Json:
         """The answer to a request."""

@@ -1,0 +1,51 @@
+"""What is worked on in threads: bodies that would hold the event loop up, and no others."""
+
+import asyncio
+import threading
+
+import orjson
+import pytest
+
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
+
+MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
+
+LIGHT = {
+    "small": {"model": "m", "input": "x"},
+    "a history of 500 items": {"model": "m", "input": [MESSAGE] * 500},
+    "a history of 2,000 items": {"model": "m", "input": [MESSAGE] * 2000},
+    "a text of a megabyte": {"model": "m", "input": "x" * 1024 * 1024},
+}
+HEAVY = {
+    "300,000 words": {"model": "m", "include": ["x"] * 300_000},
+    "900,000 items": {"model": "m", "input": [{}] * 900_000},
+    "100,000 empty lists": {"model": "m", "input": [[]] * 100_000},
+    "a text of 30 megabytes": {"model": "m", "input": "x" * 30 * 1024 * 1024},
+}
+
+
+@pytest.mark.parametrize("body", LIGHT.values(), ids=LIGHT)
+def test_bodies_of_long_texts_are_light(body: object) -> None:
+    assert weigh_body(orjson.dumps(body)) <= INLINE_BYTES
+
+
+@pytest.mark.parametrize("body", HEAVY.values(), ids=HEAVY)
+def test_bodies_of_many_values_and_giant_texts_are_heavy(body: object) -> None:
+    assert weigh_body(orjson.dumps(body)) > INLINE_BYTES
+
+
+def test_no_body_weighs_more_than_it_is_long() -> None:
+    assert weigh_body(b"," * (INLINE_BYTES + 1)) == INLINE_BYTES + 1
+    assert weigh_body(b"x" * 10) == 10
+
+
+@pytest.mark.parametrize(("weight", "is_here"), [(INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
+def test_heavy_bodies_are_worked_on_in_another_thread(weight: int, is_here: bool) -> None:
+    async def run() -> int:
+        threads = LargeBodyThreads()
+        try:
+            return await threads.run(weight, threading.get_ident)
+        finally:
+            threads.close()
+
+    assert (asyncio.run(run()) == threading.get_ident()) is is_here
