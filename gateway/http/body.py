@@ -6,7 +6,7 @@ Knows no schema of any API.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from starlette.types import Receive, Scope
@@ -20,6 +20,9 @@ from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
+
+_CONTAINERS: Final = frozenset({dict, list})
+"""The types of values with values in them. What a parser returns is of no subclass of these."""
 
 
 class BodyLimits(NamedTuple):
@@ -50,7 +53,7 @@ async def read_json(
         return buffered
     body = await _read_body(receive, headers_of(scope), limits.max_bytes, deadline_s)
     weight = weigh_body(body)
-    return SizedBody(await threads.run(weight, parse_json_object, body, limits), len(body), weight)
+    return SizedBody(await threads.run(weight, parse_json_object, body, limits, weight), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
@@ -68,11 +71,11 @@ def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
         return None
     if len(body) > limits.max_bytes:
         raise _too_large_error(limits.max_bytes)
-    return SizedBody(parse_json_object(body, limits), len(body), len(body))
+    return SizedBody(parse_json_object(body, limits, len(body)), len(body), len(body))
 
 
-def parse_json_object(body: bytes, limits: BodyLimits) -> Json:
-    """Parses a body as one JSON object.
+def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
+    """Parses a body of this `weight` (see `weigh_body`) as one JSON object.
 
     Raises NotJson, with the byte offset of the first error, if the body is empty, not UTF-8, not JSON, not an object,
     or if it is nested too deeply or has too many values.
@@ -80,7 +83,8 @@ def parse_json_object(body: bytes, limits: BodyLimits) -> Json:
     if not body:
         raise NotJson("the body is empty: send a JSON object")
     max_depth = limits.max_depth
-    if has_more_values(body, limits.max_values):
+    # A light body has no more values than its weight, so most need not be counted again.
+    if weight > min(limits.max_values, INLINE_BYTES) and has_more_values(body, limits.max_values):
         raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:
         parsed = orjson.loads(body)
@@ -94,8 +98,7 @@ def parse_json_object(body: bytes, limits: BodyLimits) -> Json:
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):
         raise NotJson("the body must be a JSON object")
-    # A body with no more brackets than levels allowed cannot be too deep, so the walk is skipped.
-    if body.count(b"[") + body.count(b"{") > max_depth and _is_deeper_than(parsed, max_depth):
+    if _may_be_deeper_than(body, max_depth) and _is_deeper_than(parsed, max_depth):
         raise NotJson(f"the body is nested deeper than {max_depth} levels (server.max_json_depth)")
     return parsed
 
@@ -156,14 +159,20 @@ def _invalid_utf8_offset(body: bytes) -> int | None:
     return None
 
 
+def _may_be_deeper_than(body: bytes, limit: int) -> bool:
+    """Whether a body has more brackets than `limit`, or is large: counting them would then take longer than the walk
+    that it saves, since most of a large body is text."""
+    return len(body) > INLINE_BYTES or body.count(b"[") + body.count(b"{") > limit
+
+
 def _is_deeper_than(root: Any, limit: int) -> bool:
     level: list[Any] = [root]
     for _ in range(limit):
         level = [
             child
             for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list)
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) in _CONTAINERS
         ]
         if not level:
             return False

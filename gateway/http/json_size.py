@@ -8,7 +8,9 @@ from typing import Final
 
 _SLICE_BYTES: Final = 64 * 1024
 
-_SEPARATORS: Final = (b",", b"[", b"{")
+_SEPARATORS: Final = b",[{"
+
+_OTHER_BYTES: Final = bytes(byte for byte in range(256) if byte not in _SEPARATORS)
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
@@ -16,7 +18,7 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
     An empty object or list counts twice. For a text that is not JSON the result has no meaning.
     """
-    if not _may_have_more_values(text, limit):
+    if len(text) <= limit or count_separators(text, limit) < limit:
         return False
     count = 1
     in_string = False
@@ -26,7 +28,7 @@ def has_more_values(text: bytes, limit: int) -> bool:
         piece = text[position:end].replace(rb"\\", b"").replace(rb"\"", b"")
         parts = piece.split(b'"')
         outside = b"".join(parts[1 if in_string else 0 :: 2])
-        count += sum(map(outside.count, _SEPARATORS))
+        count += len(outside.translate(None, _OTHER_BYTES))
         if count > limit:
             return True
         in_string ^= len(parts) % 2 == 0
@@ -34,20 +36,18 @@ def has_more_values(text: bytes, limit: int) -> bool:
     return False
 
 
-def _may_have_more_values(text: bytes, limit: int) -> bool:
-    """Whether the separators in a text, those inside of its strings included, are enough for more than `limit` values.
+def count_separators(text: bytes, limit: int) -> int:
+    """Returns the number of commas and opening brackets in a text, those inside of its strings included.
 
-    Nearly every text has fewer, and this takes a tenth of the time that telling strings apart takes.
+    A JSON text has at most one more value. Beyond `limit` nothing more is counted. This takes less than a tenth of the
+    time that telling strings apart takes.
     """
-    if len(text) <= limit:
-        return False
-    count = 1
+    count = 0
     for start in range(0, len(text), _SLICE_BYTES):
-        for separator in _SEPARATORS:
-            count += text.count(separator, start, start + _SLICE_BYTES)
+        count += len(text[start : start + _SLICE_BYTES].translate(None, _OTHER_BYTES))
         if count > limit:
-            return True
-    return False
+            break
+    return count
 
 
 def _end_of_slice(text: bytes, start: int) -> int:

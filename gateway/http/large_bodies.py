@@ -7,6 +7,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
+from gateway.http.json_size import count_separators
 from gateway.logs import adopt_fields
 
 INLINE_BYTES: Final = 64 * 1024
@@ -15,8 +16,6 @@ INLINE_BYTES: Final = 64 * 1024
 
 _TEXT_BYTES: Final = 32
 """So many bytes of long texts cost no more than one byte of the worst body, which is nothing but small values."""
-
-_SEPARATORS: Final = (b",", b"[", b"{")
 
 _VALUE_BYTES: Final = 2
 """The bytes of the smallest value and its separator, which a separator in any body counts as."""
@@ -32,19 +31,16 @@ def weigh_body(body: bytes) -> int:
     """Returns the size in bytes of the worst body that costs no less than this one.
 
     For a heavy body it may be less. The number of its values decides, and next to that its length. Histories of agents
-    are long texts and few values: one of 400 KB weighs as much as 15 KB of small values.
+    are long texts and few values: one of 400 KB weighs as much as 15 KB of small values. A body has no more values than
+    its weight, unless it is heavier than `INLINE_BYTES`.
     """
     if len(body) <= INLINE_BYTES:
         return len(body)
     weight = len(body) // _TEXT_BYTES
     if weight > INLINE_BYTES:
         return weight
-    values = 0
-    for start in range(0, len(body), INLINE_BYTES):
-        values += sum(body.count(mark, start, start + INLINE_BYTES) for mark in _SEPARATORS)
-        if values * _VALUE_BYTES > INLINE_BYTES:
-            break
-    return max(weight, min(len(body), values * _VALUE_BYTES))
+    separators = count_separators(body, INLINE_BYTES // _VALUE_BYTES)
+    return max(weight, min(len(body), separators * _VALUE_BYTES))
 
 
 class LargeBodyThreads:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
 from gateway.http.body import BodyLimits, parse_json_object, read_json
 from gateway.http.guard import ClientDisconnected
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
 
 MB = 1024 * 1024
 
@@ -110,4 +110,19 @@ async def test_a_client_that_asks_before_it_sends_is_not_read() -> None:
     ids=["as deep as it may be", "wide, not deep", "brackets in a text"],
 )
 def test_depth_is_what_counts(body: bytes) -> None:
-    assert parse_json_object(body, BodyLimits(MB, 10, 1000)).keys() == {"a"}
+    assert parse_json_object(body, BodyLimits(MB, 10, 1000), len(body)).keys() == {"a"}
+
+
+@pytest.mark.parametrize("text", ["x", "x" * 100_000, "[" * 100_000], ids=["small", "large", "brackets in a text"])
+def test_a_body_one_level_too_deep_is_refused(text: str) -> None:
+    allowed = b'{"b":"%b","a":' % text.encode() + b"[" * 9 + b"]" * 9 + b"}"
+    assert parse_json_object(allowed, BodyLimits(MB, 10, 1000), len(allowed)).keys() == {"a", "b"}
+    deeper = allowed.replace(b"[]", b"[{}]")
+    with pytest.raises(NotJson, match="deeper than 10 levels"):
+        parse_json_object(deeper, BodyLimits(MB, 10, 1000), len(deeper))
+
+
+def test_the_values_of_a_light_body_are_limited_too() -> None:
+    body = b'{"a":[' + b"1," * 1000 + b"1]}"
+    with pytest.raises(NotJson, match="more than 1000 JSON values"):
+        parse_json_object(body, BodyLimits(MB, 10, 1000), weigh_body(body))
