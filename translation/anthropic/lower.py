@@ -39,7 +39,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     sent. The returned `losses` are those of this step only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
-    system, messages = lower_items(turn.instructions, turn.items, profile, losses)
+    system, messages = lower_items(turn, profile, losses)
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message that is no system message.", param="input")
     is_pre_adaptive = predates_adaptive(turn.model)

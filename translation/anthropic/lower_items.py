@@ -13,9 +13,9 @@ from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_loss
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.tools.arguments import arguments_object
 from translation.tools.call_ids import CallIdAllocator
-from translation.tools.call_pairs import CallOutputPairs
 
 _INVALID_ID_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -35,24 +35,24 @@ class LoweredItems(NamedTuple):
     messages: list[Json]
 
 
-def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> LoweredItems:
+def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItems:
     """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
     Consecutive items of one role become one message. The results of a message's calls are the first blocks of the next
     message, wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its
     output or an output without its call, and Unrepresentable for an item type that the API does not have.
     """
-    writer = _MessageWriter(items, profile, losses)
-    if instructions and instructions.strip():
-        writer.system.append(instructions)
-    for index, item in enumerate(items):
+    writer = _MessageWriter(turn, profile, losses)
+    if turn.instructions and turn.instructions.strip():
+        writer.system.append(turn.instructions)
+    for index, item in enumerate(turn.items):
         kind = item.get("type", "")
         write = _ITEM_WRITERS.get(kind)
         if write is None:
             raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
         write(writer, index, item)
     writer.close_assistant()
-    losses += history_losses(items)
+    losses += history_losses(turn.items)
     return LoweredItems(writer.system, writer.finish())
 
 
@@ -71,13 +71,13 @@ def open_turn_has_thinking(messages: Sequence[Json]) -> bool:
 
 
 class _MessageWriter:
-    def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
+    def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
         self.system: list[str] = []
         self._messages: list[Json] = []
-        self._items = items
+        self._items = turn.items
         self._profile = profile
         self._losses = losses
-        self._pairs = CallOutputPairs(items)
+        self._pairs = turn.call_pairs
         self._ids = CallIdAllocator()
         self._open_calls: list[tuple[int, str]] = []
         """Item index and sent id of the calls in the last message, whose results are not written yet."""

@@ -1,6 +1,6 @@
 """Lowers items to Gemini's contents. Consecutive items of one role become the parts of one content."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -15,8 +15,8 @@ from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_loss
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.tools.arguments import arguments_object
-from translation.tools.call_pairs import CallOutputPairs
 
 _PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """The signature for calls that another family made, or whose signature is lost.
@@ -26,24 +26,22 @@ _OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words
 """The user message before a history that begins with the model."""
 
 
-def lower_items(
-    items: Sequence[Item], profile: Profile, family: GeminiFamily, losses: list[Loss]
-) -> tuple[str, list[Json]]:
+def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list[Loss]) -> tuple[str, list[Json]]:
     """Returns the system text and the contents for these items. What is dropped is appended to `losses`.
 
     Calls, and the thoughts and text before them, become one content of the model. The results of the calls follow it
     directly. Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and
     Unrepresentable for an item type that Gemini does not have.
     """
-    writer = _ContentsWriter(items, profile, family, losses)
-    for index, item in enumerate(items):
+    writer = _ContentsWriter(turn, profile, family, losses)
+    for index, item in enumerate(turn.items):
         kind = item.get("type", "")
         write = _ITEM_WRITERS.get(kind)
         if write is None:
             raise _unknown_item_error(kind, f"input[{index}]")
         write(writer, index, item)
     writer.close_assistant()
-    losses += history_losses(items)
+    losses += history_losses(turn.items)
     return "\n\n".join(writer.system), writer.contents
 
 
@@ -56,13 +54,13 @@ def ensure_user_first(contents: list[Json], losses: list[Loss]) -> list[Json]:
 
 
 class _ContentsWriter:
-    def __init__(self, items: Sequence[Item], profile: Profile, family: GeminiFamily, losses: list[Loss]) -> None:
+    def __init__(self, turn: Turn, profile: Profile, family: GeminiFamily, losses: list[Loss]) -> None:
         self.system: list[str] = []
         self.contents: list[Json] = []
-        self._items = items
+        self._items = turn.items
         self._profile = profile
         self._losses = losses
-        self._pairs = CallOutputPairs(items)
+        self._pairs = turn.call_pairs
         mode = profile.call_signatures
         self._requires_signatures = family.requires_signed_calls if mode == "by_model" else mode == "placeholder"
         self._open_calls: list[int] = []

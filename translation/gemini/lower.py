@@ -58,7 +58,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """
     losses: list[Loss] = []
     family = family_of(turn.model)
-    leading, contents = lower_items(turn.items, profile, family, losses)
+    leading, contents = lower_items(turn, profile, family, losses)
     if not contents:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
     body: Json = {"contents": ensure_user_first(contents, losses)}

@@ -21,9 +21,12 @@ def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> S
     truncated: dict[int, Item] = {}
     for index, item in enumerate(items):
         if item.get("type") in CALL_OUTPUT_TYPES:
-            output = truncate_output(item["output"], limit, f"input[{index}].output", losses)
-            if output is not item["output"]:
-                truncated[index] = {**item, "output": output}
+            output = item["output"]
+            if isinstance(output, str) and _fits(output, limit):
+                continue
+            shortened = truncate_output(output, limit, f"input[{index}].output", losses)
+            if shortened is not output:
+                truncated[index] = {**item, "output": shortened}
     return [truncated.get(index, item) for index, item in enumerate(items)] if truncated else items
 
 

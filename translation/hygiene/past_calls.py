@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.call_ids import CallIdAllocator
-from translation.tools.call_pairs import CallOutputPairs
-
-_PLACEHOLDER_TYPES: Final = frozenset({"compaction", "item_reference"})
-"""Types of items that stand for others, which may be calls or outputs."""
 
 _HISTORY_PARAMS: Final = frozenset({"previous_response_id", "conversation", "prompt"})
 """Parameters of a relayed body that make the upstream add stored items to the input."""
@@ -34,13 +31,17 @@ def is_self_contained(body: Json) -> bool:
     return _HISTORY_PARAMS.isdisjoint(body) or not any(body.get(name) for name in _HISTORY_PARAMS)
 
 
-def with_unique_call_ids(items: Sequence[Item]) -> Sequence[Item]:
+def with_unique_call_ids(items: Sequence[Item], pairs: CallOutputPairs | None = None) -> Sequence[Item]:
     """Gives every call a unique id, and its output and signature the same id.
 
-    Returns `items` itself if all ids are unique. Raises InvalidRequest, which names the id, for a call without an
-    output or an output without a call.
+    `pairs` are those of the items, if they are known. Returns `items` itself if all ids are unique. Raises
+    InvalidRequest, which names the id, for a call without an output or an output without a call.
     """
-    new_ids = _new_ids(items)
+    pairs = pairs or CallOutputPairs(items)
+    if pairs.has_placeholders:
+        return items
+    pairs.check_all()
+    new_ids = _new_ids(items, pairs)
     return _apply_ids(new_ids, items) if new_ids else items
 
 
@@ -49,7 +50,8 @@ def with_unique_call_ids_lenient(items: Sequence[Item]) -> Sequence[Item]:
 
     For items that were already checked in another form.
     """
-    new_ids = _new_ids(items, strict=False)
+    pairs = CallOutputPairs(items)
+    new_ids = {} if pairs.has_placeholders else _new_ids(items, pairs)
     return _apply_ids(new_ids, items) if new_ids else items
 
 
@@ -81,14 +83,10 @@ def _renamed_detail(detail: object, ids: dict[str, str]) -> object:
             return detail
 
 
-def _new_ids(items: Sequence[Item], *, strict: bool = True) -> dict[int, str]:
-    """Returns index -> new id for the items whose id changes. Without `strict` it does not raise."""
-    for item in items:
-        if item.get("type") in _PLACEHOLDER_TYPES or item.get("async"):
-            return {}
-    pairs = CallOutputPairs(items)
-    if strict:
-        pairs.check_all()
+def _new_ids(items: Sequence[Item], pairs: CallOutputPairs) -> dict[int, str]:
+    """Returns index -> new id for the items whose id changes."""
+    if pairs.has_unique_ids:
+        return {}
     ids = CallIdAllocator()
     changed_ids: dict[int, str] = {}
     for call in pairs.calls:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from translation.hygiene.past_calls import call_ids_in, with_call_ids_in_details
+from translation.hygiene.past_calls import with_call_ids_in_details
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.delta_runs import TextKey, TextObserver
@@ -65,7 +65,7 @@ class ReplyNormalizer:
         new_id: NewId,
         next_stage: EventStage | None = None,
     ) -> None:
-        self._ids = CallIdAllocator(call_ids_in(turn.items))
+        self._ids = CallIdAllocator(turn.call_pairs.call_ids)
         self._max_calls = profile.max_tool_calls_per_turn
         self._max_bytes = profile.max_tool_args_bytes
         # Calls in text are checked by the decoder of that text.

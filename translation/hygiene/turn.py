@@ -17,7 +17,7 @@ def normalize_turn(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
     Returns `turn` itself if nothing changes. Raises InvalidRequest, which names the id, for a call without an output or
     an output without a call.
     """
-    items = truncate_outputs(with_unique_call_ids(turn.items), profile.max_tool_output_bytes, losses)
+    items = truncate_outputs(with_unique_call_ids(turn.items, turn.call_pairs), profile.max_tool_output_bytes, losses)
     tools = apply_schema_shims(turn.tools, profile.schema_shims, losses)
     parallel = turn.parallel_tool_calls
     if parallel is None and tools:

@@ -25,7 +25,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     `losses` are those of this step only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
-    messages = lower_items(turn.instructions, turn.items, profile, losses)
+    messages = lower_items(turn, profile, losses)
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
     body: Json = {"model": turn.model, "messages": messages, "stream": turn.stream, **_NO_TRUNCATION}

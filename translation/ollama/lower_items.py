@@ -11,39 +11,39 @@ from translation.ollama.lower_parts import MessageContent, lower_parts
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.tools.arguments import arguments_object
-from translation.tools.call_pairs import CallOutputPairs
 
 
-def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
+def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
     Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
     wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
     output without its call, and Unrepresentable for an item type that Ollama does not have.
     """
-    writer = _MessageWriter(items, profile, losses)
-    if instructions:
-        writer.add_system("system", instructions)
-    for index, item in enumerate(items):
+    writer = _MessageWriter(turn, profile, losses)
+    if turn.instructions:
+        writer.add_system("system", turn.instructions)
+    for index, item in enumerate(turn.items):
         kind = item.get("type", "")
         write = _ITEM_WRITERS.get(kind)
         if write is None:
             raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
         write(writer, index, item)
-    losses += history_losses(items)
+    losses += history_losses(turn.items)
     return writer.finish()
 
 
 class _MessageWriter:
-    def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
+    def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
         self._messages: list[Json] = []
         self._system_texts: list[str] = []
         """The texts of the first message, as long as system messages may be merged into it."""
-        self._items = items
+        self._items = turn.items
         self._profile = profile
         self._losses = losses
-        self._pairs = CallOutputPairs(items)
+        self._pairs = turn.call_pairs
         self._open_calls: list[int] = []
         """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -75,3 +76,19 @@ class Turn:
     function that the answer must call, and only if the upstream can hold the input to a grammar."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     losses: Sequence[Loss] = ()
+    _item_types: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
+    _call_pairs: CallOutputPairs | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def item_types(self) -> frozenset[str]:
+        """The types of the items. A long history is searched for them once."""
+        if self._item_types is None:
+            self._item_types = frozenset([item["type"] for item in self.items])
+        return self._item_types
+
+    @property
+    def call_pairs(self) -> CallOutputPairs:
+        """The calls among the items and their outputs. A long history is searched for them once."""
+        if self._call_pairs is None:
+            self._call_pairs = CallOutputPairs(self.items)
+        return self._call_pairs

@@ -165,7 +165,7 @@ def apply_compaction_to_turn(turn: Turn, *, native: bool = False) -> Turn:
 
     Raises what `apply_compaction` raises.
     """
-    if _COMPACTION_TYPES.isdisjoint([item["type"] for item in turn.items]):
+    if _COMPACTION_TYPES.isdisjoint(turn.item_types):
         return turn
     items = apply_compaction(turn.items, native=native)
     if len(items) == len(turn.items) and all(

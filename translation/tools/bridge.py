@@ -40,11 +40,7 @@ class _ToolEntry(NamedTuple):
 
 def is_tool_free(turn: Turn) -> bool:
     """Whether a turn has no tools, no tool choice and no past calls, so that every upstream takes it unchanged."""
-    return (
-        not turn.tools
-        and turn.tool_choice is None
-        and TOOL_FREE_TYPES.issuperset([item["type"] for item in turn.items])
-    )
+    return not turn.tools and turn.tool_choice is None and turn.item_types <= TOOL_FREE_TYPES
 
 
 def bridge_tools(

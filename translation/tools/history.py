@@ -1,7 +1,6 @@
 """Rewrites past calls and their outputs as function calls, for upstreams that know no other kind."""
 
 from collections.abc import Sequence
-from operator import is_
 from typing import Final
 
 import orjson
@@ -42,12 +41,16 @@ def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames
     Names of tools that are no longer declared are claimed here, so that a repeated call of them can be mapped back.
     Items of hosted tools that the upstream does not run are left out, which is a loss.
     """
-    rewritten = [
-        item if item["type"] in _KEPT_TYPES else _bridge_item(item, i, native, names, losses)
-        for i, item in enumerate(items)
-    ]
-    if all(map(is_, rewritten, items)):
+    changed: dict[int, Item | None] = {}
+    for i, item in enumerate(items):
+        kind = item["type"]
+        if kind in _KEPT_TYPES or (kind == "function_call" and not item.get("namespace")):
+            continue
+        if (bridged := _bridge_item(item, i, native, names, losses)) is not item:
+            changed[i] = bridged
+    if not changed:
         return items
+    rewritten = (changed.get(i, item) for i, item in enumerate(items))
     return [item for item in rewritten if item is not None]
 
 

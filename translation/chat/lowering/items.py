@@ -3,7 +3,7 @@
 Does not know tools or parameters.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from translation.chat.lowering.parts import compact_content, lower_parts
@@ -15,7 +15,7 @@ from translation.lowering.unsupported import history_losses, output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.tools.call_pairs import CallOutputPairs
+from translation.representation.turn import Turn
 
 _EMPTY_REASONING_FIELDS: Final = {
     "none": "reasoning_content",
@@ -45,34 +45,34 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
     return {**added, **message} if added else message
 
 
-def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
+def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     """Returns the chat messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
     Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
     wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
     output without its call, and Unrepresentable for an item type that chat does not have.
     """
-    writer = _MessageWriter(items, profile, losses)
-    if instructions:
-        writer.add_instructions(instructions)
-    for index, item in enumerate(items):
+    writer = _MessageWriter(turn, profile, losses)
+    if turn.instructions:
+        writer.add_instructions(turn.instructions)
+    for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
             raise _unknown_item_error(item.get("type", ""), f"input[{index}]")
         write(writer, index, item)
-    losses += history_losses(items)
+    losses += history_losses(turn.items)
     return writer.finish()
 
 
 class _MessageWriter:
-    def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
+    def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
         self._messages: list[Json] = []
         self._system_texts: list[str] = []
         """The texts of the first message, as long as system messages may be merged into it."""
-        self._items = items
+        self._items = turn.items
         self._profile = profile
         self._losses = losses
-        self._pairs = CallOutputPairs(items)
+        self._pairs = turn.call_pairs
         self._open_calls: list[int] = []
         """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None

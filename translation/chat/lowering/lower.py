@@ -42,7 +42,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     lost is in `turn.losses`.
     """
     losses: list[Loss] = []
-    messages = lower_items(turn.instructions, turn.items, profile, losses)
+    messages = lower_items(turn, profile, losses)
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
     body: Json = {"model": turn.model, "messages": messages}

@@ -10,6 +10,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PNG = "data:image/png;base64,AAAA"
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -68,7 +69,7 @@ def said(role: str, *blocks: Json) -> Json:
 
 def lower(*items: Item, profile: Profile = DEFAULT_PROFILE, instructions: str | None = None) -> tuple[Any, list[Loss]]:
     losses: list[Loss] = []
-    return lower_items(instructions, items, profile, losses), losses
+    return lower_items(Turn("m", items, instructions), profile, losses), losses
 
 
 THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s1"}

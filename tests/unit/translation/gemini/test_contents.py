@@ -12,6 +12,7 @@ from translation.gemini.families import family_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 SKIP = "skip_thought_signature_validator"
 HI = message("user", "Hi")
@@ -23,7 +24,7 @@ def lowered(
     items: list[Item], profile: Profile = DEFAULT_PROFILE, name: str = "gemini-2.5-flash"
 ) -> tuple[str, list[Json], list[str]]:
     losses: list[Loss] = []
-    system, contents = lower_items(items, profile, family_of(name), losses)
+    system, contents = lower_items(Turn(name, items), profile, family_of(name), losses)
     return system, contents, list(map(str, losses))
 
 

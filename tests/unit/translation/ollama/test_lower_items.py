@@ -10,6 +10,7 @@ from translation.ollama.lower_parts import lower_parts
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 BASE64 = "iVBORw0KGgo="
@@ -295,12 +296,14 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
 @pytest.mark.parametrize(("items", "profile", "messages", "lost"), CASES.values(), ids=CASES)
 def test_items_are_said_as_messages(items: list[Item], profile: Profile, messages: list[Json], lost: list[str]) -> None:
     losses: list[Loss] = []
-    assert lower_items(None, items, profile, losses) == messages
+    assert lower_items(Turn("m", items), profile, losses) == messages
     assert [str(loss) for loss in losses] == lost
 
 
 def test_instructions_join_the_system_message() -> None:
-    assert lower_items("be brief", [message("system", "a")], DEFAULT_PROFILE, []) == [system("be brief\n\na")]
+    assert lower_items(Turn("m", [message("system", "a")], "be brief"), DEFAULT_PROFILE, []) == [
+        system("be brief\n\na")
+    ]
 
 
 REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
@@ -341,7 +344,7 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
 @pytest.mark.parametrize(("items", "kind", "param"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_said_is_refused_by_its_place(items: list[Item], kind: type[InvalidRequest], param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        lower_items(None, items, DEFAULT_PROFILE, [])
+        lower_items(Turn("m", items), DEFAULT_PROFILE, [])
     assert (type(refusal.value), refusal.value.param) == (kind, param)
 
 

@@ -13,6 +13,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PLACEHOLDER = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 PNG = "data:image/png;base64,AAAA"
@@ -197,7 +198,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
 def test_items_become_messages(items: list[Item], expected: list[Json]) -> None:
     losses: list[Loss] = []
     given = deepcopy(items)
-    messages = lower_items(None, items, DEFAULT_PROFILE, losses)
+    messages = lower_items(Turn("m", items), DEFAULT_PROFILE, losses)
     assert messages == expected
     assert losses == []
     assert items == given
@@ -384,20 +385,20 @@ def test_model_families_have_their_ways(
 ) -> None:
     found: list[Loss] = []
     instructions = "i" if any(each["role"] in ("system", "developer") for each in expected) else None
-    messages = lower_items(instructions, items, profile, found)
+    messages = lower_items(Turn("m", items, instructions), profile, found)
     assert messages == expected
     assert list(map(str, found)) == losses
 
 
 def test_how_closely_a_file_is_to_be_looked_at_is_a_loss() -> None:
     losses: list[Loss] = []
-    lower_items(None, [user(file("a", "application/pdf", detail="high"))], DEFAULT_PROFILE, losses)
+    lower_items(Turn("m", [user(file("a", "application/pdf", detail="high"))]), DEFAULT_PROFILE, losses)
     assert losses == [Loss("input[0].content[0].detail", "dropped")]
 
 
 def test_instructions_that_come_late_are_moved_to_the_front_where_the_profile_says_so() -> None:
     losses: list[Loss] = []
-    messages = lower_items(None, [user("a"), message("system", "b")], Profile(system_messages="merge_all"), losses)
+    messages = lower_items(Turn("m", [user("a"), message("system", "b")]), Profile(system_messages="merge_all"), losses)
     assert [each["role"] for each in messages] == ["system", "user"]
     assert losses == [Loss("input", "system messages merged")]
 
@@ -456,5 +457,5 @@ def test_what_cannot_be_said_is_refused_by_name(
     items: list[Item], error: type[InvalidRequest], param: str, words: str
 ) -> None:
     with pytest.raises(error, match=words) as refused:
-        lower_items(None, items, DEFAULT_PROFILE, [])
+        lower_items(Turn("m", items), DEFAULT_PROFILE, [])
     assert refused.value.param == param

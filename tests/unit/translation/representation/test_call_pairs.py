@@ -1,6 +1,7 @@
 """Thousands of items that join one message cost what they hold, not its square."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import process_time
 from typing import Final
 
@@ -8,12 +9,13 @@ import pytest
 
 from translation.chat.lowering import items as chat
 from translation.ollama import lower_items as ollama
+from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.call_pairs import CallOutputPairs
+from translation.representation.turn import Turn
 
-Lower = Callable[[str | None, Sequence[Item], Profile, list[Loss]], list[Json]]
+Lower = Callable[[Turn, Profile, list[Loss]], list[Json]]
 
 WAYS: Final[dict[str, Lower]] = {"chat": chat.lower_items, "ollama": ollama.lower_items}
 MANY: Final = 8_000
@@ -36,7 +38,7 @@ def thought(text: str) -> Item:
 
 def quickly(lower: Lower, items: Sequence[Item], profile: Profile = DEFAULT_PROFILE) -> list[Json]:
     started = process_time()
-    messages = lower(None, items, profile, [])
+    messages = lower(Turn("m", items), profile, [])
     assert process_time() - started < BOUND_S
     return messages
 
@@ -59,14 +61,14 @@ def test_thoughts_and_texts_between_a_call_and_its_output(lower: Lower, replay: 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 def test_texts_around_thoughts_between_a_call_and_its_output_keep_their_order(lower: Lower) -> None:
     items = [CALL, thought("1"), said("assistant", ""), said("assistant", "a"), thought("2"), said("assistant", "")]
-    message, _ = lower(None, [*items, OUTPUT], Profile(replay_reasoning="think_tags"), [])
+    message, _ = lower(Turn("m", [*items, OUTPUT]), Profile(replay_reasoning="think_tags"), [])
     assert message["content"] == "<think>\n2\n</think>\n\n<think>\n1\n</think>\n\n\n\na\n\n"
 
 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 def test_empty_texts_before_a_text_leave_no_gap_between_a_call_and_its_output(lower: Lower) -> None:
     items = [CALL, said("assistant", ""), said("assistant", "a"), OUTPUT]
-    message, _ = lower(None, items, DEFAULT_PROFILE, [])
+    message, _ = lower(Turn("m", items), DEFAULT_PROFILE, [])
     assert message["content"] == "a"
 
 
@@ -74,7 +76,7 @@ def test_empty_texts_before_a_text_leave_no_gap_between_a_call_and_its_output(lo
 @pytest.mark.parametrize("merging", ["merge_leading", "merge_all"])
 def test_system_messages_after_the_first_that_is_empty(lower: Lower, merging: str) -> None:
     items = [said("system", ""), said("system", "a"), said("user", "b")]
-    system, _ = lower(None, items, Profile(system_messages=merging), [])  # type: ignore[arg-type]
+    system, _ = lower(Turn("m", items), Profile(system_messages=merging), [])  # type: ignore[arg-type]
     assert system["content"] == "\n\na"
 
 
@@ -93,3 +95,13 @@ def test_calls_of_one_id_all_before_their_outputs(lower: Lower) -> None:
 def test_an_output_before_its_call_is_nobodys() -> None:
     pairs = CallOutputPairs([OUTPUT, CALL, OUTPUT])
     assert pairs.output_of(1) == 2
+
+
+def test_a_turn_is_searched_for_its_calls_and_types_once() -> None:
+    turn = Turn("m", [CALL, OUTPUT])
+    assert turn.call_pairs is turn.call_pairs
+    assert turn.item_types is turn.item_types
+    shorter = replace(turn, items=[CALL])
+    assert shorter.call_pairs.outputs == {}
+    assert shorter.item_types == {"function_call"}
+    assert turn == Turn("m", [CALL, OUTPUT])
