@@ -146,7 +146,7 @@ class SqlEventLog:
 
     @asynccontextmanager
     async def watch_response(self, owner: str, response_id: str) -> AsyncGenerator[ChangeWatch, None]:
-        # The key needs no owner: response ids are random.
+        # The key needs no owner: no response id is created twice.
         async with self._notifier.watch(response_id) as watch:
             tail = self._tails.setdefault((owner, response_id), _LogTail())
             tail.watches.add(watch)

@@ -1,7 +1,10 @@
-"""Ids are random, each given once, also by processes that were one."""
+"""Ids are random after their time, each given once, also by processes that were one."""
 
 import os
 import re
+import time
+
+import pytest
 
 from providers.new_id import new_id, random_hex
 
@@ -9,8 +12,22 @@ _MANY = 200
 """More than are drawn at once."""
 
 
-def test_an_id_is_a_prefix_and_192_random_bits() -> None:
+def test_an_id_is_a_prefix_and_48_digits() -> None:
     assert re.fullmatch(r"msg_[0-9a-f]{48}", new_id("msg"))
+
+
+def test_ids_of_later_milliseconds_are_greater(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = []
+    for milliseconds in (1, 15, 16, 1_700_000_000_000, 1_700_000_000_001, 2**48 - 1):
+        monkeypatch.setattr(time, "time_ns", lambda now=milliseconds: now * 1_000_000)
+        ids.append(new_id("msg"))
+    assert ids == sorted(ids)
+    assert {len(created) for created in ids} == {len("msg_") + 48}
+
+
+def test_ids_of_one_millisecond_differ_in_144_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert len({new_id("msg")[-36:] for _ in range(_MANY)}) == _MANY
 
 
 def test_no_id_is_given_twice() -> None:
