@@ -1,7 +1,6 @@
 """Expands the `input` of a request to items in full form, and collects the tools that items bring."""
 
 from collections.abc import Iterable, Sequence
-from operator import is_
 from typing import Any
 
 from translation.errors import Unrepresentable
@@ -26,6 +25,9 @@ def expand_input(
     added_tools: list[Json] = []
     for position, item in enumerate(input_value):
         kind = item.get("type") or _implied_type(item)
+        if kind == "message":
+            items.append(_expand_message(item))
+            continue
         if kind == "item_reference" and not allow_references:
             raise Unrepresentable(
                 f"Item '{item['id']:.80}' is a reference, and items are not stored here: send the item itself.",
@@ -35,22 +37,23 @@ def expand_input(
             added_tools += item["tools"]
             if kind == "additional_tools":
                 continue
-        items.append(_expand(item, kind))
+        items.append(item if item.get("type") else {**item, "type": kind})
     return items, _merge_tools([*tools], added_tools) if added_tools else tools
 
 
 def expand_item(item: Json) -> Item:
     """Returns an item in full form: with its `type`, and with the content of a message as a list of parts."""
-    return _expand(item, item.get("type") or _implied_type(item))
+    kind = item.get("type") or _implied_type(item)
+    if kind == "message":
+        return _expand_message(item)
+    return item if item.get("type") else {**item, "type": kind}
 
 
 def _implied_type(item: Json) -> str:
     return "message" if "role" in item else "item_reference"
 
 
-def _expand(item: Json, kind: str) -> Item:
-    if kind != "message":
-        return item if item.get("type") else {**item, "type": kind}
+def _expand_message(item: Json) -> Item:
     content = item["content"]
     parts = _assistant_parts(content) if item["role"] == "assistant" else _input_parts(content)
     return item if parts is content and item.get("type") else {**item, "type": "message", "content": parts}
@@ -64,14 +67,18 @@ def _assistant_parts(content: str | list[Json]) -> list[Json]:
     """Returns content of an assistant in full form, the same object if it is in full form already."""
     if isinstance(content, str):
         return [{"type": "output_text", "text": content, "annotations": []}]
-    parts = list(map(_assistant_part, content))
-    return content if all(map(is_, parts, content)) else parts
+    return content if all(map(_is_full_assistant_part, content)) else list(map(_expand_assistant_part, content))
 
 
-def _assistant_part(part: Json) -> Json:
+def _is_full_assistant_part(part: Json) -> bool:
+    kind = part["type"]
+    return kind == "refusal" or (kind == "output_text" and part.get("annotations") is not None)
+
+
+def _expand_assistant_part(part: Json) -> Json:
     """Returns a part of an assistant message in full form. Clients also send `input_text` there, and omit empty
     annotations."""
-    if part["type"] == "refusal" or (part["type"] == "output_text" and part.get("annotations") is not None):
+    if _is_full_assistant_part(part):
         return part
     return {**part, "type": "output_text", "annotations": part.get("annotations") or []}
 
