@@ -16,28 +16,29 @@ class MessageBuilder:
     def __init__(self, message: Json) -> None:
         self.message = message
         self._pieces: dict[str, list[str]] = {}
+        """The texts of fields that have more than one. A single text is in the message from the start."""
         self._leads: dict[str, list[str]] = {}
-        """The texts before those in `_pieces`, the last one first."""
+        """The texts before all others of their fields, the last one first."""
 
     def add_paragraph(self, field: str, text: str) -> None:
         """Adds text to the end of the field, after a blank line if the field is not empty."""
-        pieces = self._pieces.setdefault(field, [])
-        if pieces or field in self._leads:
-            pieces.append(f"\n\n{text}")
-        elif text:
-            pieces.append(text)
+        if field in self._pieces:
+            self._pieces[field].append(f"\n\n{text}")
+        elif self.message.get(field) or field in self._leads:
+            self._pieces[field] = [self.message.get(field) or "", f"\n\n{text}"]
+        else:
+            self.message[field] = text
 
     def prepend(self, field: str, text: str) -> None:
         """Adds text to the start of the field, without a separator."""
-        self._pieces.setdefault(field, [])
         self._leads.setdefault(field, []).append(text)
 
     def build(self) -> Json:
         """Writes the collected text into the message and returns it. Call it once."""
-        for field, leads in self._leads.items():
-            self._pieces[field][:0] = reversed(leads)
         for field, pieces in self._pieces.items():
             self.message[field] = "".join(pieces)
+        for field, leads in self._leads.items():
+            self.message[field] = "".join((*reversed(leads), self.message.get(field) or ""))
         return self.message
 
 
@@ -45,9 +46,17 @@ TEXT_KEYS: Final = {"input_text": "text", "output_text": "text", "text": "text",
 """Type of a part -> the key of its text."""
 
 
+_PLAIN_TEXT_TYPES: Final = TEXT_KEYS.keys() - {"refusal"}
+
+
 def text_of_part(part: Json) -> str:
     """Returns the text of a part whose type is in `TEXT_KEYS`."""
     return part.get(TEXT_KEYS[part["type"]]) or ""
+
+
+def single_text(parts: Sequence[Json]) -> str | None:
+    """Returns the text of content that is one part of text, as that of most messages is; None for any other."""
+    return parts[0].get("text") or "" if len(parts) == 1 and parts[0].get("type") in _PLAIN_TEXT_TYPES else None
 
 
 def texts_of_parts(parts: Sequence[Json], index: int) -> list[str]:
@@ -72,6 +81,8 @@ def assistant_text(parts: Sequence[Json], index: int, losses: list[Loss]) -> str
 
     Raises what `texts_of_parts` raises.
     """
+    if (single := single_text(parts)) is not None:
+        return single
     text = "".join(texts_of_parts(parts, index))
     for part in parts:
         if part["type"] == "refusal":

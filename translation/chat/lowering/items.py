@@ -6,7 +6,7 @@ Does not know tools or parameters.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from translation.chat.lowering.parts import compact_content, lower_parts
+from translation.chat.lowering.parts import lower_content, lower_parts
 from translation.chat.reasoning import is_chat_detail
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
@@ -73,6 +73,8 @@ class _MessageWriter:
         self._profile = profile
         self._losses = losses
         self._pairs = turn.call_pairs
+        self._requires_fields = profile.empty_reasoning or profile.call_signatures == "placeholder"
+        """Whether assistant messages with calls may need more fields (`add_required_fields`)."""
         self._open_calls: list[int] = []
         """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None
@@ -97,8 +99,7 @@ class _MessageWriter:
         if role == "developer":
             role = self._profile.developer_role
         if role == "user":
-            content = compact_content(lower_parts(parts, index, "content", self._losses))
-            self._messages.append({"role": "user", "content": content})
+            self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
         else:
             self._add_system(role, "\n".join(texts_of_parts(parts, index)))
 
@@ -110,13 +111,12 @@ class _MessageWriter:
         assistant = self._assistant or self._open_assistant()
         if self._pending_reasoning:
             self._attach_reasoning(assistant)
-        call: Json = {"id": item["call_id"]}
         if item["type"] == "function_call":
-            call["type"] = "function"
-            call["function"] = {"name": item["name"], "arguments": item["arguments"] or "{}"}
+            function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
+            call = {"id": item["call_id"], "type": "function", "function": function}
         else:
-            call["type"] = "custom"
-            call["custom"] = {"name": item["name"], "input": item["input"]}
+            custom = {"name": item["name"], "input": item["input"]}
+            call = {"id": item["call_id"], "type": "custom", "custom": custom}
         assistant.message.setdefault("tool_calls", []).append(call)
         self._open_calls.append(index)
 
@@ -158,7 +158,7 @@ class _MessageWriter:
 
     def _finish_assistant(self, assistant: MessageBuilder) -> None:
         message = assistant.build()
-        if self._open_calls:
+        if self._open_calls and self._requires_fields:
             message |= add_required_fields(message, self._profile)
         self._assistant = None
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.media import text_from_data_url
-from translation.lowering.text_parts import TEXT_KEYS
+from translation.lowering.text_parts import TEXT_KEYS, single_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -28,11 +28,17 @@ def lower_parts(parts: Sequence[Json], index: int, field: str, losses: list[Loss
     return lowered
 
 
-def compact_content(parts: list[Json]) -> str | list[Json]:
-    """Returns a string for no part or a single text part, else the parts. Many chat templates accept only a string."""
-    if not parts:
+def lower_content(parts: Sequence[Json], index: int, losses: list[Loss]) -> str | list[Json]:
+    """Returns the content of the user message at `index`: a string for no part or a single text, else chat parts.
+
+    Many chat templates accept only a string. Raises what `lower_parts` raises.
+    """
+    if (text := single_text(parts)) is not None:
+        return text
+    lowered = lower_parts(parts, index, "content", losses)
+    if not lowered:
         return ""
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+    return lowered[0]["text"] if len(lowered) == 1 and lowered[0]["type"] == "text" else lowered
 
 
 def _lower_image(part: Json, param: str, losses: list[Loss]) -> Json:
