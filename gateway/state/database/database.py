@@ -14,18 +14,22 @@ from sqlalchemy import BigInteger, ColumnElement, Executable, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import (
-    ConnectionMode,
     TransactionMode,
     begin_sqlite,
+    close_for_good,
+    close_when_connected,
     driver_of,
+    is_exhausted,
     make_engines,
     may_be_in_transaction,
+    start_connection,
 )
 from gateway.state.database.failures import TIMEOUT_MESSAGE, describe_error, is_data_error
+from gateway.state.database.postgresql_statements import PostgresStatements
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
 from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
@@ -68,6 +72,13 @@ class Database:
         path = sqlite_path_of(url)
         self._file = None if path is None else WatchedFile(path)
         self._sqlite_writer = SqliteWriter(lambda: self._connect("write"), self._release_connection, self._file)
+        self._statements = PostgresStatements(
+            lambda: self._connect("write"),
+            release=lambda connection: self._run_in_background(connection.close()),
+            discard=lambda connection: self._run_in_background(close_for_good(connection)),
+            is_contended=lambda: self._connecting > 0,
+        )
+        self._connecting = 0
         self._closed = False
         self._failures: dict[TransactionMode, str] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -116,11 +127,7 @@ class Database:
         async with self._guard_transaction("write"):
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
-            connection = await self._connect("statement")
-            try:
-                return int((await connection.execute(statement, parameters)).scalar_one())
-            finally:
-                await self._release_connection(connection)
+            return await self._statements.fetch_number(statement, parameters)
 
     @asynccontextmanager
     async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
@@ -140,6 +147,7 @@ class Database:
         """Close every connection. Running transactions may end first, within the deadline of a transaction."""
         self._closed = True
         await self._sqlite_writer.aclose()
+        self._statements.close()
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.wait({self._probe})
@@ -205,17 +213,22 @@ class Database:
         finally:
             await self._release_connection(connection)
 
-    async def _connect(self, mode: ConnectionMode) -> AsyncConnection:
+    async def _connect(self, mode: TransactionMode) -> AsyncConnection:
         """Connect in a task that cancellation does not interrupt.
 
         A driver that is interrupted while it connects or closes leaves a thread or a socket behind.
         """
-        connecting = asyncio.get_running_loop().create_task(_start_connection(self._engines[mode]))
+        if is_exhausted(self._engines[mode]):
+            self._statements.release_one()
+        connecting = asyncio.get_running_loop().create_task(start_connection(self._engines[mode]))
+        self._connecting += 1
         try:
             connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            self._run_in_background(_close_when_connected(connecting))
+            self._run_in_background(close_when_connected(connecting))
             raise
+        finally:
+            self._connecting -= 1
         if self._file is not None:
             self._file.record_identity()
         return connection
@@ -277,12 +290,3 @@ class Database:
                     await connection.execute(upsert_probe_row)
                 async with self.read_transaction() as connection:
                     await connection.execute(select(workers.c.id).limit(1))
-
-
-async def _start_connection(engine: AsyncEngine) -> AsyncConnection:
-    return await engine.connect().start()
-
-
-async def _close_when_connected(connecting: asyncio.Task[AsyncConnection]) -> None:
-    connection = await connecting
-    await connection.close()

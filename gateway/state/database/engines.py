@@ -11,16 +11,13 @@ import aiosqlite
 from sqlalchemy import URL, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry, PoolResetState
+from sqlalchemy.pool import ConnectionPoolEntry, PoolResetState, QueuePool
 from sqlalchemy.util.concurrency import in_greenlet
 
 from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection, is_busy
 
 TransactionMode: TypeAlias = Literal["write", "read"]
 """The kind of a transaction. A "read" transaction sees one snapshot of the database and writes nothing."""
-
-ConnectionMode: TypeAlias = Literal["write", "read", "statement"]
-"""The use of a connection: a transaction, or one statement of PostgreSQL that is a transaction by itself."""
 
 _BEGIN_STATEMENTS: Final[dict[TransactionMode, str]] = {"write": BEGIN_IMMEDIATE, "read": "BEGIN"}
 
@@ -29,7 +26,7 @@ _PING_AFTER_IDLE_S: Final = 1.0
 """A connection that was idle for longer is pinged before use: the server may have been restarted."""
 
 
-def make_engines(url: URL, *, deadline_s: float) -> dict[ConnectionMode, AsyncEngine]:
+def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncEngine]:
     """Create an engine for each mode. They share one pool, which has no connection yet.
 
     Their errors never include the values of a statement, because those are users' content.
@@ -41,8 +38,29 @@ def make_engines(url: URL, *, deadline_s: float) -> dict[ConnectionMode, AsyncEn
     return {
         "write": engine,
         "read": engine.execution_options(isolation_level="REPEATABLE READ"),
-        "statement": engine.execution_options(isolation_level="AUTOCOMMIT"),
     }
+
+
+async def start_connection(engine: AsyncEngine) -> AsyncConnection:
+    return await engine.connect().start()
+
+
+async def close_when_connected(connecting: asyncio.Task[AsyncConnection]) -> None:
+    """Close the connection that a task opens and that nobody wants any more."""
+    connection = await connecting
+    await connection.close()
+
+
+async def close_for_good(connection: AsyncConnection) -> None:
+    """Close a connection instead of giving it back to the pool."""
+    await connection.invalidate()
+    await connection.close()
+
+
+def is_exhausted(engine: AsyncEngine) -> bool:
+    """Return whether all connections of the engine's pool are in use."""
+    pool = engine.sync_engine.pool
+    return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
 
 
 async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> None:

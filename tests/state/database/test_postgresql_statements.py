@@ -1,0 +1,102 @@
+"""Single statements on PostgreSQL: they share a few connections that they leave to whoever needs one more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from gateway.errors import StoreUnavailable
+from gateway.state.database.database import Database
+from gateway.state.database.failures import TIMEOUT_MESSAGE
+from gateway.state.database.tables import workers
+from tests.databases import Postgres
+from tests.state.conftest import DEADLINE_S
+from tests.state.waiting import eventually
+
+_BACKEND = select(func.pg_backend_pid())
+_SLEEP = select(func.count()).select_from(func.pg_sleep(bindparam("seconds")))
+_POOL = 20
+
+_NEW_WORKER = insert(workers).values(id=bindparam("its_id"), alive_until_us=0).returning(workers.c.id).cte("added")
+_ADD_WORKER = select(func.count()).select_from(_NEW_WORKER)
+
+
+@pytest.fixture
+async def database(postgres: Postgres) -> AsyncIterator[Database]:
+    url = postgres.database()
+    opened = Database(url, deadline_s=DEADLINE_S)
+    yield opened
+    await opened.aclose()
+    postgres.drop(url)
+
+
+async def test_statements_use_one_connection_after_another(database: Database) -> None:
+    assert len({await database.run_statement(_BACKEND, {}) for _ in range(5)}) == 1
+
+
+async def test_more_statements_than_connections_are_all_executed(database: Database) -> None:
+    backends = await asyncio.gather(*(database.run_statement(_BACKEND, {}) for _ in range(200)))
+    assert 1 < len(set(backends)) <= _POOL
+
+
+async def test_connections_that_wait_for_statements_are_left_to_transactions(database: Database) -> None:
+    await asyncio.gather(*(database.run_statement(_SLEEP, {"seconds": 0.1}) for _ in range(_POOL)))
+    async with asyncio.timeout(0.9), AsyncExitStack() as stack:  # sooner than idle connections are given back
+        for _ in range(_POOL):
+            connection = await stack.enter_async_context(database.write_transaction())
+            assert await connection.scalar(_BACKEND)
+
+
+async def test_statements_wait_for_connections_of_transactions(database: Database) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(_POOL):
+            await stack.enter_async_context(database.write_transaction())
+        waiting = [asyncio.create_task(database.run_statement(_BACKEND, {})) for _ in range(_POOL)]
+        await asyncio.wait(waiting, timeout=0.05)
+        assert not any(task.done() for task in waiting)
+    await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("name", ["twice", "long" * 100, "a\0b"])
+async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database, name: str) -> None:
+    async def add_twice() -> None:
+        for _ in range(2):
+            await database.run_statement(_ADD_WORKER, {"its_id": name})
+
+    with pytest.raises(DBAPIError) as refused:
+        await add_twice()
+    assert repr(name) not in str(refused.value)
+    assert database.degraded_reason is None
+    assert await database.run_statement(_ADD_WORKER, {"its_id": "other"}) == 1
+
+
+async def test_a_statement_that_takes_too_long_is_given_up_with_its_connection(postgres: Postgres) -> None:
+    url = postgres.database()
+    database = Database(url, deadline_s=0.3)
+    backend = await database.run_statement(_BACKEND, {})
+    with pytest.raises(StoreUnavailable):
+        await database.run_statement(_SLEEP, {"seconds": 30})
+    assert database.degraded_reason == TIMEOUT_MESSAGE
+    assert await database.run_statement(_BACKEND, {}) != backend
+    await database.aclose()
+    postgres.drop(url)
+
+
+async def test_connections_that_the_server_closed_are_not_used_again(database: Database, postgres: Postgres) -> None:
+    backend = await database.run_statement(_BACKEND, {})
+    postgres.sql(f"SELECT pg_terminate_backend({backend});")
+
+    driver = database._statements._idle[0][1]
+    await eventually(driver.is_closed)
+    assert await database.run_statement(_BACKEND, {}) != backend
+
+
+async def test_idle_connections_go_back_to_the_pool(database: Database) -> None:
+    await database.run_statement(_BACKEND, {})
+    pool: Any = database._engines["write"].sync_engine.pool
+    assert pool.checkedout() == 1
+    await eventually(lambda: pool.checkedout() == 0)
