@@ -24,7 +24,7 @@ $(SERVING): requirements/serving.txt pyproject.toml core/pyproject.toml core/gat
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo '[1/3] Creating .venv.'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@echo '[2/3] Installing what serving needs: some 45 packages, 70 MB to download; llama.cpp for the demo model is half of it.'
+	@echo '[2/3] Installing what serving needs: some 60 packages, 70 MB to download; llama.cpp for the demo model is half of it.'
 	@$(PIP_INSTALL) --require-hashes -r requirements/serving.txt
 	@echo '[3/3] Installing the gateway, and compiling its core.'
 	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .

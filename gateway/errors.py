@@ -23,6 +23,7 @@ GatewayError
   StoreUnavailable     the database is down, full, read-only or too slow
   CredentialsNotStored  the replica that had the credentials of a background response is gone
   CompactionFailed     the model wrote no whole summary of the conversation
+  ToolListFailed       an MCP server that the request needs does not list its tools
   TurnFailed           the upstream reported a failure within a reply of status 200, before any content
 """
 
@@ -154,6 +155,10 @@ class CredentialsNotStored(GatewayError):
         )
 
 
+class ToolListFailed(GatewayError):
+    pass
+
+
 class CompactionFailed(GatewayError):
     pass
 
@@ -204,6 +209,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     StoreUnavailable: ErrorReply(503, _SERVER_TYPE, "store_unavailable"),
     CredentialsNotStored: ErrorReply(503, _SERVER_TYPE, "credentials_not_stored"),
     CompactionFailed: ErrorReply(502, _SERVER_TYPE, "compaction_failed"),
+    ToolListFailed: ErrorReply(424, "external_connector_error", "external_connector_error"),
     InvalidRequest: ErrorReply(400, _INVALID_TYPE, "invalid_value"),
     Unrepresentable: ErrorReply(400, _INVALID_TYPE, "unsupported_parameter"),
     ProtocolViolation: ErrorReply(502, _SERVER_TYPE, "upstream_garbled"),

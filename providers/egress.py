@@ -111,7 +111,7 @@ class EgressClient:
                 return await self._fetch_with_redirects(url, max_bytes)
         except TimeoutError:
             raise InvalidRequest(f"the URL could not be fetched within {deadline_s:g} s", param=param) from None
-        except _FetchRefused as refused:
+        except EgressRefused as refused:
             raise InvalidRequest(str(refused), param=param) from refused.__cause__
 
     async def _fetch_with_redirects(self, url: str, max_bytes: int) -> FetchResult:
@@ -124,14 +124,14 @@ class EgressClient:
                 if isinstance(result, FetchResult):
                     return result
                 target = _parse_url(str(_resolve_redirect(target, result)))
-        raise _FetchRefused(f"the URL redirects more than {_MAX_REDIRECTS} times")
+        raise EgressRefused(f"the URL redirects more than {_MAX_REDIRECTS} times")
 
     async def _fetch_once(
         self, transport: httpx.AsyncHTTPTransport, url: httpx.URL, max_bytes: int
     ) -> "FetchResult | str":
         """Returns the content, or the location that the server redirects to."""
         failure: Exception | None = None
-        for address in (await self._resolve_public(url))[:_MAX_ADDRESSES]:
+        for address in (await self.resolve(url.scheme, url.host, url.port))[:_MAX_ADDRESSES]:
             request = httpx.Request(
                 "GET",
                 url.copy_with(host=address),
@@ -147,24 +147,27 @@ class EgressClient:
                 failure = error
                 continue
             except httpx.HTTPError as error:
-                raise _FetchRefused("the URL's server did not send a complete reply") from error
+                raise EgressRefused("the URL's server did not send a complete reply") from error
             try:
                 return await _read_result(reply, max_bytes)
             except httpx.HTTPError as error:
-                raise _FetchRefused("the URL's server did not send a complete reply") from error
+                raise EgressRefused("the URL's server did not send a complete reply") from error
             finally:
                 await reply.aclose()
-        raise _FetchRefused("the URL cannot be reached") from failure
+        raise EgressRefused("the URL cannot be reached") from failure
 
-    async def _resolve_public(self, url: httpx.URL) -> Sequence[str]:
-        """Returns the host's addresses. Raises _FetchRefused unless all of them are public."""
+    async def resolve(self, scheme: str, host: str, port: int | None) -> Sequence[str]:
+        """Returns the addresses of a host that may be reached. Raises EgressRefused unless all of them are public."""
+        if scheme not in _DEFAULT_PORTS:
+            raise EgressRefused("the URL must begin with http:// or https://")
         try:
-            addresses = await self._resolver(url.raw_host.decode("ascii"), url.port or _DEFAULT_PORTS[url.scheme])
-        except (OSError, UnicodeError) as error:
-            raise _FetchRefused("the URL's host cannot be resolved") from error
-        if url.host.lower() not in self._allow and not all(map(is_public, addresses)):
+            name = httpx.URL(scheme=scheme, host=host).raw_host.decode("ascii")
+            addresses = await self._resolver(name, port or _DEFAULT_PORTS[scheme])
+        except (OSError, UnicodeError, httpx.InvalidURL) as error:
+            raise EgressRefused("the URL's host cannot be resolved") from error
+        if host.lower() not in self._allow and not all(map(is_public, addresses)):
             # The message omits the address, so that clients cannot look up names of the internal network.
-            raise _FetchRefused("the URL leads to an address outside the public internet")
+            raise EgressRefused("the URL leads to an address outside the public internet")
         return addresses
 
 
@@ -185,8 +188,8 @@ def is_public(text: str) -> bool:
     return not any(address in block for block in _BLOCKED_NETWORKS if block.version == address.version)
 
 
-class _FetchRefused(Exception):
-    pass
+class EgressRefused(Exception):
+    """A URL may not be reached, or could not be fetched. The message is for the client."""
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -202,19 +205,19 @@ def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
 
 def _parse_url(url: str) -> httpx.URL:
     if len(url) > _MAX_URL_CHARS:
-        raise _FetchRefused(f"the URL is longer than {_MAX_URL_CHARS} characters")
+        raise EgressRefused(f"the URL is longer than {_MAX_URL_CHARS} characters")
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _FetchRefused("the URL is not valid") from error
+        raise EgressRefused("the URL is not valid") from error
     if parsed.scheme not in _DEFAULT_PORTS:
-        raise _FetchRefused("the URL must begin with http:// or https://")
+        raise EgressRefused("the URL must begin with http:// or https://")
     if not parsed.host or "%" in parsed.host:
-        raise _FetchRefused("the URL has no valid host")
+        raise EgressRefused("the URL has no valid host")
     if parsed.port is not None and not 0 < parsed.port < 65536:
-        raise _FetchRefused("the URL's port is not valid")
+        raise EgressRefused("the URL's port is not valid")
     if parsed.userinfo:
-        raise _FetchRefused("the URL must not contain a user name or password")
+        raise EgressRefused("the URL must not contain a user name or password")
     return parsed
 
 
@@ -222,7 +225,7 @@ def _resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
     try:
         return url.join(location)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _FetchRefused("the URL redirects to an invalid URL") from error
+        raise EgressRefused("the URL redirects to an invalid URL") from error
 
 
 async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | str":
@@ -230,18 +233,18 @@ async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | 
     if reply.has_redirect_location:
         return str(headers["location"])
     if reply.status_code != 200:
-        raise _FetchRefused(f"the URL's server replied with status {reply.status_code}")
+        raise EgressRefused(f"the URL's server replied with status {reply.status_code}")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise _FetchRefused("the URL's server sent compressed content, although the request does not accept it")
+        raise EgressRefused("the URL's server sent compressed content, although the request does not accept it")
     too_large = f"the content of the URL is larger than {max_bytes} bytes"
     if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
-        raise _FetchRefused(too_large)
+        raise EgressRefused(too_large)
     pieces: list[bytes] = []
     size = 0
     async for piece in reply.aiter_raw():
         size += len(piece)
         if size > max_bytes:
-            raise _FetchRefused(too_large)
+            raise EgressRefused(too_large)
         pieces.append(piece)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     return FetchResult(media_type, b"".join(pieces))

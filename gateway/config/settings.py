@@ -17,6 +17,7 @@ from gateway.config.database_urls import find_url_problem
 from gateway.config.limit_settings import LimitSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.reload_check import find_fixed_changes
+from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
 from providers.config import Number, ProviderConfig, WholeNumber
 from providers.model_families import MODEL_FAMILIES, ModelFamily
@@ -301,6 +302,7 @@ class Settings(_Section):
     )
     limits: LimitSettings = Field(default=LimitSettings(), description="What one owner may have at once.")
     egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
+    tools: ToolSettings = Field(default=ToolSettings(), description="Tools that the gateway runs itself.")
     auth: AuthSettings | None = Field(default=None, description="Who may use the gateway. If left out, anyone.")
     providers: dict[NonEmptyText, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each with a name of your choice."

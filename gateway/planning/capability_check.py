@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.planning.service_tier import requests_tier
+from gateway.planning.unreported_params import requests_tier
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.errors import CompactionFailed, TurnFailed
 from gateway.planning.truncation import ExchangeFactory
@@ -27,6 +27,7 @@ from translation.representation.events import (
     Progressed,
     Started,
     Usage,
+    add_usage,
 )
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
@@ -176,20 +177,3 @@ def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
                 yield replace(event, usage=add_usage(event.usage, spent))
             case _:
                 yield event
-
-
-def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Returns the sum of two usages. A count that neither of them reports stays None."""
-    if one is None or other is None:
-        return one or other
-    return Usage(
-        input=_add_counts(one.input, other.input),
-        output=_add_counts(one.output, other.output),
-        cache_read=_add_counts(one.cache_read, other.cache_read),
-        cache_write=_add_counts(one.cache_write, other.cache_write),
-        reasoning=_add_counts(one.reasoning, other.reasoning),
-    )
-
-
-def _add_counts(one: Any, other: Any) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -59,7 +59,7 @@ def prepare_managed_exchange(
         return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
     _, _, losses = prepare_exchange(turn, route, "responses")
     make_sent_exchange = (
-        partial(_make_truncating_exchange, make_exchange, report_loss) if asks_for_truncation(body) else make_exchange
+        partial(make_truncating_exchange, make_exchange, report_loss) if asks_for_truncation(body) else make_exchange
     )
     entry = lowest_threshold_entry(body.get("context_management"))
     if entry is None:
@@ -78,9 +78,10 @@ def prepare_managed_exchange(
     )
 
 
-def _make_truncating_exchange(
+def make_truncating_exchange(
     make_exchange: Callable[[Turn], Exchange], report_loss: Callable[[Loss], None], turn: Turn
 ) -> Exchange:
+    """Returns an exchange that leaves the oldest items of a turn out if it is too long. Losses are reported then."""
     return TruncatingExchange(turn, make_exchange, report_loss)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.planning.capability_check import LOGPROBS_PARAMS, apply_capabilities
-from gateway.planning.logprobs import LogprobsCheck
+from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import (
     asks_for_truncation,
     needs_compaction,
@@ -14,11 +14,12 @@ from gateway.planning.managed_context import (
 )
 from gateway.planning.prepare_turn import lift_body, prepare_exchange
 from gateway.planning.resolver import Route
-from gateway.planning.service_tier import ServiceTierCheck, requests_tier
 from gateway.planning.truncating_relay import TruncatingRelay
+from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
 from gateway.replies.sentence_buffer import SentenceBuffer
+from gateway.tools.host import ToolHost
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
@@ -57,6 +58,8 @@ class TranslationPlan:
     """The losses known so far. The exchange may add some while it runs."""
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
+    calls_tools: bool = False
+    """Whether the gateway calls tools while it produces the reply. What they do outside must not be done twice."""
 
 
 def make_plan(
@@ -68,14 +71,15 @@ def make_plan(
     history_count: int | None = None,
     history_tokens: int | None = None,
     buffers_sentences: bool = False,
+    tool_host: ToolHost | None = None,
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a validated body.
 
     With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed as it
     is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
-    None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known. Raises
-    InvalidRequest; StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for
-    the first loss.
+    None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known.
+    `tool_host` runs the tools that the upstream does not; None if no tools are run. Raises InvalidRequest;
+    StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
@@ -83,15 +87,24 @@ def make_plan(
     if endpoint.dialect == "responses" and _asks_for_summary(body):
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
     buffers_sentences = buffers_sentences and bool(body.get("stream")) and (body.get("n") or 1) == 1
-    if may_relay(endpoint, body, route) and not buffers_sentences:
+    if tool_host is not None and not _has_hosted_tools(endpoint, body, route, tool_host):
+        tool_host = None
+    if tool_host is None and may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
-        plan = _plan_translation(endpoint, body, route, history_count, history_tokens)
+        plan = _plan_translation(endpoint, body, route, history_count, history_tokens, tool_host)
         if buffers_sentences:
             plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
         require_no_loss(plan.losses, strict=strict or route.strict)
     return plan
+
+
+def _has_hosted_tools(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> bool:
+    """Whether the gateway runs tools of this body: its upstream does not run them itself."""
+    if endpoint.dialect != "responses" or "mcp" in route.capabilities.hosted_tools:
+        return False
+    return tool_host.runs_some(body.get("tools"))
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
@@ -229,7 +242,12 @@ def _build_relayed_input(
 
 
 def _plan_translation(
-    endpoint: Endpoint, body: Json, route: Route, history_count: int | None, history_tokens: int | None
+    endpoint: Endpoint,
+    body: Json,
+    route: Route,
+    history_count: int | None,
+    history_tokens: int | None,
+    tool_host: ToolHost | None = None,
 ) -> TranslationPlan:
     turn, params = lift_body(endpoint, body, route, history_count or 0)
     is_single_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
@@ -239,7 +257,9 @@ def _plan_translation(
     losses: list[Loss] = []
     event_stage: EventStage | None = None
     try:
-        if endpoint.dialect == "responses" and needs_context_management(body):
+        if tool_host is not None:
+            exchange, turn_losses = prepare_hosted_exchange(turn, body, route, tool_host, losses.append)
+        elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:
             exchange, event_stage, turn_losses = prepare_exchange(turn, route, endpoint.dialect)
@@ -256,4 +276,4 @@ def _plan_translation(
     losses += turn.losses
     if turn_losses:
         losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
-    return TranslationPlan(exchange, event_stage, losses, params)
+    return TranslationPlan(exchange, event_stage, losses, params, calls_tools=tool_host is not None)

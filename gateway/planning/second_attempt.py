@@ -7,7 +7,6 @@ from typing import Final
 
 import structlog
 
-from gateway.planning.compaction import add_usage
 from providers.base import Batch, Exchange
 from translation.representation.events import (
     Annotated,
@@ -24,6 +23,7 @@ from translation.representation.events import (
     Progressed,
     Started,
     Usage,
+    add_usage,
 )
 
 _log = structlog.get_logger(__name__)

@@ -1,14 +1,11 @@
 """Builds the configured providers."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from gateway.config.settings import Settings
+from gateway.tools.host import build_egress
 from providers.base import Provider
-from providers.egress import EgressClient
 from providers.registry import build_provider
-
-_MB: Final = 1024 * 1024
 
 
 def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
@@ -17,10 +14,7 @@ def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None
     Nothing is started or connected.
     """
     replaced = dict(overrides or {})
-    egress_settings = settings.egress
-    egress = EgressClient(
-        allow=egress_settings.allow, max_bytes=int(egress_settings.max_mb * _MB), deadline_s=egress_settings.deadline_s
-    )
+    egress = build_egress(settings.egress)
     configured = settings.providers.items()
     return {
         name: build_provider(name, config, egress) for name, config in configured if name not in replaced

@@ -31,6 +31,7 @@ from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
+from gateway.tools.host import ToolHost
 from providers.new_id import new_id
 from providers.redaction import Redactor
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
@@ -55,7 +56,7 @@ class Intake:
     """Accepts requests of every API that has models reply: Responses, Chat Completions and `/generate`.
 
     If `store` is None, nothing is stored. Parameters about stored state are then refused by name, except on a
-    connection that keeps its own items. `provider_hold` passes to every reply.
+    connection that keeps its own items. `provider_hold` passes to every reply. `tool_host` runs tools.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Intake:
         store: Store | None,
         lease: Lease | None,
         provider_hold: ProviderHold | None = None,
+        tool_host: ToolHost | None = None,
     ) -> None:
         self._admission = admission
         self._threads = threads
         self._store = store
         self._lease = lease
         self._provider_hold = provider_hold
+        self._tool_host = tool_host
         self._clock: Callable[[], int] = lambda: int(time.time())
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
@@ -248,7 +251,8 @@ class Intake:
             ),
             parent_id=state.parent_id,
             conversation_id=state.conversation_id,
-            logged=storage.logged,
+            # The log of a job that calls tools shows that it has begun: a job that has is not started again.
+            logged=storage.logged or (storage.is_detached and accepted.run.calls_tools),
             worker=self._lease.worker if self._lease else None,
             losses=accepted.run.render_losses(),
         )
@@ -276,6 +280,7 @@ class Intake:
                 history_count=history_count,
                 history_tokens=history_tokens,
                 buffers_sentences=self._buffers_sentences,
+                tool_host=self._tool_host,
             )
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)

@@ -70,6 +70,16 @@ class Run:
             raise
 
     @property
+    def calls_tools(self) -> bool:
+        """Whether the gateway calls tools while it produces the reply."""
+        return isinstance(self.plan, TranslationPlan) and self.plan.calls_tools
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client asked for a stream."""
+        return bool(self.body.get("stream"))
+
+    @property
     def _overflow_params(self) -> OverflowParams:
         return OverflowParams(self.endpoint.dialect)
 

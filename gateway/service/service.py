@@ -39,6 +39,7 @@ from gateway.service.generate import GenerateAdapter
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
+from gateway.tools.host import ToolHost, build_egress
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -93,7 +94,8 @@ class Service:
         self.provider_hold = ProviderHold()
         catalogue = Catalogue(resolver, self.provider_hold)
         admission = Admission(resolver, self._sealer, settings.server, catalogue)
-        intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold)
+        tool_host = ToolHost(settings.tools.mcp, build_egress(settings.egress))
+        intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold, tool_host)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = catalogue
@@ -192,7 +194,7 @@ class Service:
         assert self._runner is not None
         await self._require_room(new)
         await self._runner.submit_job(new, accepted)
-        if not new.logged:
+        if not (new.logged and accepted.run.streams):
             return build_json_reply(new.response, headers=accepted.loss_headers())
         max_outage_s = self.settings.background.lease_s
         replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gateway.config.settings import Settings, parse_settings
+from tests.mcp_server import mcp_server
 from tests.serving import Gateway, serving
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 _FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
 _VARIABLES = re.compile(r"\$\{(\w+)\}|_env: *(\w+)")
+_TOOLS_URL = "https://mcp.example.com/mcp"
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost):8080")
 _CURL = re.compile(r"^curl (?:[^'\n]|'[^']*')*", flags=re.MULTILINE)
 """A command up to the end of its line, which is not inside quotes."""
@@ -60,12 +62,20 @@ def programs_in(*languages: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A server that answers for every model name, knows no key and keeps what it is told to keep."""
+    """A server that answers for every model name, knows no key, keeps what it is told to keep, and may call tools of
+    this machine."""
     models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
     tree = {"providers": {"demo": {"type": "scripted"}}, "models": models}
     store = {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
-    with serving({**tree, "store": store}) as running:
+    with serving({**tree, "store": store, "egress": {"allow": ["127.0.0.1"]}}) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[str]:
+    """The address of an MCP server, which stands for those that the pages name."""
+    with mcp_server() as server:
+        yield server.url
 
 
 @written_in("yaml", "yml")
@@ -100,11 +110,15 @@ def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tmp_pa
 
 
 @programs_in(*_SHELLS)
-def test_shell_commands_are_well_formed_and_curls_succeed(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
+def test_shell_commands_are_well_formed_and_curls_succeed(
+    snippet: Snippet, gateway: Gateway, tools: str, tmp_path: Path
+) -> None:
     script = re.sub(r"^\$ ", "", snippet.text, flags=re.MULTILINE)
     _run(["bash", "-n", "-c", script], tmp_path)
     for command in _CURL.findall(re.sub(r"\\\n\s*", " ", script)):
-        call = _ADDRESS.sub(gateway.url, command).replace("curl ", "curl -sS --fail-with-body --max-time 30 ", 1)
+        call = _ADDRESS.sub(gateway.url, command.replace(_TOOLS_URL, tools)).replace(
+            "curl ", "curl -sS --fail-with-body --max-time 30 ", 1
+        )
         _run(["bash", "-euo", "pipefail", "-c", call], tmp_path)
 
 

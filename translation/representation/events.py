@@ -34,6 +34,23 @@ class Usage:
     raw: Json | None = None
 
 
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Returns the sum of two usages. A count that neither of them reports stays None."""
+    if one is None or other is None:
+        return one or other
+    return Usage(
+        input=_add_counts(one.input, other.input),
+        output=_add_counts(one.output, other.output),
+        cache_read=_add_counts(one.cache_read, other.cache_read),
+        cache_write=_add_counts(one.cache_write, other.cache_write),
+        reasoning=_add_counts(one.reasoning, other.reasoning),
+    )
+
+
+def _add_counts(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
+
+
 @dataclass(slots=True)
 class Started:
     """The upstream accepted the turn. It comes once, before any item.

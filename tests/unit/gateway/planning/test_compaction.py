@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.compaction import CompactingExchange, add_usage, build_summary_turn
+from gateway.planning.compaction import CompactingExchange, build_summary_turn
 from providers.base import Batch, Exchange
 from translation.representation.events import (
     Annotated,
@@ -22,6 +22,7 @@ from translation.representation.events import (
     Progressed,
     Started,
     Usage,
+    add_usage,
 )
 from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item

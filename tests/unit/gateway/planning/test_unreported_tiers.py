@@ -1,11 +1,11 @@
-"""gateway/planning/service_tier.py: a tier that no upstream confirmed is a loss."""
+"""gateway/planning/unreported_params.py: a tier that no upstream confirmed is a loss."""
 
 from typing import Any
 
 import httpx
 import pytest
 
-from gateway.planning.service_tier import ServiceTierCheck, requests_tier
+from gateway.planning.unreported_params import ServiceTierCheck, requests_tier
 from gateway.replies.loss_header import facts_in, unreported_in
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

@@ -1,10 +1,10 @@
-"""gateway/planning/logprobs.py: a reply without the log probabilities that were asked for says so."""
+"""gateway/planning/unreported_params.py: a reply without the log probabilities that were asked for says so."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from gateway.planning.logprobs import LogprobsCheck
+from gateway.planning.unreported_params import LogprobsCheck
 from gateway.replies.loss_header import facts_in, unreported_in
 from translation.representation.delta_runs import TextKey
 from translation.representation.events import (

@@ -1,0 +1,69 @@
+"""The configuration of the tools that the gateway runs itself."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from providers.config import Number, WholeNumber
+from translation.hosted.bounds import LoopBounds
+
+_MB: Final = 1024 * 1024
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class McpSettings(_Section):
+    """MCP servers whose tools the gateway calls for models that only know functions."""
+
+    request_servers: Literal["off", "public"] = Field(
+        default="public",
+        description="Which servers a request may name. `public`: those on the public internet, and hosts of "
+        "`egress.allow`. `off`: none.",
+    )
+    list_deadline_s: Annotated[Number, Field(gt=0)] = Field(
+        default=10.0, description="Seconds for the list of a server's tools."
+    )
+    call_deadline_s: Annotated[Number, Field(gt=0)] = Field(default=60.0, description="Seconds for one call.")
+    max_servers: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=16, description="The most servers that one request may name."
+    )
+    max_tools: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=512, description="The most tools of all servers of one request."
+    )
+    max_list_pages: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=32, description="The most pages of one list of tools."
+    )
+    max_result_mb: Annotated[Number, Field(gt=0)] = Field(
+        default=5.0, description="The largest answer of a server, in MiB."
+    )
+    result_chars: Annotated[WholeNumber, Field(ge=100)] = Field(
+        default=100_000, description="The most characters of a result that the model reads. More is cut in the middle."
+    )
+    rounds: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=32,
+        description="How often the model is asked in one response with tools. Then it is asked once more, without.",
+    )
+    calls: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=64, description="The most calls of one response. `max_tool_calls` of a request can lower it."
+    )
+    parallel_calls: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=8, description="The most calls of one response that run at once."
+    )
+
+    @property
+    def max_result_bytes(self) -> int:
+        """The largest answer of a server in bytes."""
+        return int(self.max_result_mb * _MB)
+
+    def bounds(self, max_tool_calls: int | None) -> LoopBounds:
+        """Returns the bounds of a response. `max_tool_calls` is that of its request, if it has one."""
+        calls = self.calls if max_tool_calls is None else min(self.calls, max_tool_calls)
+        return LoopBounds(rounds=self.rounds, calls=calls, result_chars=self.result_chars)
+
+
+class ToolSettings(_Section):
+    """Tools that the gateway runs itself."""
+
+    mcp: McpSettings = Field(default=McpSettings(), description="Tools of MCP servers.")

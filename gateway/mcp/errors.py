@@ -1,0 +1,39 @@
+"""What goes wrong between the gateway and an MCP server."""
+
+from typing import Final, Literal, TypeAlias
+
+from translation.hosted.outcomes import ToolOutcome, execution_error, http_error, protocol_error
+
+FaultKind: TypeAlias = Literal[
+    "connection_closed",
+    "egress_refused",
+    "http_error",
+    "invalid_result",
+    "list_too_long",
+    "protocol_error",
+    "result_too_large",
+    "timeout",
+    "too_many_tools",
+]
+
+_CODES: Final = {"connection_closed": -32000, "timeout": -32001}
+"""Codes of faults that the server did not give one. Source: those that the official libraries use."""
+
+
+class McpFault(Exception):
+    """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status."""
+
+    def __init__(self, kind: FaultKind, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.code = _CODES.get(kind, -32603) if code is None else code
+
+    def as_outcome(self) -> ToolOutcome:
+        """Returns the outcome of a call that ended in this fault, in one of the three forms of the API."""
+        message = str(self)
+        if self.kind == "http_error":
+            return http_error(self.code, message)
+        if self.kind in ("invalid_result", "result_too_large", "egress_refused"):
+            return execution_error(f"{self.kind}: {message}")
+        text = f"{self.kind}: {message}" if self.kind == "timeout" else message
+        return protocol_error(self.code, text)

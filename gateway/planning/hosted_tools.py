@@ -1,0 +1,67 @@
+"""Prepares turns with tools that the gateway runs: several rounds of the model and of tools are one reply."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from gateway.planning.managed_context import asks_for_truncation, make_truncating_exchange, needs_compaction
+from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
+from gateway.planning.resolver import Route
+from gateway.tools.host import ToolHost
+from providers.base import Exchange
+from translation.errors import Unrepresentable
+from translation.hosted.history import resolve_history
+from translation.hosted.tools import model_name_of
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
+
+
+class HostedExchange(NamedTuple):
+    """An exchange whose events are in the client's terms (see `MappedExchange`), and its losses known in advance."""
+
+    exchange: Exchange
+    losses: Sequence[Loss]
+
+
+def prepare_hosted_exchange(
+    turn: Turn, body: Json, route: Route, tool_host: ToolHost, report_loss: Callable[[Loss], None]
+) -> HostedExchange:
+    """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
+
+    `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
+    the upstream has no tools, or the request asks for compaction.
+    """
+    if not route.capabilities.tools:
+        raise Unrepresentable("the model's upstream does not support tools; leave out tools", param="tools")
+    if needs_compaction(body):
+        raise Unrepresentable(
+            "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",
+            param="context_management",
+        )
+    make_round = exchange_factory(route)
+    if asks_for_truncation(body):
+        make_round = partial(make_truncating_exchange, make_round, report_loss)
+    exchange = tool_host.make_exchange(
+        turn,
+        make_round,
+        max_tool_calls=body.get("max_tool_calls"),
+        sees_images=route.capabilities.images,
+    )
+    turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
+    _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, "responses")
+    return HostedExchange(exchange, losses)
+
+
+def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
+    """Returns the turn as far as it is known before the servers have listed their tools. It shows errors and losses."""
+    own = tool_host.without_hosted(turn)
+    choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice) else None
+    return replace(own, items=resolve_history(own.items, model_name_of).items, tool_choice=choice)
+
+
+def _names_hosted(choice: str | Json | None) -> bool:
+    if not isinstance(choice, dict):
+        return choice == "required"
+    return choice["type"] == "mcp" or any(tool.get("type") == "mcp" for tool in choice.get("tools") or ())

@@ -1,0 +1,215 @@
+"""The exchange of a response with hosted tools: asks the model, runs the calls it makes, and asks it again."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+import structlog
+from mcp_types import Tool
+
+from gateway.errors import ToolListFailed
+from gateway.mcp.connection import McpConnection
+from gateway.mcp.errors import McpFault
+from gateway.mcp.results import outcome_of
+from gateway.tools.host import RequestedServer, ToolHost
+from providers.base import Batch, Exchange
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.hosted.bounds import LoopBounds
+from translation.hosted.calls import HostedCall
+from translation.hosted.history import resolve_history
+from translation.hosted.loop import ToolLoop
+from translation.hosted.outcomes import ToolOutcome
+from translation.hosted.policy import is_allowed
+from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
+from translation.representation.events import Event
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
+
+_log = structlog.get_logger(__name__)
+
+
+class ToolLoopExchange:
+    """One response with any number of rounds. Its events are in the client's terms.
+
+    `turn` has the client's own tools. `make_round` makes the exchange of one round, whose tools are all functions.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        servers: Sequence[RequestedServer],
+        make_round: Callable[[Turn], Exchange],
+        host: ToolHost,
+        bounds: LoopBounds,
+        *,
+        sees_images: bool,
+        scrub: Callable[[str], str],
+    ) -> None:
+        self.losses: Final[Sequence[Loss]] = ()
+        self._turn = turn
+        self._servers = servers
+        self._make_round = make_round
+        self._host = host
+        self._bounds = bounds
+        self._sees_images = sees_images
+        self._scrub = scrub
+        self._connections: dict[str, McpConnection] = {}
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        async with AsyncExitStack() as stack:
+            for requested in self._servers:
+                connection = McpConnection(requested.server, self._host.egress)
+                self._connections[requested.label] = await stack.enter_async_context(connection)
+            loop, opening = await self._list_tools()
+            if opening:
+                yield opening
+            async with aclosing(self._run_calls(loop)) as batches:
+                async for batch in batches:
+                    yield batch
+            while (turn := loop.next_turn()) is not None:
+                async with aclosing(self._make_round(turn).batches()) as rounds:
+                    async for batch in rounds:
+                        if events := loop.feed(batch):
+                            yield events
+                async with aclosing(self._run_calls(loop)) as batches:
+                    async for batch in batches:
+                        yield batch
+            yield loop.end_events()
+
+    async def _list_tools(self) -> tuple[ToolLoop, list[Event]]:
+        """Lists the tools of the servers, all at once. Returns the loop and the events that show the lists.
+
+        A list that the input already has is not pulled again. Raises ToolListFailed if no server can be listed, or one
+        that the tool choice names.
+        """
+        listed_before = resolve_history(self._turn.items, lambda key: key.name).listed
+        missing = [requested for requested in self._servers if requested.label not in listed_before]
+        results = await asyncio.gather(*(self._list_server(requested) for requested in missing), return_exceptions=True)
+        listed: dict[str, Item] = dict(listed_before)
+        shown: list[Item] = []
+        for requested, result in zip(missing, results, strict=True):
+            if isinstance(result, BaseException) and not isinstance(result, McpFault):
+                raise result
+            item: Item = {"id": new_id("mcpl"), "type": "mcp_list_tools", "server_label": requested.label}
+            if isinstance(result, McpFault):
+                self._require_dispensable(requested, result)
+                item |= {"tools": [], "error": self._scrub(str(result))}
+            else:
+                item["tools"] = [_listed_tool(tool) for tool in result]
+                listed[requested.label] = item
+            shown.append(item)
+        catalogue = self._build_catalogue(listed)
+        history = resolve_history(self._turn.items, catalogue.name_of)
+        turn = replace(self._turn, items=history.items)
+        loop = ToolLoop(turn, catalogue, history.approved, self._bounds, new_id)
+        if not shown:
+            return loop, []
+        events = loop.start()
+        for item in shown:
+            started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
+            phase = "failed" if "error" in item else "completed"
+            events += loop.show_item(item, started=started, phases=("in_progress", phase))
+        return loop, events
+
+    async def _list_server(self, requested: RequestedServer) -> list[Tool]:
+        settings = self._host.settings
+        tools = await self._connections[requested.label].list_tools(
+            max_pages=settings.max_list_pages, max_tools=settings.max_tools, deadline_s=settings.list_deadline_s
+        )
+        return [
+            tool for tool in tools if is_allowed(requested.allowed_tools, tool.name, is_read_only=_is_read_only(tool))
+        ]
+
+    def _require_dispensable(self, requested: RequestedServer, fault: McpFault) -> None:
+        """Raises ToolListFailed if the request makes no sense without this server."""
+        choice = self._turn.tool_choice
+        is_forced = isinstance(choice, dict) and choice.get("server_label") == requested.label
+        if is_forced or len(self._servers) == 1:
+            label, reason = requested.label, self._scrub(str(fault))
+            raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}'. {reason}", param="tools")
+
+    def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
+        tools: list[HostedTool] = []
+        for requested in self._servers:
+            for tool in (listed.get(requested.label) or {"tools": []})["tools"]:
+                is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
+                if is_allowed(requested.allowed_tools, tool["name"], is_read_only=is_read_only):
+                    tools.append(
+                        HostedTool(
+                            key=ToolKey(requested.label, tool["name"]),
+                            parameters=tool["input_schema"],
+                            description=tool.get("description"),
+                            is_read_only=is_read_only,
+                            needs_approval=False,
+                            origin=requested.server.url,
+                        )
+                    )
+        if len(tools) > self._host.settings.max_tools:
+            raise InvalidRequest(
+                f"the MCP servers have {len(tools)} tools; at most {self._host.settings.max_tools} are allowed "
+                "(tools.mcp.max_tools): send allowed_tools",
+                param="tools",
+                code="too_many_tools",
+            )
+        return ToolCatalogue.build(tools, [tool["name"] for tool in self._turn.tools if tool.get("name")])
+
+    async def _run_calls(self, loop: ToolLoop) -> AsyncGenerator[Batch, None]:
+        """Runs the pending calls, several at once, and yields the events of each that ends."""
+        waiting = loop.pending_calls
+        running: dict[asyncio.Task[ToolOutcome], HostedCall] = {}
+        most = 1 if self._turn.parallel_tool_calls is False else self._host.settings.parallel_calls
+        start = asyncio.get_running_loop().create_task
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    call = waiting.pop(0)
+                    running[start(self._run_call(call))] = call
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if events := loop.settle_call(running.pop(task), task.result()):
+                        yield events
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+
+    async def _run_call(self, call: HostedCall) -> ToolOutcome:
+        """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated."""
+        arguments: dict[str, Any] = orjson.loads(call.arguments)
+        deadline_s = self._host.settings.call_deadline_s
+        _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
+        try:
+            result = await self._connections[call.key.server].call_tool(call.key.name, arguments, deadline_s=deadline_s)
+            outcome = outcome_of(result, sees_images=self._sees_images)
+        except McpFault as fault:
+            outcome = fault.as_outcome()
+        _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)
+        return _scrubbed(outcome, self._scrub)
+
+
+def _scrubbed(outcome: ToolOutcome, scrub: Callable[[str], str]) -> ToolOutcome:
+    """Returns an outcome whose error quotes no credentials of the request."""
+    if outcome.error is None:
+        return outcome
+    error: Json = orjson.loads(scrub(orjson.dumps(outcome.error).decode()))
+    return replace(outcome, error=error)
+
+
+def _listed_tool(tool: Tool) -> Json:
+    """Returns a tool as it is in an `mcp_list_tools` item."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "annotations": {"read_only": _is_read_only(tool)},
+    }
+
+
+def _is_read_only(tool: Tool) -> bool:
+    return bool(tool.annotations and tool.annotations.read_only_hint)

@@ -1,0 +1,111 @@
+"""Responses whose tools the gateway runs, on a real MCP server: one reply of several rounds."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI
+
+from tests.mcp_server import CountingServer, mcp_server
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream, closed_port
+from tests.upstream.builders import chat_calls, chat_text
+
+ADD = ("calc_add", '{"a": 2, "b": 3}')
+
+
+@pytest.fixture(scope="module")
+def calc() -> Iterator[CountingServer]:
+    with mcp_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _count_anew(calc: CountingServer) -> None:
+    calc.runs.clear()
+
+
+def tool(calc: CountingServer, **more: Any) -> Any:
+    return {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never", **more}
+
+
+@asynccontextmanager
+async def gateway(*scripts: Any, **mcp: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", *scripts)
+        config = {
+            "egress": {"allow": ["127.0.0.1"]},
+            "tools": {"mcp": mcp},
+            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url}},
+            "models": {"m": {"provider": "up"}},
+        }
+        with serving(config) as server:
+            async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0) as client:
+                yield client, upstream
+
+
+async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: CountingServer) -> None:
+    async with gateway(chat_calls(ADD), chat_text("It is ", "5.")) as (client, upstream):
+        response = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc)])
+        assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
+        listed, call, _ = response.output
+        assert listed.type == "mcp_list_tools"
+        assert listed.tools[0].name == "add"
+        assert listed.tools[0].annotations == {"read_only": True}
+        assert call.type == "mcp_call"
+        assert (call.name, call.server_label, call.output, call.error, call.status) == (
+            "add",
+            "calc",
+            "5",
+            None,
+            "completed",
+        )
+        assert response.output_text == "It is 5."
+        assert response.usage is not None
+        assert response.usage.output_tokens == 6, "the usage is that of both rounds"
+        second = (await upstream.received(2)).json
+        assert second["messages"][-1]["content"] == "5"
+        assert second["messages"][-2]["tool_calls"][0]["function"]["name"] == "calc_add"
+    assert calc.runs["add"] == 1
+
+
+async def test_the_stream_has_the_events_of_the_api_in_its_order(calc: CountingServer) -> None:
+    async with gateway(chat_calls(ADD), chat_text("5")) as (client, _):
+        stream = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc)], stream=True)
+        events = [event async for event in stream]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert [event.type.removeprefix("response.") for event in events] == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "mcp_list_tools.in_progress",
+        "mcp_list_tools.completed",
+        "output_item.done",
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "mcp_call.completed",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+
+
+async def test_a_server_that_cannot_be_reached_fails_the_request_by_name() -> None:
+    async with gateway(chat_text("never")) as (client, _):
+        dead = {
+            "type": "mcp",
+            "server_label": "dead",
+            "server_url": f"http://127.0.0.1:{closed_port()}/mcp",
+            "require_approval": "never",
+        }
+        with pytest.raises(APIStatusError, match="MCP server: 'dead'") as failed:
+            await client.responses.create(model="m", input="Hi", tools=[dead])  # type: ignore[list-item]
+        assert (failed.value.status_code, failed.value.type) == (424, "external_connector_error")

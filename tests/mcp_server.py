@@ -1,0 +1,91 @@
+"""A real MCP server on a socket, whose tools count how often they run."""
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from mcp.server import MCPServer
+from mcp_types import ImageContent, ToolAnnotations
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+READY_S = 10.0
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class CountingServer:
+    """`runs` counts the calls of each tool, `methods` the requests of each kind; `headers` are those of the last."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[str] = Counter()
+        self.headers: dict[str, str] = {}
+        self.methods: Counter[str] = Counter()
+        self.url = ""
+
+    def build(self) -> MCPServer:
+        server = MCPServer("counting")
+
+        @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+        def add(a: int, b: int) -> str:
+            """Adds two numbers."""
+            self.runs["add"] += 1
+            return str(a + b)
+
+        @server.tool()
+        def fail(reason: str) -> str:
+            """Fails."""
+            self.runs["fail"] += 1
+            raise ValueError(reason)
+
+        @server.tool()
+        async def hang() -> str:
+            """Never ends."""
+            self.runs["hang"] += 1
+            await anyio.sleep_forever()
+            return ""
+
+        @server.tool()
+        def long(size: int) -> str:
+            """Returns a long text."""
+            self.runs["long"] += 1
+            return "x" * size
+
+        @server.tool(structured_output=False)
+        def picture() -> ImageContent:
+            """Returns a picture."""
+            self.runs["picture"] += 1
+            return ImageContent(type="image", data=PIXEL, mime_type="image/png")
+
+        return server
+
+    def watch(self, app: ASGIApp) -> ASGIApp:
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+                self.methods[self.headers.get("mcp-method", "")] += 1
+            await app(scope, receive, send)
+
+        return watched
+
+
+@contextmanager
+def mcp_server(*, json_response: bool = False, stateless: bool = False) -> Iterator[CountingServer]:
+    """Serves the tools over streamable HTTP, in a thread."""
+    counting = CountingServer()
+    app = counting.build().streamable_http_app(json_response=json_response, stateless_http=stateless)
+    config = uvicorn.Config(counting.watch(app), log_config=None, lifespan="on")
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    counting.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield counting
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        thread.join(READY_S)
+        listener.close()

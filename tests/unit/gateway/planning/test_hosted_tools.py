@@ -1,0 +1,119 @@
+"""gateway/planning/hosted_tools.py: whose tools are run here, and what is refused beside them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.config.tool_settings import McpSettings
+from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.replies.endpoints import RESPONSES
+from gateway.tools.host import ToolHost
+from providers.base import Dialect
+from providers.capabilities import CAPABILITIES
+from providers.egress import EgressClient
+from tests.unit.support.routing import Recorder, resolver
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.loss import Loss
+
+Json = dict[str, Any]
+
+DOCS: Json = {
+    "type": "mcp",
+    "server_label": "docs",
+    "server_url": "https://mcp.example.com/mcp",
+    "require_approval": "never",
+}
+
+
+def plan(
+    *dialects: Dialect, runs_mcp: bool = False, can: Json | None = None, settings: Json | None = None, **asked: Any
+) -> RelayPlan | TranslationPlan:
+    hosted = frozenset({"mcp"}) if runs_mcp else frozenset[str]()
+    known = CAPABILITIES["openai_compatible"]
+    capabilities = replace(known, dialects=frozenset(dialects), hosted_tools=hosted, **(can or {}))
+    provider = Recorder("up", capabilities)
+    body: Json = {"model": "mine", "input": "Hi", **asked}
+    RESPONSES.validate(body)
+    route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
+    tool_host = ToolHost(McpSettings(**(settings or {})), EgressClient())
+    return make_plan(RESPONSES, body, route, strict=False, tool_host=tool_host)
+
+
+def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:
+    return isinstance(planned, TranslationPlan) and planned.calls_tools
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_an_upstream_that_runs_no_mcp_tools_gets_functions(dialect: Dialect) -> None:
+    planned = plan(dialect, tools=[DOCS], max_tool_calls=3)
+    assert calls_tools(planned)
+    assert planned.losses == []
+
+
+def test_an_upstream_that_runs_them_gets_the_tool_as_it_is() -> None:
+    assert isinstance(plan("responses", runs_mcp=True, tools=[DOCS]), RelayPlan)
+
+
+LEFT_OUT: dict[str, tuple[Json, Json]] = {
+    "calls need an approval": ({**DOCS, "require_approval": "always"}, {}),
+    "some calls need an approval": ({**DOCS, "require_approval": {"never": {"tool_names": ["add"]}}}, {}),
+    "the default, which is an approval": ({name: DOCS[name] for name in DOCS if name != "require_approval"}, {}),
+    "no address": ({name: DOCS[name] for name in DOCS if name != "server_url"}, {}),
+    "the operator runs none": (DOCS, {"request_servers": "off"}),
+}
+
+
+@pytest.mark.parametrize(("tool", "settings"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) -> None:
+    planned = plan("chat", tools=[tool], settings=settings)
+    assert not calls_tools(planned)
+    assert planned.losses == [Loss("tools[0]", "mcp left out")]
+
+
+REFUSED: dict[str, tuple[Json, str, str]] = {
+    "one label twice": ({"tools": [DOCS, DOCS]}, "tools[1].server_label", "duplicate_server_label"),
+    "too many servers": (
+        {"tools": [{**DOCS, "server_label": f"s{number}"} for number in range(17)]},
+        "tools[16]",
+        "too_many_servers",
+    ),
+    "two tokens": (
+        {"tools": [{**DOCS, "authorization": "a", "headers": {"Authorization": "Bearer b"}}]},
+        "tools[0].authorization",
+        "invalid_value",
+    ),
+    "compaction": (
+        {"tools": [DOCS], "context_management": [{"type": "compaction", "compact_threshold": 1000}]},
+        "context_management",
+        "unsupported_parameter",
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "param", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_is_refused_by_name(asked: Json, param: str, code: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        plan("chat", **asked)
+    assert (refused.value.param, refused.value.code) == (param, code)
+
+
+def test_a_model_without_tools_is_not_given_any() -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        plan("chat", can={"tools": False}, tools=[DOCS])
+    assert refused.value.param == "tools"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "auto",
+        "required",
+        {"type": "mcp", "server_label": "docs"},
+        {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "docs"}]},
+    ],
+)
+def test_a_choice_of_hosted_tools_waits_for_their_list(choice: Any) -> None:
+    planned = plan("chat", tools=[DOCS], tool_choice=choice, truncation="auto")
+    assert calls_tools(planned)
+    assert planned.losses == []

@@ -1,0 +1,88 @@
+"""Which calls are run, and when the tools are withdrawn."""
+
+import pytest
+
+from tests.tool_rounds import hosted_tool
+from translation.hosted.bounds import LoopBounds
+from translation.hosted.call_checks import CallChecks
+from translation.hosted.calls import HostedCall
+from translation.hosted.history import output_text_of
+from translation.hosted.tools import ToolCatalogue, ToolKey
+
+CATALOGUE = ToolCatalogue.build([hosted_tool()])
+
+
+def fault(checks: CallChecks, arguments: str, name: str = "calc_add", withdrawal: str | None = None) -> str | None:
+    tool = CATALOGUE.find(name)
+    key = ToolKey("calc", name)
+    call = HostedCall(item_id="mcp_1", call_id="call_1", key=key, model_name=name, tool=tool, index=0)
+    call.append_arguments(arguments)
+    checks.settle_unless_runnable(call, withdrawal=withdrawal)
+    return None if call.outcome is None else output_text_of({"error": call.outcome.error})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "expected"),
+    [
+        ('{"a": 1}', "calc_add", None),
+        ('{"a": 1}', "add", "add is not a valid tool name"),
+        ("{", "calc_add", "Could not parse arguments as JSON"),
+        ("[1]", "calc_add", "Could not parse arguments as JSON"),
+        ('{"a": "x"}', "calc_add", 'The call was not run: arguments.a: "x" is not of type "integer"'),
+        ("{}", "calc_add", 'The call was not run: arguments: "a" is a required property'),
+    ],
+)
+def test_faults_24_25_26_a_call_is_checked_before_it_is_run(arguments: str, name: str, expected: str | None) -> None:
+    assert fault(CallChecks(CATALOGUE, LoopBounds()), arguments, name) == expected
+
+
+def test_fault_41_no_more_calls_are_run_than_the_limit() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds(calls=2))
+    assert [fault(checks, f'{{"a": {n}}}') for n in range(3)] == [
+        None,
+        None,
+        "Tool call skipped: limit of 2 calls reached",
+    ]
+    assert checks.find_withdrawal(2) == "Tool call skipped: limit of 2 calls reached"
+
+
+def test_calls_that_are_not_run_do_not_count_towards_the_limit() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds(calls=1))
+    assert fault(checks, "{") is not None
+    assert fault(checks, '{"a": 1}') is None
+
+
+def test_fault_43_the_third_of_identical_calls_gets_a_hint_and_the_tools_are_withdrawn() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds())
+    assert fault(checks, '{"a": 1, "b": 2}') is None
+    assert fault(checks, '{"b":2,"a":1}') is None
+    assert fault(checks, '{"a": 1}') is None
+    assert checks.find_withdrawal(2) is None
+    hint = fault(checks, '{"a": 1,"b": 2}')
+    assert hint is not None
+    assert "made 2 times already" in hint
+    assert checks.find_withdrawal(2) == "Tool call skipped: the same call was made too often"
+
+
+def test_errors_in_a_row_withdraw_the_tools_and_a_success_resets_them() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds(errors_in_a_row=3))
+    fault(checks, "{")
+    fault(checks, "{}", "made_up")
+    checks.count_outcome(failed=False)
+    fault(checks, "{")
+    checks.count_outcome(failed=True)
+    assert checks.find_withdrawal(2) is None
+    checks.count_outcome(failed=True)
+    assert checks.find_withdrawal(2) == "Tool call skipped: 3 calls in a row failed"
+
+
+def test_fault_40_the_tools_are_withdrawn_after_the_last_round_with_tools() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds(rounds=2))
+    assert checks.find_withdrawal(2) is None
+    assert checks.find_withdrawal(3) == "Tool call skipped: limit of 2 rounds reached"
+
+
+def test_a_call_of_a_withdrawn_tool_is_skipped_but_its_own_defect_is_named_first() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds())
+    assert fault(checks, '{"a": 1}', withdrawal="skipped") == "skipped"
+    assert fault(checks, "{", withdrawal="skipped") == "Could not parse arguments as JSON"

@@ -1,0 +1,39 @@
+"""What a call came to, and what the model reads of it."""
+
+from translation.hosted.outcomes import (
+    ToolOutcome,
+    cut_text,
+    execution_error,
+    http_error,
+    model_output_of,
+    protocol_error,
+)
+
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+
+def test_the_three_kinds_of_errors_have_the_forms_of_the_api() -> None:
+    assert execution_error("x").error == {
+        "type": "mcp_tool_execution_error",
+        "content": [{"type": "text", "text": "x"}],
+    }
+    assert protocol_error(-32600, "x").error == {"type": "mcp_protocol_error", "code": -32600, "message": "x"}
+    assert http_error(502, "x").error == {"type": "http_error", "code": 502, "message": "x"}
+    assert execution_error("x").failed
+    assert not ToolOutcome(output="x").failed
+
+
+def test_a_long_text_is_cut_in_the_middle_and_names_how_much_is_left_out() -> None:
+    assert cut_text("x" * 100, 100) == "x" * 100
+    cut = cut_text("a" * 100 + "b" * 100, 100)
+    assert cut.startswith("a" * 90 + "\n[")
+    assert cut.endswith("]\n" + "b" * 10)
+    assert "100 of 200 characters left out" in cut
+    assert cut_text("abcdef", 3).startswith("abc\n["), "a tenth of a short bound is nothing"
+
+
+def test_the_model_reads_a_text_or_parts() -> None:
+    assert model_output_of("5", (), 10) == "5"
+    assert model_output_of("", (), 10) == ""
+    assert model_output_of("5", (IMAGE,), 10) == [{"type": "input_text", "text": "5"}, IMAGE]
+    assert model_output_of("", (IMAGE,), 10) == [IMAGE], "some upstreams refuse empty texts"

@@ -1,0 +1,25 @@
+"""How long a loop of a model and tools may go on."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBounds:
+    """The bounds of one response. The configuration sets them, and `max_tool_calls` of a request lowers `calls`."""
+
+    rounds: int = 32
+    """In how many rounds the model is offered the tools. It is asked once more without them."""
+    calls: int = 64
+    """How many calls of hosted tools are run."""
+    identical_calls: int = 3
+    """The same call with the same arguments is not run this many times: the last one is answered with a hint."""
+    errors_in_a_row: int = 5
+    """After this many calls in a row that failed the tools are withdrawn, so that the model has to answer."""
+    argument_bytes: int = 200_000
+    """The longest arguments of a call. A reply with longer ones ends there, as if the upstream had cut it."""
+    result_chars: int = 100_000
+    """The most characters of a result that the model reads."""
+
+
+DEFAULT_BOUNDS: Final = LoopBounds()

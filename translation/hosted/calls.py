@@ -1,0 +1,164 @@
+"""One call of a hosted tool: what the model wrote, its checks, and the item that the client sees."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from translation.hosted.history import output_text_of
+from translation.hosted.outcomes import ToolOutcome, model_output_of
+from translation.hosted.tools import HostedTool, ToolKey, digest_arguments
+from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
+from translation.representation.json_types import Item, Json
+
+INVALID_JSON: Final = "Could not parse arguments as JSON"
+
+NO_ITEM: Final = -1
+"""The index of a call without an item."""
+
+
+def unknown_tool_error(name: str) -> str:
+    """Returns what the model reads about a tool that it made up."""
+    return f"{name} is not a valid tool name"
+
+
+class HostedCall:
+    """A call of a hosted tool in a response. `tool` is None if the model called one that there is not.
+
+    `call_id` pairs the call with its output for the model, which calls it `model_name`. `item_id` and `index` are those
+    of its item. `index` is NO_ITEM as long as the call has no item, because it may become a request for an approval.
+    """
+
+    def __init__(
+        self,
+        *,
+        item_id: str,
+        call_id: str,
+        key: ToolKey,
+        model_name: str,
+        tool: HostedTool | None,
+        index: int,
+        approval_request_id: str | None = None,
+    ) -> None:
+        self.item_id = item_id
+        self.call_id = call_id
+        self.key = key
+        self.model_name = model_name
+        self.tool = tool
+        self.index = index
+        self.approval_request_id = approval_request_id
+        self._texts: list[str] = []
+        self.outcome: ToolOutcome | None = None
+        """What it came to; None as long as it has to be run, or runs."""
+        self.is_incomplete = False
+        """Whether the reply was cut before the arguments were complete, so that the call is not run."""
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as far as the model wrote them."""
+        if len(self._texts) > 1:
+            self._texts = ["".join(self._texts)]
+        return self._texts[0] if self._texts else ""
+
+    @arguments.setter
+    def arguments(self, text: str) -> None:
+        self._texts = [text]
+
+    def append_arguments(self, text: str) -> None:
+        """Appends to the arguments. The texts are joined when they are read, since there may be thousands."""
+        self._texts.append(text)
+
+    @property
+    def fingerprint(self) -> tuple[ToolKey, str]:
+        """Is equal for calls of one tool with the same arguments."""
+        return self.key, digest_arguments(self.arguments)
+
+    @property
+    def has_item(self) -> bool:
+        """Whether the call has an item that the client sees."""
+        return self.index != NO_ITEM
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more happens to the call."""
+        return self.is_incomplete or self.outcome is not None
+
+    def is_longer_than(self, max_bytes: int) -> bool:
+        """Whether the arguments have more bytes than this."""
+        text = self.arguments
+        return len(text) > max_bytes or len(text.encode(errors="surrogatepass")) > max_bytes
+
+    def start_events(self) -> Sequence[Event]:
+        """Returns the events that begin the item."""
+        return [ItemStarted(self.index, self._item("in_progress", "")), Progressed(self.index, "in_progress")]
+
+    def approved_events(self) -> Sequence[Event]:
+        """Returns the events that begin the item of a call that was approved: all that comes before it runs."""
+        return [
+            *self.start_events(),
+            Delta(self.index, None, self.arguments),
+            Progressed(self.index, "in_progress"),
+            self.arguments_event(),
+        ]
+
+    def whole_events(self) -> Sequence[Event]:
+        """Returns the events that begin the item of a call whose arguments are complete."""
+        return [*self.start_events(), Delta(self.index, None, self.arguments), self.arguments_event()]
+
+    def arguments_event(self) -> Event:
+        """Returns the event that ends the arguments."""
+        return PartEnded(self.index, None, {"arguments": self.arguments})
+
+    def end_events(self) -> Sequence[Event]:
+        """Returns the events that end the item of a settled call."""
+        if self.is_incomplete:
+            return [ItemEnded(self.index, self._item("incomplete", self.arguments), "incomplete")]
+        phase = "failed" if self.outcome is not None and self.outcome.failed else "completed"
+        return [Progressed(self.index, phase), ItemEnded(self.index, self._item(phase, self.arguments))]
+
+    def model_items(self, max_result_chars: int) -> tuple[Item, Item]:
+        """Returns the function call and its output, as the model reads them in the next round."""
+        outcome = self.outcome or ToolOutcome()
+        text = output_text_of({"output": outcome.output, "error": outcome.error})
+        call = {
+            "type": "function_call",
+            "call_id": self.call_id,
+            "name": self.model_name,
+            # A model that sees its own broken JSON again is refused by some upstreams.
+            "arguments": self.arguments if is_json_object(self.arguments) else "{}",
+        }
+        output = model_output_of(text, outcome.media, max_result_chars)
+        return call, {"type": "function_call_output", "call_id": self.call_id, "output": output}
+
+    def _item(self, status: str, arguments: str) -> Item:
+        outcome = self.outcome or ToolOutcome()
+        return {
+            "id": self.item_id,
+            "type": "mcp_call",
+            "status": status,
+            "approval_request_id": self.approval_request_id,
+            "arguments": arguments,
+            "error": outcome.error,
+            "name": self.key.name,
+            "output": outcome.output,
+            "server_label": self.key.server,
+        }
+
+
+def is_json_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def approval_request_item(call: HostedCall, item_id: str) -> Json:
+    """Returns the item by which the client is asked for an approval of a call."""
+    return {
+        "id": item_id,
+        "type": "mcp_approval_request",
+        "arguments": call.arguments,
+        "name": call.key.name,
+        "server_label": call.key.server,
+    }

@@ -1,0 +1,115 @@
+"""Rewrites past items of hosted tools as function calls with outputs, which every upstream can be sent."""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from translation.hosted.tools import ToolKey
+from translation.representation.json_types import Item, Json
+
+HISTORY_TYPES: Final = frozenset({"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"})
+"""Types of the items that this module rewrites."""
+
+_NOT_APPROVED: Final = "The user did not approve this call. It was not run."
+_APPROVAL_UNKNOWN: Final = "This approval is not valid. The call was not run."
+
+
+class ApprovedCall(NamedTuple):
+    """A call that the request approves. It is to be run before the model is asked. `position` is where it is in
+    `ResolvedHistory.items`: its output follows there."""
+
+    approval_request_id: str
+    key: ToolKey
+    arguments: str
+    position: int
+
+
+class ResolvedHistory(NamedTuple):
+    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label."""
+
+    items: list[Item]
+    approved: list[ApprovedCall]
+    listed: Mapping[str, Item]
+
+
+def resolve_history(
+    items: Sequence[Item], name_of: Callable[[ToolKey], str], *, approved_ids: Container[str] = ()
+) -> ResolvedHistory:
+    """Returns the items for the model. `name_of` returns the name by which it knows a tool.
+
+    A call becomes a function call and its output. A request for an approval becomes one too: with the output that it
+    was not approved if it was denied, or if nobody answered it. If it was approved and has not been run, only its call
+    is in the items, in the place of the answer, and it is in `approved`.
+
+    `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
+    the input approves no other, since a client can write both items itself.
+    """
+    requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
+    answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
+    past = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"} - {None}
+    resolved: list[Item] = []
+    approved: list[ApprovedCall] = []
+    listed: dict[str, Item] = {}
+    for position, item in enumerate(items):
+        match item["type"]:
+            case "mcp_list_tools":
+                if not item.get("error"):
+                    listed[item["server_label"]] = item
+            case "mcp_call":
+                resolved += _call_and_output(_id_of(item, position), item, name_of, output_text_of(item))
+            case "mcp_approval_request":
+                if item.get("id") not in answered | past:
+                    resolved += _call_and_output(_id_of(item, position), item, name_of, _NOT_APPROVED)
+            case "mcp_approval_response":
+                request_id = item["approval_request_id"]
+                request = requests.get(request_id)
+                if request is None or request_id in past:
+                    continue
+                past.add(request_id)  # A second answer to a request counts for nothing.
+                if item["approve"] and request_id in approved_ids:
+                    key = ToolKey(request["server_label"], request["name"])
+                    resolved += _call_and_output(request_id, request, name_of, "")[:1]
+                    approved.append(ApprovedCall(request_id, key, request["arguments"], len(resolved)))
+                else:
+                    resolved += _call_and_output(request_id, request, name_of, _refusal_of(item))
+            case _:
+                resolved.append(item)
+    return ResolvedHistory(resolved, approved, listed)
+
+
+def output_text_of(call: Item) -> str:
+    """Returns what the model reads as the output of an `mcp_call` item: its output, or its error."""
+    error: Any = call.get("error")
+    if not error:
+        return _text_of(call.get("output"))
+    if not isinstance(error, dict):
+        return _text_of(error)
+    content = error.get("content")
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    return "\n".join(texts) or _text_of(error.get("message") or error)
+
+
+def _text_of(value: Any) -> str:
+    """Returns a value of an item that a client may have written as a text."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode() if value else ""
+
+
+def _refusal_of(answer: Item) -> str:
+    if answer["approve"]:
+        return _APPROVAL_UNKNOWN
+    return f"{_NOT_APPROVED} Reason: {answer['reason']}" if answer.get("reason") else _NOT_APPROVED
+
+
+def _id_of(item: Item, position: int) -> str:
+    """Returns the id of an item, which clients may leave out."""
+    return item.get("id") or f"mcp_{position}"
+
+
+def _call_and_output(call_id: str, call: Item, name_of: Callable[[ToolKey], str], output: str) -> list[Json]:
+    name = name_of(ToolKey(call["server_label"], call["name"]))
+    return [
+        {"type": "function_call", "call_id": call_id, "name": name, "arguments": call.get("arguments") or "{}"},
+        {"type": "function_call_output", "call_id": call_id, "output": output},
+    ]

@@ -1,0 +1,239 @@
+"""The loop of a model and hosted tools: joins any number of rounds into one reply.
+
+It does no I/O. The caller feeds it the events of each round, runs the calls that it names, and gives it their outcomes.
+Rounds are turns as any upstream can be sent: hosted tools are functions in them, and their results are outputs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from translation.hosted.bounds import LoopBounds
+from translation.hosted.call_checks import CallChecks
+from translation.hosted.calls import HostedCall
+from translation.hosted.history import ApprovedCall
+from translation.hosted.outcomes import ToolOutcome
+from translation.hosted.output_queue import OutputQueue
+from translation.hosted.tool_choice import RoundChoices
+from translation.hosted.tool_round import ToolRound
+from translation.hosted.tools import ToolCatalogue
+from translation.parsers.text_calls import TOOL_WARNINGS
+from translation.representation.events import (
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    Progressed,
+    Started,
+    Usage,
+    add_usage,
+)
+from translation.representation.items import NewId
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
+
+_MIN_OUTPUT_TOKENS: Final = 16
+"""The smallest `max_output_tokens` that the Responses API takes. With less left, the reply ends."""
+
+_ROUND_KEYS: Final = frozenset({"output", "usage"})
+"""Keys of an upstream's own response that are true of its round only."""
+
+
+class ToolLoop:
+    """Joins the rounds of one response.
+
+    `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
+    that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
+    `new_id` makes ids. Raises InvalidRequest for a tool choice that cannot be met.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        catalogue: ToolCatalogue,
+        approved: Sequence[ApprovedCall],
+        bounds: LoopBounds,
+        new_id: NewId,
+    ) -> None:
+        self.dropped_outcomes = 0
+        """How many outcomes were not used, because their call was settled already."""
+        self._turn = turn
+        self._catalogue = catalogue
+        self._bounds = bounds
+        self._new_id = new_id
+        self._choices = RoundChoices(turn, catalogue)
+        self._checks = CallChecks(catalogue, bounds)
+        self._output = OutputQueue()
+        self._items: list[Item] = [*turn.items]
+        self._own_names = frozenset(tool["name"] for tool in turn.tools if tool.get("name"))
+        self._approvals = approved
+        self._approved: list[HostedCall] = []
+        self._round: ToolRound | None = None
+        self._round_count = 0
+        self._finished: Finished | None = None
+        """The end of the round; None before it."""
+        self._usage: Usage | None = None
+        self._warnings: list[Json] = []
+        self._is_started = False
+        self._end: Finished | Failed | None = None
+
+    # Before the first round
+
+    def start(self) -> list[Event]:
+        """Returns the event that begins the reply, once. Without this call it comes from the first round."""
+        if self._is_started:
+            return []
+        self._is_started = True
+        return [Started(self._turn.model)]
+
+    def show_item(self, item: Item, *, started: Item, phases: Sequence[str]) -> list[Event]:
+        """Returns the events of an item that the gateway makes: `started` as it begins, its phases, and its end."""
+        index = self._output.take_index()
+        phase_events = [Progressed(index, phase) for phase in phases]
+        return [ItemStarted(index, started), *phase_events, ItemEnded(index, item)]
+
+    def start_approved_calls(self) -> list[Event]:
+        """Returns the first events of the calls that the client approved. `pending_calls` are then these."""
+        started = self.start() if self._approvals else []
+        for approval in self._approvals:
+            name = self._catalogue.name_of(approval.key)
+            call = HostedCall(
+                item_id=self._new_id("mcp"),
+                call_id=approval.approval_request_id,
+                key=approval.key,
+                model_name=name,
+                tool=self._catalogue.find(name),
+                index=self._output.take_index(),
+                approval_request_id=approval.approval_request_id,
+            )
+            call.arguments = approval.arguments
+            self._approved.append(call)
+            self._output.put(*call.approved_events())
+            self._checks.settle_unless_runnable(call)
+            self._output.put_call(call)
+        return started + self._output.take()
+
+    # Rounds
+
+    def next_turn(self) -> Turn | None:
+        """Returns the turn of the next round; None if the reply is complete, so that `end_events` end it.
+
+        All pending calls must be settled.
+        """
+        limit = self._turn.max_output_tokens
+        tokens = self._count_remaining_tokens()
+        is_spent = limit is not None and tokens is not None and tokens < min(limit, _MIN_OUTPUT_TOKENS)
+        if is_spent and self._end is None and self._finished is not None:
+            self._end = replace(self._finished, reason="length")
+        if self._end is not None:
+            return None
+        self._append_items()
+        self._round_count += 1
+        withdrawal = self._checks.find_withdrawal(self._round_count)
+        offers_hosted = withdrawal is None
+        self._finished = None
+        self._round = ToolRound(self._catalogue, self._own_names, self._checks, self._output, self._new_id, withdrawal)
+        turn = self._turn
+        tools = [*turn.tools, *self._catalogue.functions()] if offers_hosted else turn.tools
+        return replace(
+            turn,
+            items=[*self._items],
+            tools=tools,
+            tool_choice=self._choices.choice_for(is_first=self._round_count == 1, offers_hosted=offers_hosted),
+            parallel_tool_calls=turn.parallel_tool_calls if tools else None,
+            max_output_tokens=tokens,
+        )
+
+    def feed(self, batch: Sequence[Event]) -> list[Event]:
+        """Takes a batch of events of the round. Returns those to send now, possibly none."""
+        assert self._round is not None
+        self._round.collect(batch)
+        for event in batch:
+            self._take(event, self._round)
+        return self._output.take()
+
+    @property
+    def pending_calls(self) -> list[HostedCall]:
+        """The calls that are to be run now, possibly at the same time. There are none before a round has ended."""
+        if self._round is not None and self._finished is None:
+            return []
+        return self._output.unsettled_calls
+
+    def settle_call(self, call: HostedCall, outcome: ToolOutcome) -> list[Event]:
+        """Takes the outcome of a call that was run. Returns the events to send now: items end in their order.
+
+        A second outcome of a call, or one of a call that is not pending, is dropped.
+        """
+        if call not in self.pending_calls:
+            self.dropped_outcomes += 1
+            return []
+        call.outcome = outcome
+        self._checks.count_outcome(failed=outcome.failed)
+        self._output.release()
+        return self._output.take()
+
+    def end_events(self) -> list[Event]:
+        """Returns the terminal event, once `next_turn` returned None."""
+        assert self._end is not None
+        return [replace(self._end, usage=self._usage)]
+
+    # The events of a round
+
+    def _take(self, event: Event, current: ToolRound) -> None:
+        match event:
+            case Started():
+                if not self._is_started:
+                    self._is_started = True
+                    self._output.send_now(replace(event, response=None))
+            case Noted():
+                self._take_facts(event, current)
+            case ItemStarted():
+                current.start_item(event)
+            case Finished():
+                self._finish_round(event, current)
+            case Failed():
+                self._usage = add_usage(self._usage, current.usage)
+                current.abandon_calls()
+                self._end = event
+            case Opaque(index=None):
+                self._output.send_now(event)
+            case _:
+                current.continue_item(event)
+
+    def _take_facts(self, event: Noted, current: ToolRound) -> None:
+        """Forwards facts, but not the usage of the round. Warnings about calls are those of all rounds."""
+        facts = {**(event.facts or {})}
+        if warnings := facts.pop(TOOL_WARNINGS, None):
+            # What is wrong with a call of a hosted tool is in its item.
+            self._warnings += [warning for warning in warnings if warning.get("name") not in current.hosted_names]
+            if self._warnings:
+                facts[TOOL_WARNINGS] = [*self._warnings]
+        if facts:
+            self._output.send_now(Noted(facts=facts))
+
+    def _finish_round(self, event: Finished, current: ToolRound) -> None:
+        self._usage = add_usage(self._usage, current.usage)
+        response = event.response
+        if response is not None and (self._round_count > 1 or self._output.item_count != current.item_count):
+            response = {key: value for key, value in response.items() if key not in _ROUND_KEYS}
+        self._finished = replace(event, response=response)
+        if (reason := current.finish(event.reason)) is not None:
+            self._end = replace(self._finished, reason=reason)
+
+    def _append_items(self) -> None:
+        """Appends what the last round added to the input; before the first round, the outputs of approved calls."""
+        if self._round is not None:
+            self._items += self._round.model_items(self._bounds.result_chars)
+            return
+        for call, approval in reversed([*zip(self._approved, self._approvals, strict=True)]):
+            self._items.insert(approval.position, call.model_items(self._bounds.result_chars)[1])
+
+    def _count_remaining_tokens(self) -> int | None:
+        """Returns how many tokens the model may still write; None if there is no limit."""
+        limit = self._turn.max_output_tokens
+        if limit is None or self._usage is None or self._usage.output is None:
+            return limit
+        return limit - self._usage.output

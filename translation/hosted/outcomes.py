@@ -1,0 +1,62 @@
+"""What a call of a hosted tool came to, as the client sees it and as the model reads it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from translation.representation.json_types import Json
+
+_CUT_TEXT: Final = "\n[… {count} of {total} characters left out …]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """The outcome of one call.
+
+    `output` is the text of the item; `error` is its error object, in one of the three forms of the API. `media` are
+    content parts besides the text, such as images, in the form of the Responses API.
+    """
+
+    output: str | None = None
+    error: Json | None = None
+    media: Sequence[Json] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call failed, so that its item does."""
+        return self.error is not None
+
+
+def execution_error(text: str) -> ToolOutcome:
+    """Returns the outcome of a call that the tool itself, or the gateway in its place, says has failed."""
+    return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]})
+
+
+def protocol_error(code: int, message: str) -> ToolOutcome:
+    """Returns the outcome of a call that its server answered with a JSON-RPC error, or not at all."""
+    return ToolOutcome(error={"type": "mcp_protocol_error", "code": code, "message": message})
+
+
+def http_error(code: int, message: str) -> ToolOutcome:
+    """Returns the outcome of a call that its server answered with an HTTP error."""
+    return ToolOutcome(error={"type": "http_error", "code": code, "message": message})
+
+
+def cut_text(text: str, max_chars: int) -> str:
+    """Returns a text of at most `max_chars` characters and a note: its beginning, and a tenth of that from its end."""
+    if len(text) <= max_chars:
+        return text
+    tail = max_chars // 10
+    note = _CUT_TEXT.format(count=len(text) - max_chars, total=len(text))
+    return text[: max_chars - tail] + note + text[len(text) - tail :]
+
+
+def model_output_of(text: str, media: Sequence[Json], max_chars: int) -> Any:
+    """Returns the `output` of the function call output that the model reads: a text, or parts if there are media.
+
+    There is no part for an empty text, which some upstreams refuse.
+    """
+    cut = cut_text(text, max_chars)
+    if not media:
+        return cut
+    return [{"type": "input_text", "text": cut}, *media] if cut else [*media]

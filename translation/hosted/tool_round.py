@@ -1,0 +1,221 @@
+"""One round of the model in a response with hosted tools: its items, and the calls that it made."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from translation.hosted.call_checks import CallChecks
+from translation.hosted.calls import NO_ITEM, HostedCall, approval_request_item
+from translation.hosted.output_queue import OutputQueue
+from translation.hosted.tools import ToolCatalogue
+from translation.representation.collector import TurnCollector
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    FinishReason,
+    ItemEnded,
+    ItemStarted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Usage,
+)
+from translation.representation.items import CALL_TYPES, NewId
+from translation.representation.json_types import Item
+
+_WHOLE_REASONS: Final = frozenset({"stop", "tool_calls", "other"})
+"""Finish reasons of a round that was not cut, so that its calls are whole."""
+
+
+class ToolRound:
+    """Takes the events of one round and puts those of its items into `output`.
+
+    `own_names` are the names of the client's own tools. `withdrawal` is the reason why the round is the last one, which
+    has no hosted tools; None if it has them.
+    """
+
+    def __init__(
+        self,
+        catalogue: ToolCatalogue,
+        own_names: frozenset[str],
+        checks: CallChecks,
+        output: OutputQueue,
+        new_id: NewId,
+        withdrawal: str | None,
+    ) -> None:
+        self._catalogue = catalogue
+        self._own_names = own_names
+        self._checks = checks
+        self._output = output
+        self._new_id = new_id
+        self._withdrawal = withdrawal
+        self._collector = TurnCollector()
+        self._indexes: dict[int, int] = {}
+        """The index of an item in the round -> its index in the reply. Calls of hosted tools have no entry."""
+        self._open_calls: dict[int, HostedCall] = {}
+        self._calls: dict[int, HostedCall] = {}
+        self._client_calls: set[str] = set()
+        """Ids of the calls and approvals that the client has to answer."""
+        self._awaits_approval = False
+        self._has_cut_call = False
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last token counts of the round."""
+        return self._collector.usage
+
+    @property
+    def item_count(self) -> int:
+        """How many items of the round are in the reply as they are."""
+        return len(self._indexes)
+
+    @property
+    def hosted_names(self) -> set[str]:
+        """The names by which the model called hosted tools."""
+        return {call.model_name for call in self._calls.values()}
+
+    def collect(self, batch: Sequence[Event]) -> None:
+        """Collects a batch for the input of the next round, before its events are taken one by one."""
+        self._collector.feed(batch)
+
+    def start_item(self, event: ItemStarted) -> None:
+        """Takes the start of an item: of a call of a hosted tool, or of any other."""
+        item = event.item
+        if self._is_hosted_call(item):
+            self._start_call(event.index, item)
+            return
+        self._track_client_call(item)
+        index = self._indexes[event.index] = self._output.take_index()
+        self._output.put(ItemStarted(index, item))
+
+    def continue_item(
+        self,
+        event: PartStarted | Delta | PartEnded | ItemEnded | Annotated | Progressed | Opaque,
+    ) -> None:
+        """Takes any other event of an item."""
+        round_index = event.index or 0
+        if (call := self._open_calls.get(round_index)) is not None:
+            if isinstance(event, Delta):
+                self._extend_arguments(call, event.text)
+            elif isinstance(event, ItemEnded):
+                del self._open_calls[round_index]
+                self._end_call(call, event)
+            return
+        if round_index in self._calls:
+            return  # An event of the upstream's own about a call that has ended.
+        index = self._indexes[round_index]
+        if index == round_index:
+            self._output.put(event)
+        elif type(event) is Delta:  # Most events are deltas, and `replace` takes several times as long.
+            self._output.put(Delta(index, event.part_index, event.text, event.logprobs, event.token_ids))
+        else:
+            self._output.put(replace(event, index=index))
+
+    def finish(self, reason: FinishReason) -> FinishReason | None:
+        """Ends the round. Returns the reason why the reply ends with it; None if it goes on.
+
+        If the round was cut, none of its calls is run.
+        """
+        if self._has_cut_call or reason not in _WHOLE_REASONS:
+            self.abandon_calls()
+        if reason not in _WHOLE_REASONS:
+            return reason
+        if self._has_cut_call:
+            return "length"
+        if self._client_calls:
+            return reason
+        if self._awaits_approval:
+            return "stop"
+        if not self._calls:
+            return reason
+        return None if self._withdrawal is None else "length"
+
+    def abandon_calls(self) -> None:
+        """Ends all calls of a round that failed or was cut. None of them is run."""
+        for call in self._calls.values():
+            call.is_incomplete = not call.is_settled or call.is_incomplete
+        self._output.release()
+        for call in self._open_calls.values():
+            if call.has_item:
+                self._output.put_call(call)
+
+    def model_items(self, max_result_chars: int) -> list[Item]:
+        """Returns what the round adds to the input of the next one: its items, then the outputs of its calls."""
+        items: list[Item] = []
+        outputs: list[Item] = []
+        for index, item in enumerate(self._collector.items):
+            hosted_call = self._calls.get(index)
+            if hosted_call is None:
+                items.append(item)
+                continue
+            function_call, output = hosted_call.model_items(max_result_chars)
+            items.append(function_call)
+            outputs.append(output)
+        return items + outputs
+
+    def _is_hosted_call(self, item: Item) -> bool:
+        """Whether an item is a call of a hosted tool, or of a tool that there is not."""
+        is_function = item["type"] == "function_call" and not item.get("namespace")
+        return is_function and item.get("name") not in self._own_names
+
+    def _track_client_call(self, item: Item) -> None:
+        item_type, call_id = item["type"], item.get("call_id")
+        if item_type == "mcp_approval_request":
+            self._client_calls.add(item["id"])
+        elif call_id and (item_type in CALL_TYPES or item_type.endswith("_call")):
+            self._client_calls.add(call_id)
+        elif call_id:  # The output of a call that the upstream ran itself.
+            self._client_calls.discard(call_id)
+
+    def _start_call(self, round_index: int, item: Item) -> None:
+        name: str = item.get("name") or ""
+        tool = self._catalogue.find(name)
+        needs_approval = tool is not None and tool.needs_approval
+        call = HostedCall(
+            item_id=self._new_id("mcp"),
+            call_id=item["call_id"],
+            key=self._catalogue.guess_key(name) if tool is None else tool.key,
+            model_name=name,
+            tool=tool,
+            index=NO_ITEM if needs_approval else self._output.take_index(),
+        )
+        self._open_calls[round_index] = self._calls[round_index] = call
+        if call.has_item:
+            self._output.put(*call.start_events())
+        self._extend_arguments(call, item.get("arguments"))
+
+    def _extend_arguments(self, call: HostedCall, text: str | None) -> None:
+        if text:
+            call.append_arguments(text)
+            if call.has_item:
+                self._output.put(Delta(call.index, None, text))
+
+    def _end_call(self, call: HostedCall, event: ItemEnded) -> None:
+        """Ends the arguments of a call, and decides what comes of it."""
+        item = event.item or {}
+        is_cut = (item.get("status") or event.status) == "incomplete"
+        whole = item.get("arguments")
+        if not call.arguments:
+            self._extend_arguments(call, whole or ("" if is_cut else "{}"))
+        call.arguments = whole or call.arguments
+        call.is_incomplete = is_cut or call.is_longer_than(self._checks.max_argument_bytes)
+        self._has_cut_call = self._has_cut_call or call.is_incomplete
+        if not call.is_incomplete:
+            self._checks.settle_unless_runnable(call, withdrawal=self._withdrawal)
+        if call.has_item:
+            self._output.put(call.arguments_event())
+        elif call.is_settled:  # It could not be run if it were approved: the model reads why.
+            call.index = self._output.take_index()
+            self._output.put(*call.whole_events())
+        else:
+            self._request_approval(call)
+            return
+        self._output.put_call(call)
+
+    def _request_approval(self, call: HostedCall) -> None:
+        self._awaits_approval = True
+        index = self._output.take_index()
+        item = approval_request_item(call, self._new_id("mcpr"))
+        self._output.put(ItemStarted(index, item), ItemEnded(index, item))

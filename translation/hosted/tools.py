@@ -1,0 +1,128 @@
+"""The tools of servers that the gateway calls, under the names by which models know them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import orjson
+
+from translation.representation.json_types import Json
+
+_MAX_NAME_CHARS: Final = 64
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST_CHARS: Final = 8
+
+
+class ToolKey(NamedTuple):
+    """Identifies a tool: the label of its server, and its name there."""
+
+    server: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedTool:
+    """One tool of a server. `parameters` is the JSON schema of its arguments."""
+
+    key: ToolKey
+    parameters: Json
+    description: str | None = None
+    is_read_only: bool = False
+    """What the server says of it. It is a hint, which an untrusted server may give falsely."""
+    needs_approval: bool = True
+    origin: str = ""
+    """Where its server is. An approval holds for one origin."""
+
+    @property
+    def definition_digest(self) -> str:
+        """A digest of all that an approval of a call relies on: the origin, the name, what it says, its schema."""
+        parts = [self.origin, *self.key, self.description, self.parameters]
+        return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def digest_arguments(arguments: str) -> str:
+    """Returns a digest of the arguments of a call, the same for the same JSON value however it is written.
+
+    For arguments that are no JSON, or are nested too deep to be written again, it is the digest of the text.
+    """
+    try:
+        canonical = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        canonical = arguments.encode(errors="surrogatepass")
+    return sha256(canonical).hexdigest()
+
+
+def model_name_of(key: ToolKey) -> str:
+    """Returns the name by which models know a tool: `<server>_<name>`, in at most 64 letters, digits, `_` and `-`.
+
+    A name that has to be changed for that ends in a digest, so that two different tools have different names.
+    """
+    plain = f"{key.server}_{key.name}"
+    legal = _ILLEGAL.sub("_", plain)
+    return plain if legal == plain and len(plain) <= _MAX_NAME_CHARS else _shorten(legal, key)
+
+
+def _shorten(legal: str, key: ToolKey, attempt: int = 0) -> str:
+    digest = sha256("\0".join([*key, "!" * attempt]).encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{legal[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCatalogue:
+    """The tools of one response, by the names by which the model knows them. It never changes."""
+
+    tools: Mapping[str, HostedTool] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, tools: Iterable[HostedTool], taken: Iterable[str] = ()) -> "ToolCatalogue":
+        """Returns the catalogue of these tools, in their order. `taken` are the names of the client's own functions.
+
+        A tool whose name is taken gets a name with a digest. Of two tools with one key the first one counts.
+        """
+        used = {name.casefold() for name in taken}
+        named: dict[str, HostedTool] = {}
+        keys: set[ToolKey] = set()
+        for tool in tools:
+            if tool.key in keys:
+                continue
+            keys.add(tool.key)
+            plain = name = model_name_of(tool.key)
+            attempt = 0
+            # A server may choose the names of its tools so that they collide with the names of another's.
+            while name.casefold() in used:
+                name = _shorten(plain, tool.key, attempt)
+                attempt += 1
+            used.add(name.casefold())
+            named[name] = tool
+        return cls(named)
+
+    def find(self, model_name: str) -> HostedTool | None:
+        """Returns the tool that a model calls by this name; None if there is none."""
+        return self.tools.get(model_name)
+
+    def name_of(self, key: ToolKey) -> str:
+        """Returns the name by which the model knows a tool, also if it is no longer listed."""
+        return next((name for name, tool in self.tools.items() if tool.key == key), model_name_of(key))
+
+    def guess_key(self, model_name: str) -> ToolKey:
+        """Returns a key for a tool that there is not: of the server whose prefix its name has, or else of the first."""
+        servers = list(dict.fromkeys(tool.key.server for tool in self.tools.values()))
+        for server in sorted(servers, key=len, reverse=True):
+            if model_name.startswith(f"{server}_"):
+                return ToolKey(server, model_name.removeprefix(f"{server}_"))
+        return ToolKey(servers[0] if servers else "", model_name)
+
+    def functions(self) -> Sequence[Json]:
+        """Returns the tools as function tools of the Responses API, which any upstream can be sent."""
+        return [
+            {
+                "type": "function",
+                "name": name,
+                "description": tool.description or "",
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for name, tool in self.tools.items()
+        ]
