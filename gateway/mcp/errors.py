@@ -8,16 +8,21 @@ FaultKind: TypeAlias = Literal[
     "connection_closed",
     "egress_refused",
     "http_error",
+    "input_required",
     "invalid_result",
     "list_too_long",
     "protocol_error",
     "result_too_large",
+    "session_lost",
     "timeout",
-    "too_many_tools",
 ]
 
-_CODES: Final = {"connection_closed": -32000, "timeout": -32001}
+_CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost": -32600}
 """Codes of faults that the server did not give one. Source: those that the official libraries use."""
+
+
+_FAULTS_OF_RESULTS: Final = ("egress_refused", "input_required", "invalid_result", "result_too_large")
+"""Faults that are neither an HTTP error nor one of the protocol."""
 
 
 class McpFault(Exception):
@@ -33,7 +38,7 @@ class McpFault(Exception):
         message = str(self)
         if self.kind == "http_error":
             return http_error(self.code, message)
-        if self.kind in ("invalid_result", "result_too_large", "egress_refused"):
+        if self.kind in _FAULTS_OF_RESULTS:
             return execution_error(f"{self.kind}: {message}")
         text = f"{self.kind}: {message}" if self.kind == "timeout" else message
         return protocol_error(self.code, text)

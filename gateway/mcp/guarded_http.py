@@ -1,70 +1,207 @@
-"""The HTTP transport of connections to MCP servers: through the egress guard, and with a limit of bytes."""
+"""The HTTP transport of connections to MCP servers: through the egress guard, bounded, and never raising.
 
-from collections.abc import AsyncIterator
+An exception here would end the library's connection, with all requests that run on it. So what goes wrong is written
+into the record of the request, and the library gets an HTTP error, which ends that request alone.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from ssl import SSLContext
+from typing import Any, Final
 
 import httpx2
+import orjson
 
-from providers.egress import EgressClient
+from gateway.mcp.errors import McpFault
+from gateway.mcp.reply_stream import CONNECTION_CLOSED, ReplyStream
+from gateway.mcp.request_record import RequestRecord, current_record
+from providers.egress import EgressClient, EgressRefused
 
-_HEADERS_LEFT_OUT = frozenset({b"accept-encoding"})
-"""Compression is not asked for, because a few compressed bytes can unpack to any size."""
+_HEADERS_LEFT_OUT: Final = frozenset({b"accept-encoding", b"user-agent"})
+_HEADERS_ADDED: Final = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"responses-gateway")]
+"""Compression is refused, because a few compressed bytes can unpack to any size."""
 
+_MAX_ADDRESSES: Final = 4
+"""How many addresses of one host are tried."""
 
-class ResultTooLarge(httpx2.StreamError):
-    """A server sent a reply of more bytes than are allowed."""
+_PROBE_S: Final = 3.0
+"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
+
+_NOTICE_S: Final = 1.0
+"""How long a server may think about what needs no answer: notifications, replies, the end of a session."""
+
+_ERROR_BYTES: Final = 16 * 1024
+"""How much of the body of an HTTP error is read."""
+
+_MESSAGE_CHARS: Final = 500
+"""The longest message made of such a body."""
+
+_SCOPE: Final = re.compile(r'scope="?([^",]+)')
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests to the addresses that the egress guard allows, and cuts replies that are too large.
+    """Sends requests to the addresses that the egress guard allows.
 
-    `status` is the status of the last reply, for error messages; None before the first.
+    `is_session_lost` is whether the server no longer knows the session, so that only a new one can be used. `scrub`
+    removes credentials from texts of the server.
     """
 
-    def __init__(self, egress: EgressClient, *, max_bytes: int) -> None:
-        self.status: int | None = None
+    def __init__(self, egress: EgressClient, scrub: Callable[[str], str]) -> None:
+        self.is_session_lost = False
         self._egress = egress
-        self._max_bytes = max_bytes
+        self._scrub = scrub
         self._transport = httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Returns the reply; one of status 503 if there is none, with the reason in the record of the request."""
+        record = current_record.get() or RequestRecord(_ERROR_BYTES)
+        message = _read_message(request)
+        is_call = "method" in message and "id" in message
+        if request.method == "GET" and record.has_failed:
+            return httpx2.Response(503)  # the library would resume a reply that was cut
+        if is_call:
+            record.fault = None
+        try:
+            async with asyncio.timeout(_deadline_of(request, message)):
+                reply = await self._send(request)
+        except EgressRefused as error:
+            return _refuse(record, McpFault("egress_refused", str(error)))
+        except TimeoutError:
+            return _refuse(record, McpFault("timeout", "the server does not answer"))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            return _refuse(record, McpFault("connection_closed", "the server cannot be reached"))
+        except httpx2.TransportError:
+            return _refuse(record, McpFault("connection_closed", CONNECTION_CLOSED))
+        if request.method != "GET" and not is_call:
+            await reply.aclose()
+            return httpx2.Response(reply.status_code)
+        return await self._check_reply(request, reply, record) if is_call else _bounded(reply, record)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """Raises EgressRefused if the host may not be reached, and httpx2.TransportError."""
         url = request.url
         addresses = await self._egress.resolve(url.scheme, url.host, url.port)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HEADERS_LEFT_OUT]
-        guarded = httpx2.Request(
-            request.method,
-            url.copy_with(host=addresses[0]),
-            headers=headers,
-            stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": url.raw_host.decode("ascii")},
-        )
-        reply = await self._transport.handle_async_request(guarded)
-        self.status = reply.status_code
-        reply.stream = _BoundedStream(reply.stream, self._max_bytes)
-        return reply
+        failure: Exception | None = None
+        for address in addresses[:_MAX_ADDRESSES]:
+            guarded = httpx2.Request(
+                request.method,
+                url.copy_with(host=address),
+                headers=headers + _HEADERS_ADDED,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": url.raw_host.decode("ascii")},
+            )
+            try:
+                return await self._transport.handle_async_request(guarded)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpx2.ConnectError("the host has no address")
+
+    async def _check_reply(
+        self, request: httpx2.Request, reply: httpx2.Response, record: RequestRecord
+    ) -> httpx2.Response:
+        """Returns the reply to a request of the protocol: bounded if it is an answer, else with its fault recorded."""
+        status, media_type = reply.status_code, reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if reply.headers.get("content-encoding", "identity").lower() != "identity":
+            await reply.aclose()
+            return _refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
+        if status < 400:
+            if reply.has_redirect_location:
+                record.fault = McpFault("egress_refused", "the server redirects elsewhere, which is not followed")
+            elif status != 202 and media_type not in ("application/json", "text/event-stream"):
+                await self._record_error(reply, record)
+                return httpx2.Response(503)
+            return _bounded(reply, record)
+        body = await self._record_error(reply, record)
+        if status == 404 and "mcp-session-id" in request.headers:
+            self.is_session_lost = True
+            message = "the server ended the session; the outcome of the call is unknown, and it was not repeated"
+            record.fault = McpFault("session_lost", message)
+        elif status not in (401, 403) and _is_rpc_error(body):
+            record.fault = None  # the library reads the error
+        return httpx2.Response(status, headers={"content-type": media_type}, content=body)
+
+    async def _record_error(self, reply: httpx2.Response, record: RequestRecord) -> bytes:
+        """Returns the beginning of the body of a reply that is no answer, and records what it means."""
+        body = await _read_head(reply)
+        status = reply.status_code
+        text = " ".join(self._scrub(body.decode(errors="replace")).split())
+        message = f"{_meaning_of(reply.headers, status)}: {text}" if text else _meaning_of(reply.headers, status)
+        record.fault = McpFault("http_error", message[:_MESSAGE_CHARS], code=status)
+        return body
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: object, max_bytes: int) -> None:
-        assert isinstance(stream, httpx2.AsyncByteStream)
-        self._stream = stream
-        self._max_bytes = max_bytes
+def _bounded(reply: httpx2.Response, record: RequestRecord) -> httpx2.Response:
+    stream = reply.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    is_event_stream = reply.headers.get("content-type", "").lower().startswith("text/event-stream")
+    reply.stream = ReplyStream(stream, record, is_event_stream=is_event_stream)
+    return reply
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > self._max_bytes:
-                raise ResultTooLarge(f"the server's reply is larger than {self._max_bytes} bytes")
-            yield piece
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+def _refuse(record: RequestRecord, fault: McpFault) -> httpx2.Response:
+    record.fault = fault
+    return httpx2.Response(503)
+
+
+def _read_message(request: httpx2.Request) -> dict[str, Any]:
+    """Returns the message that a request carries; without any for the stream of a server and the end of a session."""
+    message = orjson.loads(request.content) if request.method == "POST" else {}
+    return message if isinstance(message, dict) else {}
+
+
+def _deadline_of(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
+    """Returns how long the head of a reply may take in seconds; None for what has a deadline of its own."""
+    if message.get("method") == "server/discover":
+        return _PROBE_S
+    return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
+
+
+async def _read_head(reply: httpx2.Response) -> bytes:
+    """Returns the beginning of a body. A body that breaks off or takes too long has none."""
+    stream = reply.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    try:
+        async with asyncio.timeout(_NOTICE_S):
+            return await _read_bytes(aiter(stream))
+    except (httpx2.TransportError, TimeoutError):
+        return b""
+    finally:
+        await stream.aclose()
+
+
+async def _read_bytes(pieces: AsyncIterator[bytes]) -> bytes:
+    body = b""
+    async for piece in pieces:
+        body += piece
+        if len(body) > _ERROR_BYTES:
+            break
+    return body[:_ERROR_BYTES]
+
+
+def _meaning_of(headers: httpx2.Headers, status: int) -> str:
+    """Returns what an HTTP error means to the caller. Source: RFC 6750, section 3.1."""
+    challenge = headers.get("www-authenticate", "")
+    if status == 401:
+        return "authorization_expired: the server does not accept the token; send a valid one in `authorization`"
+    if status == 403 and (scope := _SCOPE.search(challenge)):
+        return f"insufficient_scope: the token lacks the scope {scope[1][:200]!r}"
+    if status < 400:
+        return f"the server answered with {headers.get('content-type', 'no content type')[:100]} instead of JSON-RPC"
+    return f"the server answered with HTTP status {status}"
+
+
+def _is_rpc_error(body: bytes) -> bool:
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(message, dict) and isinstance(message.get("error"), dict) and "code" in message["error"]
 
 
 @cache

@@ -1,13 +1,22 @@
 """Results of MCP calls as outcomes of the loop."""
 
+import base64
+import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
+from translation.tools.call_validator import CallValidator
+
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types of images that every model which sees images can read."""
+
+_RESULT: Final = "result"
+_MAX_UTF8_BYTES: Final = 4
 
 
 def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
@@ -21,7 +30,7 @@ def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     for content in result.content:
         if isinstance(content, TextContent):
             texts.append(content.text)
-        elif isinstance(content, ImageContent) and sees_images:
+        elif isinstance(content, ImageContent) and sees_images and _is_image(content):
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
         else:
             texts.append(_note_of(content))
@@ -31,6 +40,32 @@ def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     if not result.is_error:
         return ToolOutcome(output=text, media=media)
     return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": _texts_as_content(texts)}, media=media)
+
+
+def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | None:
+    """Returns in what the structured content of a result does not follow the schema of the tool's output, if so.
+
+    Only objects are checked, and no schema that is invalid or too expensive.
+    """
+    if not isinstance(result.structured_content, dict):
+        return None
+    text = orjson.dumps(result.structured_content).decode()
+    function = {"type": "function", "name": _RESULT, "parameters": schema}
+    fault = CallValidator([function], len(text) * _MAX_UTF8_BYTES).fault_of(_RESULT, text)
+    if fault is None:
+        return None
+    message = fault.replace("arguments", "structuredContent", 1)
+    return TextContent(
+        type="text", text=f"invalid_result: the result does not follow the tool's output schema: {message}"
+    )
+
+
+def _is_image(content: ImageContent) -> bool:
+    """Whether an upstream can be sent this image. One that is no image would make it refuse the whole request."""
+    try:
+        return content.mime_type in _IMAGE_TYPES and bool(base64.b64decode(content.data, validate=True))
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _texts_as_content(texts: Sequence[str]) -> list[Json]:

@@ -92,12 +92,13 @@ class ToolLoopExchange:
         results = await asyncio.gather(*(self._list_server(requested) for requested in missing), return_exceptions=True)
         listed: dict[str, Item] = dict(listed_before)
         shown: list[Item] = []
+        faults = [result for result in results if isinstance(result, McpFault)]
         for requested, result in zip(missing, results, strict=True):
             if isinstance(result, BaseException) and not isinstance(result, McpFault):
                 raise result
             item: Item = {"id": new_id("mcpl"), "type": "mcp_list_tools", "server_label": requested.label}
             if isinstance(result, McpFault):
-                self._require_dispensable(requested, result)
+                self._require_dispensable(requested, result, is_last=len(faults) == len(self._servers))
                 item |= {"tools": [], "error": self._scrub(str(result))}
             else:
                 item["tools"] = [_listed_tool(tool) for tool in result]
@@ -119,17 +120,16 @@ class ToolLoopExchange:
     async def _list_server(self, requested: RequestedServer) -> list[Tool]:
         settings = self._host.settings
         tools = await self._connections[requested.label].list_tools(
-            max_pages=settings.max_list_pages, max_tools=settings.max_tools, deadline_s=settings.list_deadline_s
+            max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
         )
         return [
             tool for tool in tools if is_allowed(requested.allowed_tools, tool.name, is_read_only=_is_read_only(tool))
         ]
 
-    def _require_dispensable(self, requested: RequestedServer, fault: McpFault) -> None:
-        """Raises ToolListFailed if the request makes no sense without this server."""
+    def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_last: bool) -> None:
+        """Raises ToolListFailed if the request makes no sense without this server. `is_last`: no server has a list."""
         choice = self._turn.tool_choice
-        is_forced = isinstance(choice, dict) and choice.get("server_label") == requested.label
-        if is_forced or len(self._servers) == 1:
+        if is_last or (isinstance(choice, dict) and _forces_server(choice, requested.label)):
             label, reason = requested.label, self._scrub(str(fault))
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}'. {reason}", param="tools")
 
@@ -182,10 +182,12 @@ class ToolLoopExchange:
     async def _run_call(self, call: HostedCall) -> ToolOutcome:
         """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated."""
         arguments: dict[str, Any] = orjson.loads(call.arguments)
-        deadline_s = self._host.settings.call_deadline_s
+        settings = self._host.settings
         _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
         try:
-            result = await self._connections[call.key.server].call_tool(call.key.name, arguments, deadline_s=deadline_s)
+            result = await self._connections[call.key.server].call_tool(
+                call.key.name, arguments, max_pages=settings.max_list_pages, deadline_s=settings.call_deadline_s
+            )
             outcome = outcome_of(result, sees_images=self._sees_images)
         except McpFault as fault:
             outcome = fault.as_outcome()
@@ -193,12 +195,18 @@ class ToolLoopExchange:
         return _scrubbed(outcome, self._scrub)
 
 
+def _forces_server(choice: Json, label: str) -> bool:
+    """Whether a tool choice demands a tool of a server, and can be met by no other tool."""
+    if choice["type"] != "allowed_tools":
+        return choice.get("server_label") == label
+    return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])
+
+
 def _scrubbed(outcome: ToolOutcome, scrub: Callable[[str], str]) -> ToolOutcome:
-    """Returns an outcome whose error quotes no credentials of the request."""
-    if outcome.error is None:
-        return outcome
-    error: Json = orjson.loads(scrub(orjson.dumps(outcome.error).decode()))
-    return replace(outcome, error=error)
+    """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
+    output = None if outcome.output is None else scrub(outcome.output)
+    error: Json | None = None if outcome.error is None else orjson.loads(scrub(orjson.dumps(outcome.error).decode()))
+    return replace(outcome, output=output, error=error)
 
 
 def _listed_tool(tool: Tool) -> Json:

@@ -1,0 +1,95 @@
+"""Replies of MCP servers while they are read: bounded in bytes, and without notifications."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx2
+import orjson
+
+from gateway.mcp.errors import McpFault
+from gateway.mcp.request_record import ReplyCut, RequestRecord
+
+CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
+
+_FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_FRAME_END_CHARS: Final = 4
+_ID_LINE: Final = re.compile(rb"^id:[^\r\n]*", re.MULTILINE)
+_DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
+
+
+class ReplyStream(httpx2.AsyncByteStream):
+    """The body of a reply. It ends in ReplyCut where the reply is too large or breaks off.
+
+    A stream of events loses its notifications here: nothing waits for them, and a server may send any number.
+    """
+
+    def __init__(self, stream: httpx2.AsyncByteStream, record: RequestRecord, *, is_event_stream: bool) -> None:
+        self._stream = stream
+        self._record = record
+        self._filter = NotificationFilter() if is_event_stream else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._stream:
+                passed = piece if self._filter is None else self._filter.feed(piece)
+                self._record.count_bytes(len(passed))
+                if self._filter is not None:
+                    self._record.check_bytes(self._filter.held_bytes)
+                if passed:
+                    yield passed
+        except (httpx2.TransportError, httpx2.StreamError) as error:
+            if not self._record.has_failed:
+                self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
+            raise ReplyCut("the reply broke off") from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class NotificationFilter:
+    """Takes an event stream in pieces, and returns it without notifications. `dropped` is their number.
+
+    The id of an event that is left out stays, without data, so that a stream can be resumed after it.
+    """
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the frame that has not ended."""
+        return len(self._held)
+
+    def feed(self, piece: bytes) -> bytes:
+        """Returns the frames that end in this piece and are to be passed on."""
+        searched = max(0, len(self._held) - _FRAME_END_CHARS)
+        self._held += piece
+        passed: list[bytes] = []
+        last_id: bytes | None = None
+        start = 0
+        while end := _FRAME_END.search(self._held, searched):
+            frame = bytes(self._held[start : end.end()])
+            start = searched = end.end()
+            if is_notification(frame):
+                self.dropped += 1
+                last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
+            else:
+                passed.append(frame)
+                last_id = None
+        del self._held[:start]
+        if last_id is not None:
+            passed.append(last_id + b"\ndata:\n\n")
+        return b"".join(passed)
+
+
+def is_notification(frame: bytes) -> bool:
+    """Whether a frame of an event stream has a message that is neither a request nor an answer."""
+    if b'"method"' not in frame:
+        return False
+    try:
+        message = orjson.loads(b"\n".join(_DATA_LINE.findall(frame)))
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(message, dict) and "method" in message and "id" not in message

@@ -1,0 +1,165 @@
+"""One session with an MCP server, held by a task of its own, which requests reach through a queue.
+
+The library's scopes of cancellation have to be left in the task that entered them, so no other task may hold them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import httpx2
+import structlog
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from gateway.mcp.errors import McpFault
+from gateway.mcp.guarded_http import GuardedTransport
+from gateway.mcp.reply_stream import CONNECTION_CLOSED
+from gateway.mcp.request_record import RequestRecord, current_record
+from providers.egress import EgressClient
+
+_log = structlog.get_logger(__name__)
+
+logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs texts of servers, which may quote credentials
+
+_T = TypeVar("_T")
+Send: TypeAlias = Callable[[Client], Awaitable[_T]]
+_Request: TypeAlias = tuple[Send[Any], asyncio.Future[Any]]
+
+_QUEUE_SIZE: Final = 64
+_CONNECT_S: Final = 5.0
+_CLOSE_S: Final = 2.0
+_MESSAGE_CHARS: Final = 4000
+"""The longest message of a JSON-RPC error."""
+
+_CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
+_UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
+"""How the library's own messages begin that stand for a lost connection and for an answer off the protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """Where a server is, and with which headers it is addressed. `headers` may hold credentials.
+
+    `scrub` removes those from texts of the server.
+    """
+
+    label: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_result_bytes: int = 5 * 1024 * 1024
+    connect_deadline_s: float = 10.0
+    scrub: Callable[[str], str] = field(default=str, repr=False)
+
+
+class McpSession:
+    """A session that opens at once. Requests may run at the same time; each raises McpFault, and can be cancelled."""
+
+    def __init__(self, server: McpServer, egress: EgressClient) -> None:
+        self._server = server
+        self._transport = GuardedTransport(egress, server.scrub)
+        self._queue: asyncio.Queue[_Request | None] = asyncio.Queue(_QUEUE_SIZE)
+        self._fault: McpFault | None = None
+        self._is_open = False
+        self._owner = asyncio.get_running_loop().create_task(self._own())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether requests can be sent. A session that is not has to be closed and replaced."""
+        return not (self._owner.done() or self._transport.is_session_lost)
+
+    async def request(self, send: Send[_T], deadline_s: float) -> _T:
+        """Sends one request once. Raises McpFault, also if it takes longer than the deadline."""
+        result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._queue.put((send, result))
+                waited: set[asyncio.Future[Any]] = {result, self._owner}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if not result.done():
+                    raise self._fault or McpFault("connection_closed", CONNECTION_CLOSED)
+                return result.result()
+        except TimeoutError:
+            raise McpFault("timeout", f"no answer within {deadline_s:g} s") from None
+        finally:
+            result.cancel()
+
+    async def close(self) -> None:
+        """Ends the session in order: requests are cancelled at the server first. It takes a few seconds at most."""
+        try:
+            if self._is_open and not self._queue.full():
+                self._queue.put_nowait(None)
+                await asyncio.wait({self._owner}, timeout=_CLOSE_S)
+        finally:
+            while not self._owner.done():
+                self._owner.cancel()
+                await asyncio.wait({self._owner}, timeout=_CLOSE_S)
+
+    async def _own(self) -> None:
+        """Opens the session, and runs what is in the queue until `close`."""
+        server = self._server
+        record = RequestRecord(server.max_result_bytes)
+        current_record.set(record)
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(server.connect_deadline_s):
+                    client = await self._open(stack)
+                self._is_open = True
+                async with asyncio.TaskGroup() as tasks:
+                    while (request := await self._queue.get()) is not None:
+                        send, result = request
+                        if not result.done():
+                            task = tasks.create_task(self._serve(client, send, result))
+                            result.add_done_callback(partial(_cancel_task, task))
+        except TimeoutError:
+            self._fault = McpFault("timeout", f"no connection within {server.connect_deadline_s:g} s")
+        except Exception as error:
+            self._fault = record.fault or self._fault_of(error)
+
+    async def _open(self, stack: AsyncExitStack) -> Client:
+        server = self._server
+        timeout = httpx2.Timeout(_CONNECT_S, read=None)
+        http = httpx2.AsyncClient(transport=self._transport, headers=dict(server.headers), timeout=timeout)
+        await stack.enter_async_context(http)
+        transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        return await stack.enter_async_context(Client(transport, cache=None))
+
+    async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
+        record = RequestRecord(self._server.max_result_bytes, result)
+        current_record.set(record)
+        try:
+            value = await send(client)
+        except Exception as error:
+            record.fail(record.fault or self._fault_of(error))
+        else:
+            if not result.done():
+                result.set_result(value)
+
+    def _fault_of(self, error: BaseException) -> McpFault:
+        """Returns the fault that an exception of the library stands for."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, McpFault):
+            return error
+        if isinstance(error, MCPError):
+            if error.message.startswith(_CLOSED_MESSAGES):
+                return McpFault("connection_closed", CONNECTION_CLOSED)
+            if not error.message.startswith(_UNREADABLE_MESSAGES):
+                return McpFault("protocol_error", self._scrub(error.message), code=error.code)
+        elif not isinstance(error, ValidationError):
+            # Without its text, which may quote the server.
+            _log.warning("mcp_request_failed", server=self._server.label, error=type(error).__name__)
+        return McpFault("invalid_result", "the server's answer does not follow the protocol")
+
+    def _scrub(self, text: str) -> str:
+        return self._server.scrub(text)[:_MESSAGE_CHARS]
+
+
+def _cancel_task(task: asyncio.Task[None], _: asyncio.Future[Any]) -> None:
+    task.cancel()

@@ -1,0 +1,82 @@
+"""A gateway that runs tools, before a scripted model, and what tests look for in its replies."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from openai import AsyncOpenAI
+
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import Json, chat_calls, chat_text
+from tests.upstream.script import Script
+
+PATIENCE_S = 10.0
+LOOK_UP = ("lookup_look_up", "{}")
+"""A call of the scripted server's tool, under the name by which the model knows it."""
+
+
+class Hosting(NamedTuple):
+    client: AsyncOpenAI
+    model: ScriptedUpstream
+    url: str
+
+    async def ask(self, *tools: Any, **more: Any) -> Json:
+        response = await self.client.responses.create(**{"model": "m", "input": "Hi", "tools": [*tools], **more})
+        return response.model_dump(mode="json")
+
+    async def last_request(self) -> Json:
+        """What the model was sent last."""
+        found: Json = self.model.requests[-1].json
+        return found
+
+
+@asynccontextmanager
+async def hosting(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIterator[Hosting]:
+    """Serves the model `m`, which calls the tool `look_up` and then says `Done.` without other scripts."""
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
+        whole = {
+            "egress": {"allow": ["127.0.0.1"]},
+            "tools": {"mcp": mcp or {}},
+            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url}},
+            "models": {"m": {"provider": "up"}},
+            **config,
+        }
+        with serving(whole) as server:
+            async with AsyncOpenAI(base_url=server.v1, api_key="gateway-key-1", max_retries=0) as client:
+                yield Hosting(client, upstream, server.v1)
+
+
+def mcp_tool(url: str, label: str = "lookup", **more: Any) -> Any:
+    return {"type": "mcp", "server_label": label, "server_url": url, "require_approval": "never", **more}
+
+
+def items_of(response: Json, kind: str) -> list[Json]:
+    return [item for item in response["output"] if item["type"] == kind]
+
+
+def call_of(response: Json) -> Json:
+    """The only `mcp_call` of a response, which ended as it should although the call failed."""
+    (call,) = items_of(response, "mcp_call")
+    assert response["status"] == "completed"
+    assert items_of(response, "message"), "the loop goes on after a call"
+    return call
+
+
+def error_text(call: Json) -> str:
+    """The text of a call that failed, with the tool's error as the reason."""
+    assert (call["status"], call["output"]) == ("failed", None)
+    assert call["error"]["type"] == "mcp_tool_execution_error"
+    return "\n".join(part["text"] for part in call["error"]["content"])
+
+
+async def until(condition: Callable[[], bool], within: float = PATIENCE_S) -> float:
+    """Waits for a condition, and returns how long that took in seconds. TimeoutError if it does not come."""
+    start = time.monotonic()
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110  # the conditions are of many kinds
+            await asyncio.sleep(0.005)
+    return time.monotonic() - start

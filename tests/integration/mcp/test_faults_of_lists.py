@@ -1,0 +1,181 @@
+"""MCP servers that do not list their tools, or list them in ways that they should not."""
+
+import pytest
+from openai import APIStatusError, BadRequestError
+
+from gateway.mcp import guarded_http
+from tests.integration.mcp.hosting import hosting, items_of, mcp_tool
+from tests.mcp_script import LOOK_UP, answer, list_result, scripted_mcp
+from tests.upstream import chat_text, closed_port
+from tests.upstream.builders import Json, json_reply
+from tests.upstream.script import Exchange, silence
+
+
+def dead_tool(label: str = "dead") -> Json:
+    found: Json = mcp_tool(f"http://127.0.0.1:{closed_port()}/mcp", label)
+    return found
+
+
+async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_asked() -> None:
+    async with hosting(chat_text("never")) as gateway:
+        with pytest.raises(APIStatusError, match=r"MCP server: 'dead'\. the server cannot be reached") as failed:
+            await gateway.ask(dead_tool())
+        assert (failed.value.status_code, failed.value.code) == (424, "external_connector_error")
+        assert gateway.model.requests == []
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "mcp", "server_label": "dead"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "mcp", "server_label": "dead"}]},
+    ],
+)
+async def test_1_a_server_that_refuses_and_is_forced_fails_the_request(choice: Json) -> None:
+    async with scripted_mcp() as server, hosting(chat_text("never")) as gateway:
+        with pytest.raises(APIStatusError, match="MCP server: 'dead'") as failed:
+            await gateway.ask(mcp_tool(server.url), dead_tool(), tool_choice=choice)
+        assert failed.value.status_code == 424
+        assert gateway.model.requests == []
+
+
+async def test_1_all_servers_that_refuse_fail_the_request() -> None:
+    async with hosting(chat_text("never")) as gateway:
+        with pytest.raises(APIStatusError, match="MCP server: 'one'") as failed:
+            await gateway.ask(dead_tool("one"), dead_tool("two"))
+        assert failed.value.status_code == 424
+
+
+async def test_1_a_server_that_refuses_beside_another_is_a_failed_list() -> None:
+    async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
+        response = await gateway.ask(mcp_tool(server.url), dead_tool())
+        good, bad = items_of(response, "mcp_list_tools")
+        assert [tool["name"] for tool in good["tools"]] == ["look_up"]
+        assert (bad["tools"], bad["error"]) == ([], "the server cannot be reached")
+        assert response["status"] == "completed"
+        assert [tool["function"]["name"] for tool in (await gateway.last_request())["tools"]] == ["lookup_look_up"]
+
+
+async def test_1_a_failed_list_is_streamed_as_such() -> None:
+    async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
+        tools = [mcp_tool(server.url), dead_tool()]
+        stream = await gateway.client.responses.create(model="m", input="Hi", tools=tools, stream=True)
+        kinds = [event.type async for event in stream]
+    assert kinds.count("response.mcp_list_tools.completed") == 1
+    assert kinds.count("response.mcp_list_tools.failed") == 1
+    assert kinds[-1] == "response.completed"
+
+
+async def test_3_a_server_that_is_silent_is_waited_for_as_long_as_the_deadline() -> None:
+    async with (
+        scripted_mcp(methods={"server/discover": silence, "initialize": silence}) as server,
+        hosting(mcp={"list_deadline_s": 0.3}) as gateway,
+    ):
+        with pytest.raises(APIStatusError, match=r"no (answer|connection) within 0.3 s"):
+            await gateway.ask(mcp_tool(server.url))
+
+
+async def test_an_older_server_that_ignores_the_new_handshake_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_http, "_PROBE_S", 0.2)
+    async with (
+        scripted_mcp(answer({"content": []}), era="legacy", methods={"server/discover": silence}) as server,
+        hosting(chat_text("Hi.")) as gateway,
+    ):
+        response = await gateway.ask(mcp_tool(server.url))
+    assert items_of(response, "mcp_list_tools")[0]["tools"][0]["name"] == "look_up"
+
+
+async def test_4_an_http_error_has_its_status_in_the_message() -> None:
+    page = json_reply({"detail": "no such page"}, 500)
+    async with scripted_mcp(methods={"tools/list": page}) as server, hosting() as gateway:
+        with pytest.raises(APIStatusError, match=r"HTTP status 500.*no such page") as failed:
+            await gateway.ask(mcp_tool(server.url))
+        assert failed.value.status_code == 424
+
+
+async def test_8_a_list_that_is_too_large_is_not_read() -> None:
+    tools = [{**LOOK_UP, "name": f"tool_{number}", "description": "x" * 50_000} for number in range(40)]
+    async with (
+        scripted_mcp(methods={"tools/list": answer(list_result(*tools))}) as server,
+        hosting(mcp={"max_result_mb": 1}) as gateway,
+    ):
+        with pytest.raises(APIStatusError, match=r"larger than 1 MiB \(tools.mcp.max_result_mb\)"):
+            await gateway.ask(mcp_tool(server.url))
+
+
+async def _next_page(exchange: Exchange) -> None:
+    cursor = int((exchange.request.json.get("params") or {}).get("cursor") or 0)
+    await answer(list_result(LOOK_UP, nextCursor=str(cursor + 1)))(exchange)
+
+
+async def test_11_a_list_without_an_end_stops_at_the_bound() -> None:
+    async with scripted_mcp(methods={"tools/list": _next_page}) as server:
+        async with hosting(mcp={"max_list_pages": 4}) as gateway:
+            with pytest.raises(APIStatusError, match="list_too_long: its list of tools has more than 4 pages"):
+                await gateway.ask(mcp_tool(server.url))
+        assert len(server.received("tools/list")) == 4
+
+
+async def test_11_a_list_that_repeats_its_cursor_stops_at_once() -> None:
+    async with scripted_mcp(methods={"tools/list": answer(list_result(LOOK_UP, nextCursor="a"))}) as server:
+        async with hosting() as gateway:
+            with pytest.raises(APIStatusError, match="list_too_long: its list of tools repeats itself"):
+                await gateway.ask(mcp_tool(server.url))
+        assert len(server.received("tools/list")) == 2
+
+
+async def test_12_too_many_tools_are_refused_with_their_number() -> None:
+    tools = [{**LOOK_UP, "name": f"tool_{number}"} for number in range(10_000)]
+    async with (
+        scripted_mcp(methods={"tools/list": answer(list_result(*tools))}) as server,
+        hosting(chat_text("Hi.")) as gateway,
+    ):
+        with pytest.raises(BadRequestError, match="10000 tools") as refused:
+            await gateway.ask(mcp_tool(server.url))
+        assert (refused.value.code, refused.value.param) == ("too_many_tools", "tools")
+        assert gateway.model.requests == []
+        narrowed = await gateway.ask(mcp_tool(server.url, allowed_tools=["tool_7"]))
+    assert [tool["name"] for tool in items_of(narrowed, "mcp_list_tools")[0]["tools"]] == ["tool_7"]
+
+
+async def test_14_a_tool_with_an_invalid_header_is_left_out() -> None:
+    city = {"type": "string", "x-mcp-header": "not a header!"}
+    bad = {**LOOK_UP, "name": "bad", "inputSchema": {"type": "object", "properties": {"city": city}}}
+    async with (
+        scripted_mcp(methods={"tools/list": answer(list_result(bad, LOOK_UP))}) as server,
+        hosting(chat_text("Hi.")) as gateway,
+    ):
+        response = await gateway.ask(mcp_tool(server.url))
+    assert [tool["name"] for tool in items_of(response, "mcp_list_tools")[0]["tools"]] == ["look_up"]
+
+
+async def test_18_two_servers_with_one_label_are_refused() -> None:
+    async with scripted_mcp() as server, hosting() as gateway:
+        with pytest.raises(BadRequestError, match="server_label 'lookup'") as refused:
+            await gateway.ask(mcp_tool(server.url), mcp_tool(server.url))
+        assert (refused.value.code, refused.value.param) == ("duplicate_server_label", "tools[1].server_label")
+        assert server.upstream.requests == []
+
+
+async def test_51_a_token_that_is_not_accepted_is_named() -> None:
+    async with scripted_mcp(methods={"tools/list": json_reply({}, 401)}) as server, hosting() as gateway:
+        with pytest.raises(APIStatusError, match="authorization_expired") as failed:
+            await gateway.ask(mcp_tool(server.url, authorization="a-token-of-mine"))
+        assert failed.value.status_code == 424
+
+
+async def test_78_a_history_with_a_call_and_no_list_has_the_list_pulled() -> None:
+    past = {
+        "type": "mcp_call",
+        "id": "mcp_1",
+        "server_label": "lookup",
+        "name": "look_up",
+        "arguments": "{}",
+        "output": "found it",
+    }
+    async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
+        response = await gateway.ask(mcp_tool(server.url), input=[past, {"role": "user", "content": "And?"}])
+        assert items_of(response, "mcp_list_tools")
+        messages = (await gateway.last_request())["messages"]
+        assert [message.get("content") for message in messages if message["role"] == "tool"] == ["found it"]
+        assert server.calls == []
