@@ -17,10 +17,12 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 class CountingServer:
-    """`runs` counts the calls of each tool, `methods` the requests of each kind; `headers` are those of the last."""
+    """`runs` counts the calls of each tool, `cancelled` those that were, `methods` the requests of each kind; `headers`
+    are those of the last request."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
+        self.cancelled: Counter[str] = Counter()
         self.headers: dict[str, str] = {}
         self.methods: Counter[str] = Counter()
         self.url = ""
@@ -44,7 +46,11 @@ class CountingServer:
         async def hang() -> str:
             """Never ends."""
             self.runs["hang"] += 1
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                self.cancelled["hang"] += 1
+                raise
             return ""
 
         @server.tool()

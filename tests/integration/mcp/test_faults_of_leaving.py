@@ -1,0 +1,169 @@
+"""Clients that leave or cancel while a tool runs, and what is left of a reply after it: nothing."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai import APIStatusError
+
+from gateway.mcp import guarded_http
+from gateway.mcp.connection import McpConnection
+from gateway.mcp.errors import McpFault
+from gateway.mcp.session import McpServer
+from providers.egress import EgressClient
+from tests.databases import ready_sqlite
+from tests.integration.mcp.hosting import LOOK_UP, Hosting, hosting, items_of, mcp_tool, until
+from tests.mcp_script import Era, answer, scripted_mcp, text_result
+from tests.mcp_server import mcp_server
+from tests.upstream import chat_calls, chat_text
+from tests.upstream.builders import Json
+from tests.upstream.script import Exchange, reset, silence
+
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+HANG = ("lookup_hang", "{}")
+
+
+def body_of(*tools: Any, **more: Any) -> Json:
+    return {"model": "m", "input": "Hi", "tools": [*tools], "stream": True, **more}
+
+
+async def leave_when(gateway: Hosting, body: Json, arrived: Any) -> None:
+    """Begins a response, and leaves as soon as the condition holds."""
+    async with httpx.AsyncClient() as client, client.stream("POST", f"{gateway.url}/responses", json=body) as reply:
+        assert reply.status_code == 200
+        await until(arrived)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@ERAS
+async def test_44_a_client_that_leaves_in_a_call_cancels_it_within_a_second(era: Era, streams: bool) -> None:
+    async with scripted_mcp(silence, era=era) as server, hosting() as gateway, httpx.AsyncClient() as client:
+        body = body_of(mcp_tool(server.url), stream=streams)
+        asking = asyncio.create_task(client.post(f"{gateway.url}/responses", json=body))
+        await until(lambda: bool(server.calls))
+        asking.cancel()
+        assert await until(server.calls[0].closed.done) < 1.0
+        if era == "legacy":
+            await until(lambda: bool(server.received("notifications/cancelled")))
+        await until(lambda: server.upstream.open_connections == 0)
+        assert len(gateway.model.requests) == 1
+
+
+async def test_44_a_real_server_cancels_the_call_of_a_client_that_left() -> None:
+    with mcp_server() as server:
+        async with hosting(chat_calls(HANG), chat_text("never")) as gateway:
+            await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: server.runs["hang"] == 1)
+            assert await until(lambda: server.cancelled["hang"] == 1) < 1.0
+
+
+async def test_44_a_client_that_leaves_in_a_later_round_closes_the_upstream() -> None:
+    async with scripted_mcp(answer(text_result("found"))) as server, hosting(chat_calls(LOOK_UP), silence) as gateway:
+        await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: len(gateway.model.requests) == 2)
+        assert await until(gateway.model.requests[1].closed.done) < 1.0
+        await until(lambda: server.upstream.open_connections == 0)
+
+
+async def test_46_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
+    async with scripted_mcp(silence) as server, hosting(store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
+        created = await gateway.ask(mcp_tool(server.url), background=True)
+        await until(lambda: bool(server.calls))
+        cancelled = (await gateway.client.responses.cancel(created["id"])).model_dump()
+        assert cancelled["status"] == "cancelled"
+        assert await until(server.calls[0].closed.done) < 1.0
+        kept = (await gateway.client.responses.retrieve(created["id"])).model_dump()
+        assert kept["status"] == "cancelled"
+        assert [call["status"] for call in items_of(kept, "mcp_call")] in ([], ["incomplete"])
+        assert len(gateway.model.requests) == 1
+
+
+async def test_calls_of_a_round_run_at_once_and_end_in_order() -> None:
+    arrived: list[int] = []
+    both, second_ended = asyncio.Event(), asyncio.Event()
+
+    async def meet(exchange: Exchange) -> None:
+        number = exchange.request.json["params"]["arguments"]["n"]
+        arrived.append(number)
+        if len(arrived) == 2:
+            both.set()
+        await both.wait()
+        if number == 1:
+            await second_ended.wait()
+        await answer(text_result(str(number)))(exchange)
+        if number == 2:
+            second_ended.set()
+
+    model = [chat_calls(("lookup_look_up", '{"n": 1}'), ("lookup_look_up", '{"n": 2}')), chat_text("Done.")]
+    async with scripted_mcp(meet) as server, hosting(*model) as gateway:
+        response = await gateway.ask(mcp_tool(server.url))
+        assert [call["output"] for call in items_of(response, "mcp_call")] == ["1", "2"]
+        outputs = [message for message in (await gateway.last_request())["messages"] if message["role"] == "tool"]
+        assert [message["content"] for message in outputs] == ["1", "2"]
+
+
+async def test_calls_run_one_after_another_without_parallel_tool_calls() -> None:
+    running = 0
+    most = 0
+
+    async def count(exchange: Exchange) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        await answer(text_result("found"))(exchange)
+
+    calls = [("lookup_look_up", f'{{"n": {number}}}') for number in range(3)]
+    async with scripted_mcp(count) as server, hosting(chat_calls(*calls), chat_text("Done.")) as gateway:
+        await gateway.ask(mcp_tool(server.url), parallel_tool_calls=False)
+        assert most == 1
+        numbers = [call.json["params"]["arguments"]["n"] for call in server.calls]
+        assert numbers == [0, 1, 2]
+
+
+@ERAS
+@pytest.mark.parametrize("ending", ["completed", "failed call", "failed model", "failed list"])
+async def test_no_connection_is_left_after_a_reply(ending: str, era: Era) -> None:
+    model = [chat_calls(LOOK_UP), reset if ending == "failed model" else chat_text("Done.")]
+    call = reset if ending == "failed call" else answer(text_result("found"))
+    methods = {"tools/list": reset} if ending == "failed list" else {}
+    async with scripted_mcp(call, era=era, methods=methods) as server, hosting(*model) as gateway:
+        with suppress(APIStatusError):
+            await gateway.ask(mcp_tool(server.url))
+        await until(lambda: server.upstream.open_connections == 0)
+        deletes = [request for request in server.upstream.requests if request.method == "DELETE"]
+        assert len(deletes) == (1 if era == "legacy" else 0), "a session is ended at the server"
+
+
+@ERAS
+async def test_no_task_is_left_after_a_connection(era: Era) -> None:
+    before = asyncio.all_tasks()
+    egress = EgressClient(allow=["127.0.0.1"])
+    async with scripted_mcp(silence, era=era) as server:
+        serving = asyncio.all_tasks()
+        async with McpConnection(McpServer(label="lookup", url=server.url), egress) as connection:
+            assert [tool.name for tool in await connection.list_tools(max_pages=1, deadline_s=5)] == ["look_up"]
+            with pytest.raises(McpFault, match=r"no answer within 0\.1 s"):
+                await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
+            calling = asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=5))
+            await until(lambda: len(server.calls) == 2)
+            calling.cancel()
+        assert calling.cancelled() or calling.done()
+        ours = {task for task in asyncio.all_tasks() - serving if "_Connection" not in repr(task.get_coro())}
+        assert ours <= {calling}
+    assert asyncio.all_tasks() <= before | {calling}
+
+
+async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_http, "_NOTICE_S", 0.2)
+    methods = {"notifications/cancelled": silence}
+    async with (
+        scripted_mcp(silence, era="legacy", methods=methods) as server,
+        McpConnection(McpServer(label="lookup", url=server.url), EgressClient(allow=["127.0.0.1"])) as connection,
+    ):
+        await connection.list_tools(max_pages=1, deadline_s=5)
+        with pytest.raises(McpFault, match=r"no answer within 0\.1 s"):
+            await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
+        assert len(await connection.list_tools(max_pages=1, deadline_s=5)) == 1, "the next request is not blocked"
