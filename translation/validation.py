@@ -93,6 +93,11 @@ def check_body(adapter: TypeAdapter[Any], body: object) -> None:
         raise _choose_error(invalid.errors(include_url=False), body) from None
 
 
+def discriminate_by_shape(plain: type) -> Discriminator:
+    """Returns a discriminator for a union of a list or text and an object: the tags are "plain" and "object"."""
+    return Discriminator(lambda value: "plain" if isinstance(value, plain) else "object")
+
+
 def discriminate_by(key: str, default: str | None = None) -> Discriminator:
     """Returns a discriminator for a union of `Annotated[X, Tag(value)]`: the tag is the object's value of `key`.
 

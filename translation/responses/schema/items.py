@@ -17,7 +17,7 @@ from translation.responses.schema.parts import (
     SummaryText,
 )
 from translation.responses.schema.tools import Tools
-from translation.validation import discriminate_by
+from translation.validation import discriminate_by, discriminate_by_shape
 
 
 class _Item(TypedDict):
@@ -231,10 +231,22 @@ class ApplyPatchCallOutput(_Item):
     output: NotRequired[str | None]
 
 
+class McpListedTool(TypedDict):
+    name: str
+    input_schema: dict[str, Any]
+    description: NotRequired[str | None]
+    annotations: NotRequired[dict[str, Any] | None]
+
+
 class McpListTools(_Item):
     type: Literal["mcp_list_tools"]
     server_label: str
-    tools: list[dict[str, Any]]
+    tools: list[McpListedTool]
+
+
+class McpError(TypedDict):
+    message: NotRequired[str | None]
+    content: NotRequired[list[dict[str, Any]] | None]
 
 
 class McpCall(_Hosted):
@@ -242,6 +254,10 @@ class McpCall(_Hosted):
     server_label: str
     name: str
     arguments: str
+    output: NotRequired[str | None]
+    error: NotRequired[
+        Annotated[Annotated[str, Tag("plain")] | Annotated[McpError, Tag("object")], discriminate_by_shape(str)] | None
+    ]
 
 
 class McpApprovalRequest(_Item):

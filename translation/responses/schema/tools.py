@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
-from translation.validation import Name, discriminate_by
+from translation.validation import Name, discriminate_by, discriminate_by_shape
 
 
 def _by_known_type(*known: str) -> Discriminator:
@@ -74,6 +74,16 @@ class FileSearch(TypedDict):
     vector_store_ids: list[str]
 
 
+class ToolFilter(TypedDict):
+    tool_names: NotRequired[list[str] | None]
+    read_only: NotRequired[bool | None]
+
+
+class ApprovalFilter(TypedDict):
+    always: NotRequired[ToolFilter | None]
+    never: NotRequired[ToolFilter | None]
+
+
 class Mcp(TypedDict):
     type: Literal["mcp"]
     server_label: Name
@@ -81,6 +91,19 @@ class Mcp(TypedDict):
     connector_id: NotRequired[str | None]
     headers: NotRequired[dict[str, str] | None]
     authorization: NotRequired[str | None]
+    allowed_tools: NotRequired[
+        Annotated[
+            Annotated[list[str], Tag("plain")] | Annotated[ToolFilter, Tag("object")], discriminate_by_shape(list)
+        ]
+        | None
+    ]
+    require_approval: NotRequired[
+        Annotated[
+            Annotated[Literal["always", "never"], Tag("plain")] | Annotated[ApprovalFilter, Tag("object")],
+            discriminate_by_shape(str),
+        ]
+        | None
+    ]
 
 
 class CodeInterpreter(TypedDict):

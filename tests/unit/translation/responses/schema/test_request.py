@@ -69,6 +69,9 @@ ITEMS: list[Json] = [
     {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "update_file", "path": "p", "diff": "d"}},
     {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "no"},
     {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": []},
+    {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": [{"name": "f", "input_schema": {}}]},
+    {"type": "mcp_call", "error": "no", "id": "m", "server_label": "s", "name": "f", "arguments": "{}"},
+    {"type": "mcp_call", "error": {"content": []}, "id": "m", "server_label": "s", "name": "f", "arguments": "{}"},
     {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "status": "calling"},
     {"type": "mcp_approval_request", "id": "m", "server_label": "s", "name": "f", "arguments": "{}"},
     {"type": "mcp_approval_response", "approval_request_id": "m", "approve": False},
@@ -91,6 +94,9 @@ TOOLS: list[Json] = [
     {"type": "computer"},
     {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "linux"},
     {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example", "headers": {"a": "b"}},
+    {"type": "mcp", "server_label": "s", "allowed_tools": ["f"], "require_approval": "never"},
+    {"type": "mcp", "server_label": "s", "allowed_tools": {"read_only": True}, "require_approval": {"never": None}},
+    {"type": "mcp", "server_label": "s", "allowed_tools": None, "require_approval": {"always": {"tool_names": ["f"]}}},
     {"type": "code_interpreter", "container": "c"},
     {"type": "code_interpreter", "container": {"type": "auto"}},
     {"type": "image_generation"},
@@ -218,6 +224,35 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
     ),
     "a tool without a type": ({"tools": [{"name": "f"}]}, "tools[0].type", "missing_required_parameter"),
     "a tool whose type is a number": ({"tools": [{"type": 1}]}, "tools[0].type", "invalid_type"),
+    "allowed tools of another type": (
+        {"tools": [{"type": "mcp", "server_label": "s", "allowed_tools": 5}]},
+        "tools[0].allowed_tools",
+        "invalid_type",
+    ),
+    "an unknown approval": (
+        {"tools": [{"type": "mcp", "server_label": "s", "require_approval": "sometimes"}]},
+        "tools[0].require_approval",
+        "invalid_value",
+    ),
+    "a filter of another type": (
+        {"tools": [{"type": "mcp", "server_label": "s", "require_approval": {"never": {"tool_names": "f"}}}]},
+        "tools[0].require_approval.never.tool_names",
+        "invalid_type",
+    ),
+    "a listed tool without a schema": (
+        {"input": [{"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": [{"name": "f"}]}]},
+        "input[0].tools[0].input_schema",
+        "missing_required_parameter",
+    ),
+    "an error of another type": (
+        {
+            "input": [
+                {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "error": 5},
+            ]
+        },
+        "input[0].error",
+        "invalid_type",
+    ),
     "a tool that is a string": ({"tools": ["web_search"]}, "tools[0]", "invalid_type"),
     "a tool as chat writes it": (
         {"tools": [{"type": "function", "function": {"name": "f"}}]},
