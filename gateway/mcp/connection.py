@@ -95,7 +95,7 @@ async def _list_pages(client: Client, max_pages: int) -> list[Tool]:
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
         cursor = page.next_cursor
-        if cursor is None:
+        if not cursor:
             return tools
         if cursor in seen:
             raise McpFault("list_too_long", "list_too_long: its list of tools repeats itself")

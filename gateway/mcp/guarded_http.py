@@ -14,8 +14,8 @@ from typing import Any, Final
 import httpx2
 import orjson
 
+from gateway.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
 from gateway.mcp.errors import McpFault
-from gateway.mcp.reply_stream import CONNECTION_CLOSED, ReplyStream
 from gateway.mcp.request_record import RequestRecord, current_record
 from providers.egress import EgressClient, EgressRefused
 
@@ -127,8 +127,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         """Returns the beginning of the body of a reply that is no answer, and records what it means."""
         body = await _read_head(reply)
         status = reply.status_code
-        text = " ".join(self._scrub(body.decode(errors="replace")).split())
-        message = f"{_meaning_of(reply.headers, status)}: {text}" if text else _meaning_of(reply.headers, status)
+        meaning, text = _meaning_of(reply.headers, status), " ".join(body.decode(errors="replace").split())
+        message = self._scrub(f"{meaning}: {text}" if text else meaning)  # before it is cut, maybe within a credential
         record.fault = McpFault("http_error", message[:_MESSAGE_CHARS], code=status)
         return body
 
@@ -140,7 +140,7 @@ def _bounded(reply: httpx2.Response, record: RequestRecord) -> httpx2.Response:
     stream = reply.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     is_event_stream = reply.headers.get("content-type", "").lower().startswith("text/event-stream")
-    reply.stream = ReplyStream(stream, record, is_event_stream=is_event_stream)
+    reply.stream = BoundedBody(stream, record, is_event_stream=is_event_stream)
     return reply
 
 
@@ -190,9 +190,9 @@ def _meaning_of(headers: httpx2.Headers, status: int) -> str:
     if status == 401:
         return "authorization_expired: the server does not accept the token; send a valid one in `authorization`"
     if status == 403 and (scope := _SCOPE.search(challenge)):
-        return f"insufficient_scope: the token lacks the scope {scope[1][:200]!r}"
+        return f"insufficient_scope: the token lacks the scope {scope[1]!r}"
     if status < 400:
-        return f"the server answered with {headers.get('content-type', 'no content type')[:100]} instead of JSON-RPC"
+        return f"the server answered with {headers.get('content-type', 'no content type')} instead of JSON-RPC"
     return f"the server answered with HTTP status {status}"
 
 

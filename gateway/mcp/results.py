@@ -22,18 +22,15 @@ _MAX_UTF8_BYTES: Final = 4
 def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     """Returns the outcome of a call that the server answered.
 
-    Its text is that of the result, or its structured content as JSON. Images are media for models that see them; what a
-    model cannot read is a note in the text, never base64.
+    Its text is that of the result, or its structured content as JSON. Images are media for models that see them. What is no
+    text is a note in the text too, never base64.
     """
     texts: list[str] = []
     media: list[Json] = []
     for content in result.content:
-        if isinstance(content, TextContent):
-            texts.append(content.text)
-        elif isinstance(content, ImageContent) and sees_images and _is_image(content):
+        texts.append(content.text if isinstance(content, TextContent) else _note_of(content))
+        if isinstance(content, ImageContent) and sees_images and _is_image(content):
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
-        else:
-            texts.append(_note_of(content))
     if not texts and result.structured_content is not None:
         texts.append(orjson.dumps(result.structured_content).decode())
     text = "\n".join(texts)

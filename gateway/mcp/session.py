@@ -18,9 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from gateway.mcp.bounded_body import CONNECTION_CLOSED
 from gateway.mcp.errors import McpFault
 from gateway.mcp.guarded_http import GuardedTransport
-from gateway.mcp.reply_stream import CONNECTION_CLOSED
 from gateway.mcp.request_record import RequestRecord, current_record
 from providers.egress import EgressClient
 

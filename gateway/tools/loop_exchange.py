@@ -101,7 +101,7 @@ class ToolLoopExchange:
                 self._require_dispensable(requested, result, is_last=len(faults) == len(self._servers))
                 item |= {"tools": [], "error": self._scrub(str(result))}
             else:
-                item["tools"] = [_listed_tool(tool) for tool in result]
+                item["tools"] = _scrubbed_json([_listed_tool(tool) for tool in result], self._scrub)
                 listed[requested.label] = item
             shown.append(item)
         catalogue = self._build_catalogue(listed)
@@ -131,7 +131,7 @@ class ToolLoopExchange:
         choice = self._turn.tool_choice
         if is_last or (isinstance(choice, dict) and _forces_server(choice, requested.label)):
             label, reason = requested.label, self._scrub(str(fault))
-            raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}'. {reason}", param="tools")
+            raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
     def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
         tools: list[HostedTool] = []
@@ -205,8 +205,12 @@ def _forces_server(choice: Json, label: str) -> bool:
 def _scrubbed(outcome: ToolOutcome, scrub: Callable[[str], str]) -> ToolOutcome:
     """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
     output = None if outcome.output is None else scrub(outcome.output)
-    error: Json | None = None if outcome.error is None else orjson.loads(scrub(orjson.dumps(outcome.error).decode()))
+    error = None if outcome.error is None else _scrubbed_json(outcome.error, scrub)
     return replace(outcome, output=output, error=error)
+
+
+def _scrubbed_json(value: Any, scrub: Callable[[str], str]) -> Any:
+    return orjson.loads(scrub(orjson.dumps(value).decode()))
 
 
 def _listed_tool(tool: Tool) -> Json:

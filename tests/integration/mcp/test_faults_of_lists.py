@@ -18,7 +18,7 @@ def dead_tool(label: str = "dead") -> Json:
 
 async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_asked() -> None:
     async with hosting(chat_text("never")) as gateway:
-        with pytest.raises(APIStatusError, match=r"MCP server: 'dead'\. the server cannot be reached") as failed:
+        with pytest.raises(APIStatusError, match="MCP server: 'dead': the server cannot be reached") as failed:
             await gateway.ask(dead_tool())
         assert (failed.value.status_code, failed.value.code) == (424, "external_connector_error")
         assert gateway.model.requests == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mcp.reply_stream import NotificationFilter
+from gateway.mcp.bounded_body import NotificationFilter
 
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
 QUESTION = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}

@@ -18,7 +18,7 @@ _ID_LINE: Final = re.compile(rb"^id:[^\r\n]*", re.MULTILINE)
 _DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
 
 
-class ReplyStream(httpx2.AsyncByteStream):
+class BoundedBody(httpx2.AsyncByteStream):
     """The body of a reply. It ends in ReplyCut where the reply is too large or breaks off.
 
     A stream of events loses its notifications here: nothing waits for them, and a server may send any number.
