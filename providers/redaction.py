@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +12,11 @@ _MIN_SECRET_CHARS: Final = 8
 _MIN_BASE64_CHARS: Final = 8
 
 _HIDDEN: Final = "[hidden]"
+
+_STEP_CHARS: Final = 16 * 1024
+
+_MAX_FORM_RATIO: Final = 12
+"""The longest form of a secret, relative to it: four bytes of one character, each percent-encoded."""
 
 _PLAIN_FORMS: Final = {"/": r"\\?/", '"': r'\\?"', " ": r"[ +]"}
 """Characters that are not always themselves: JSON escapes some by a backslash, and forms have a plus for a space."""
@@ -23,10 +28,27 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         longest_first = sorted({text for text in secrets if len(text) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
         self._pattern = _compile_pattern(tuple(longest_first))
+        self._max_match_chars = _MAX_FORM_RATIO * max(map(len, longest_first), default=0) + _MIN_BASE64_CHARS
 
     def redact(self, text: str) -> str:
         """Returns the text without the secrets."""
         return text if self._pattern is None else self._pattern.sub(_HIDDEN, text)
+
+    def redact_in_steps(self, text: str) -> Iterator[str]:
+        """Returns the same text in pieces, each of which takes a few milliseconds at most, for texts of any size."""
+        if self._pattern is None:
+            yield text
+            return
+        position = 0
+        while position < len(text):
+            limit = position + _STEP_CHARS
+            match = self._pattern.search(text, position, limit + self._max_match_chars)
+            if match is None or match.start() >= limit:
+                yield text[position:limit]
+                position = limit
+            else:
+                yield text[position : match.start()] + _HIDDEN
+                position = match.end()
 
 
 @lru_cache(maxsize=64)

@@ -22,8 +22,8 @@ _MAX_UTF8_BYTES: Final = 4
 def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     """Returns the outcome of a call that the server answered.
 
-    Its text is that of the result, or its structured content as JSON. Images are media for models that see them. What is no
-    text is a note in the text too, never base64.
+    Its text is that of the result, or its structured content as JSON. Images are media for models that see them. What
+    is no text is a note in the text too, never base64.
     """
     texts: list[str] = []
     media: list[Json] = []

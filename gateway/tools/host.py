@@ -81,11 +81,11 @@ class ToolHost:
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
 
-        scrub = Redactor(list_credentials({"tools": list(turn.tools)})).redact
-        servers = self._read_servers(turn.tools, scrub)
+        redactor = Redactor(list_credentials({"tools": list(turn.tools)}))
+        servers = self._read_servers(turn.tools, redactor.redact)
         bounds = self.settings.bounds(max_tool_calls)
         return ToolLoopExchange(
-            self.without_hosted(turn), servers, make_round, self, bounds, sees_images=sees_images, scrub=scrub
+            self.without_hosted(turn), servers, make_round, self, bounds, sees_images=sees_images, redactor=redactor
         )
 
     def runs_some(self, tools: Sequence[Json] | None) -> bool:

@@ -17,6 +17,7 @@ from gateway.mcp.results import outcome_of
 from gateway.tools.host import RequestedServer, ToolHost
 from providers.base import Batch, Exchange
 from providers.new_id import new_id
+from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
@@ -48,7 +49,7 @@ class ToolLoopExchange:
         bounds: LoopBounds,
         *,
         sees_images: bool,
-        scrub: Callable[[str], str],
+        redactor: Redactor,
     ) -> None:
         self.losses: Final[Sequence[Loss]] = ()
         self._turn = turn
@@ -57,7 +58,7 @@ class ToolLoopExchange:
         self._host = host
         self._bounds = bounds
         self._sees_images = sees_images
-        self._scrub = scrub
+        self._redactor = redactor
         self._connections: dict[str, McpConnection] = {}
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
@@ -99,9 +100,9 @@ class ToolLoopExchange:
             item: Item = {"id": new_id("mcpl"), "type": "mcp_list_tools", "server_label": requested.label}
             if isinstance(result, McpFault):
                 self._require_dispensable(requested, result, is_last=len(faults) == len(self._servers))
-                item |= {"tools": [], "error": self._scrub(str(result))}
+                item |= {"tools": [], "error": self._redactor.redact(str(result))}
             else:
-                item["tools"] = _scrubbed_json([_listed_tool(tool) for tool in result], self._scrub)
+                item["tools"] = await _redact_json([_listed_tool(tool) for tool in result], self._redactor)
                 listed[requested.label] = item
             shown.append(item)
         catalogue = self._build_catalogue(listed)
@@ -130,7 +131,7 @@ class ToolLoopExchange:
         """Raises ToolListFailed if the request makes no sense without this server. `is_last`: no server has a list."""
         choice = self._turn.tool_choice
         if is_last or (isinstance(choice, dict) and _forces_server(choice, requested.label)):
-            label, reason = requested.label, self._scrub(str(fault))
+            label, reason = requested.label, self._redactor.redact(str(fault))
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
     def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
@@ -192,7 +193,7 @@ class ToolLoopExchange:
         except McpFault as fault:
             outcome = fault.as_outcome()
         _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)
-        return _scrubbed(outcome, self._scrub)
+        return await _redact_outcome(outcome, self._redactor)
 
 
 def _forces_server(choice: Json, label: str) -> bool:
@@ -202,15 +203,24 @@ def _forces_server(choice: Json, label: str) -> bool:
     return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])
 
 
-def _scrubbed(outcome: ToolOutcome, scrub: Callable[[str], str]) -> ToolOutcome:
+async def _redact_outcome(outcome: ToolOutcome, redactor: Redactor) -> ToolOutcome:
     """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
-    output = None if outcome.output is None else scrub(outcome.output)
-    error = None if outcome.error is None else _scrubbed_json(outcome.error, scrub)
+    output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
+    error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
     return replace(outcome, output=output, error=error)
 
 
-def _scrubbed_json(value: Any, scrub: Callable[[str], str]) -> Any:
-    return orjson.loads(scrub(orjson.dumps(value).decode()))
+async def _redact_json(value: Any, redactor: Redactor) -> Any:
+    return orjson.loads(await _redact_text(orjson.dumps(value).decode(), redactor))
+
+
+async def _redact_text(text: str, redactor: Redactor) -> str:
+    """Redacts a text of any size, while other requests go on."""
+    pieces: list[str] = []
+    for piece in redactor.redact_in_steps(text):
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return "".join(pieces)
 
 
 def _listed_tool(tool: Tool) -> Json:

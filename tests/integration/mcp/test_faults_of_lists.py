@@ -5,7 +5,7 @@ from openai import APIStatusError, BadRequestError
 
 from gateway.mcp import guarded_http
 from tests.integration.mcp.hosting import hosting, items_of, mcp_tool
-from tests.mcp_script import LOOK_UP, answer, list_result, scripted_mcp
+from tests.mcp_script import LOOK_UP, answer, list_result, scripted_mcp, text_result
 from tests.upstream import chat_text, closed_port
 from tests.upstream.builders import Json, json_reply
 from tests.upstream.script import Exchange, silence
@@ -179,3 +179,19 @@ async def test_78_a_history_with_a_call_and_no_list_has_the_list_pulled() -> Non
         messages = (await gateway.last_request())["messages"]
         assert [message.get("content") for message in messages if message["role"] == "tool"] == ["found it"]
         assert server.calls == []
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+async def test_a_list_of_the_history_is_not_pulled_again_for_a_call(is_alive: bool) -> None:
+    tools = [{"name": "look_up", "input_schema": {"type": "object"}, "annotations": None}]
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "lookup", "tools": tools}
+    async with scripted_mcp(answer(text_result("found"))) as server, hosting() as gateway:
+        tool = mcp_tool(server.url) if is_alive else dead_tool("lookup")
+        response = await gateway.ask(tool, input=[listed, {"role": "user", "content": "And?"}])
+        (call,) = items_of(response, "mcp_call")
+        assert (len(server.received("tools/list")), len(server.calls)) == (0, int(is_alive))
+    if is_alive:
+        assert call["output"] == "found"
+    else:
+        assert call["error"]["message"] == "the server cannot be reached"
+    assert items_of(response, "mcp_list_tools") == []

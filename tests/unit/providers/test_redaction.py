@@ -56,3 +56,20 @@ def test_a_long_message_is_redacted_fast() -> None:
     began = time.thread_time()
     Redactor(["s" * 200, "127.0.0.1:8000"]).redact("s" * 64 * 1024)
     assert time.thread_time() - began < 1
+
+
+@pytest.mark.parametrize("offset", [0, 1, 16_370, 16_384, 16_385, 32_760, 50_000])
+def test_steps_give_the_same_text_wherever_a_secret_lies(offset: int) -> None:
+    redactor = Redactor(["secret/of the client", "another-secret"])
+    encoded = "".join(f"%{byte:02x}" for byte in b"secret/of the client")
+    in_base64 = base64.b64encode(b"user:another-secret").decode()
+    for form in ("secret/of the client", encoded, in_base64, "another-secret" * 3):
+        text = "x" * offset + form + "y" * (60_000 - offset)
+        pieces = list(redactor.redact_in_steps(text))
+        assert "".join(pieces) == redactor.redact(text)
+        assert "[hidden]" in "".join(pieces)
+        assert len(pieces) >= 4
+
+
+def test_without_secrets_there_is_one_step() -> None:
+    assert list(Redactor([]).redact_in_steps("x" * 50_000)) == ["x" * 50_000]
