@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Literal
 
 import httpx2
 import orjson
@@ -11,6 +11,9 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import ReplyCut, RequestRecord
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
+
+_MAX_REQUESTS: Final = 64
+"""How many requests of its own a server may send while it answers one."""
 
 _FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FRAME_END_CHARS: Final = 4
@@ -36,6 +39,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 self._record.count_bytes(len(passed))
                 if self._filter is not None:
                     self._record.check_bytes(self._filter.held_bytes)
+                    self._check_requests(self._filter.requests)
                 if passed:
                     yield passed
         except (httpx2.TransportError, httpx2.StreamError) as error:
@@ -43,18 +47,27 @@ class BoundedBody(httpx2.AsyncByteStream):
                 self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
             raise ReplyCut("the reply broke off") from error
 
+    def _check_requests(self, count: int) -> None:
+        """Raises ReplyCut for a server that asks too much: the library answers each request by one of its own."""
+        if count > _MAX_REQUESTS:
+            self._record.fail(McpFault("invalid_result", f"the server sent more than {_MAX_REQUESTS} requests"))
+            raise ReplyCut("the server asks too much")
+
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
 class NotificationFilter:
-    """Takes an event stream in pieces, and returns it without notifications. `dropped` is their number.
+    """Takes an event stream in pieces, and returns it without notifications.
+
+    `dropped` is their number, and `requests` that of the requests, which are passed on.
 
     The id of an event that is left out stays, without data, so that a stream can be resumed after it.
     """
 
     def __init__(self) -> None:
         self.dropped = 0
+        self.requests = 0
         self._held = bytearray()
 
     @property
@@ -72,10 +85,12 @@ class NotificationFilter:
         while end := _FRAME_END.search(self._held, searched):
             frame = bytes(self._held[start : end.end()])
             start = searched = end.end()
-            if is_notification(frame):
+            kind = kind_of(frame)
+            if kind == "notification":
                 self.dropped += 1
                 last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
             else:
+                self.requests += kind == "request"
                 passed.append(frame)
                 last_id = None
         del self._held[:start]
@@ -84,12 +99,14 @@ class NotificationFilter:
         return b"".join(passed)
 
 
-def is_notification(frame: bytes) -> bool:
-    """Whether a frame of an event stream has a message that is neither a request nor an answer."""
+def kind_of(frame: bytes) -> Literal["notification", "request", "other"]:
+    """Returns what the message in a frame of an event stream is, if it has one."""
     if b'"method"' not in frame:
-        return False
+        return "other"
     try:
         message = orjson.loads(b"\n".join(_DATA_LINE.findall(frame)))
     except orjson.JSONDecodeError:
-        return False
-    return isinstance(message, dict) and "method" in message and "id" not in message
+        return "other"
+    if not isinstance(message, dict) or "method" not in message:
+        return "other"
+    return "request" if "id" in message else "notification"

@@ -269,6 +269,15 @@ async def test_58_a_server_that_asks_for_sampling_is_refused(era: Era) -> None:
 
 
 @ERAS
+async def test_58_a_flood_of_requests_of_a_server_ends_its_call(era: Era) -> None:
+    questions = [{"jsonrpc": "2.0", "id": f"q{number}", "method": "ping"} for number in range(500)]
+    async with scripted_mcp(sse_answer(text_result("found"), *questions), era=era) as server, hosting() as gateway:
+        text = error_text(call_of(await gateway.ask(mcp_tool(server.url))))
+        assert text == "invalid_result: the server sent more than 64 requests"
+        assert len(server.upstream.requests) < 100
+
+
+@ERAS
 async def test_59_a_flood_of_notifications_does_not_count(era: Era) -> None:
     async def flood(exchange: Exchange) -> None:
         params = {"level": "info", "data": "x" * 1000}

@@ -1,9 +1,13 @@
 """MCP servers that do not list their tools, or list them in ways that they should not."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from openai import APIStatusError, BadRequestError
 
 from gateway.mcp import guarded_http
+from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import hosting, items_of, mcp_tool
 from tests.mcp_script import LOOK_UP, answer, list_result, scripted_mcp, text_result
 from tests.upstream import chat_text, closed_port
@@ -11,17 +15,26 @@ from tests.upstream.builders import Json, json_reply
 from tests.upstream.script import Exchange, silence
 
 
-def dead_tool(label: str = "dead") -> Json:
-    found: Json = mcp_tool(f"http://127.0.0.1:{closed_port()}/mcp", label)
-    return found
+def dead_tool(label: str = "dead") -> Any:
+    return mcp_tool(f"http://127.0.0.1:{closed_port()}/mcp", label)
 
 
-async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_asked() -> None:
+@pytest.mark.parametrize("streams", [True, False])
+async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_asked(streams: bool) -> None:
     async with hosting(chat_text("never")) as gateway:
         with pytest.raises(APIStatusError, match="MCP server: 'dead': the server cannot be reached") as failed:
-            await gateway.ask(dead_tool())
+            await gateway.client.responses.create(model="m", input="Hi", tools=[dead_tool()], stream=streams)
         assert (failed.value.status_code, failed.value.code) == (424, "external_connector_error")
         assert gateway.model.requests == []
+
+
+async def test_1_a_response_in_the_background_fails_with_the_reason(tmp_path: Path) -> None:
+    async with hosting(chat_text("never"), store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
+        created = await gateway.ask(dead_tool(), background=True)
+        while created["status"] in ("queued", "in_progress"):
+            created = (await gateway.client.responses.retrieve(created["id"])).model_dump()
+        assert created["status"] == "failed"
+        assert "MCP server: 'dead': the server cannot be reached" in created["error"]["message"]
 
 
 @pytest.mark.parametrize(
