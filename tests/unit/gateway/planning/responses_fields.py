@@ -90,6 +90,9 @@ def _param(name: str, key: str, value: Any, **beside: Any) -> Case:
 
 _NAMESPACE: Final[Json] = {"type": "namespace", "name": "ns", "tools": [_FUNCTION]}
 _MCP: Final[Json] = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
+_MCP_CALL: Final[Json] = {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}
+_LISTED: Final[Json] = {"name": "t", "input_schema": {}, "description": "d", "annotations": {}}
+_MCP_LIST: Final[Json] = {"type": "mcp_list_tools", "server_label": "s", "tools": [_LISTED]}
 _SCREEN: Final[Json] = {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "mac"}
 _SEARCHES: Final[Json] = {"type": "tool_search", "execution": "client"}
 _IMAGE: Final[Json] = {"type": "input_image", "image_url": _PIXEL}
@@ -229,6 +232,12 @@ CASES: Final[dict[str, Case]] = {
     "Mcp.connector_id": _offered(_MCP | {"connector_id": "c"}, "connector_id"),
     "Mcp.headers": _offered(_MCP | {"headers": {"a": "b"}}, "headers"),
     "Mcp.authorization": _offered(_MCP | {"authorization": "t"}, "authorization"),
+    "Mcp.allowed_tools": _offered(_MCP | {"allowed_tools": ["t"]}, "allowed_tools"),
+    "Mcp.require_approval": _offered(_MCP | {"require_approval": "never"}, "require_approval"),
+    "ToolFilter.tool_names": _offered(_MCP | {"allowed_tools": {"tool_names": ["t"]}}, "allowed_tools"),
+    "ToolFilter.read_only": _offered(_MCP | {"allowed_tools": {"read_only": True}}, "allowed_tools"),
+    "ApprovalFilter.always": _offered(_MCP | {"require_approval": {"always": {}}}, "require_approval"),
+    "ApprovalFilter.never": _offered(_MCP | {"require_approval": {"never": {}}}, "require_approval"),
     "McpApprovalRequest.arguments": _new(
         "arguments", {"type": "mcp_approval_request", "server_label": "s", "name": "t", "arguments": "{}"}
     ),
@@ -236,6 +245,14 @@ CASES: Final[dict[str, Case]] = {
         "approve", {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}
     ),
     "McpCall.arguments": _new("arguments", {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}),
+    "McpCall.output": _new("output", _MCP_CALL | {"output": "done"}),
+    "McpCall.error": _new("error", _MCP_CALL | {"error": "no"}),
+    "McpError.message": _new("error", _MCP_CALL | {"error": {"message": "no"}}),
+    "McpError.content": _new("error", _MCP_CALL | {"error": {"content": []}}),
+    "McpListedTool.name": _new("tools", _MCP_LIST),
+    "McpListedTool.input_schema": _new("tools", _MCP_LIST),
+    "McpListedTool.description": _new("tools", _MCP_LIST),
+    "McpListedTool.annotations": _new("tools", _MCP_LIST),
     "McpListTools.tools": _new("tools", {"type": "mcp_list_tools", "server_label": "s", "tools": []}),
     "Namespace.name": _offered(_NAMESPACE, "name", "ns"),
     "Namespace.description": _tool(_NAMESPACE, "description", "WORDS", "WORDS"),
