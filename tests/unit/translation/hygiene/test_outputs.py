@@ -141,3 +141,13 @@ def test_the_text_for_media_counts_too() -> None:
     output = truncate_output([picture("data:image/png;base64,!!!")], 20, "p", losses)
     assert output == [text("[The imag[truncated]")]
     assert losses == [Loss("p", "media replaced"), Loss("p", "truncated")]
+
+
+def test_items_whose_outputs_fit_are_the_same_list() -> None:
+    items: list[Item] = [
+        {"type": "function_call_output", "call_id": "a", "output": "x"},
+        {"type": "function_call_output", "call_id": "b", "output": [text("x" * 8), image(1)]},
+    ]
+    losses: list[Loss] = []
+    assert truncate_outputs(items, 100, losses) is items
+    assert losses == []
