@@ -117,6 +117,11 @@ class ToolHost:
                     param=param,
                     code="too_many_servers",
                 )
+            if tool.get("connector_id"):
+                raise InvalidRequest(
+                    "send `server_url` or `connector_id`, not both; the gateway has no connectors",
+                    param=f"{param}.connector_id",
+                )
             _check_url(tool["server_url"], f"{param}.server_url")
             headers = {**(tool.get("headers") or {})}
             _check_headers(headers, f"{param}.headers")

@@ -83,6 +83,11 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "tools[0].authorization",
         "invalid_value",
     ),
+    "an address and a connector": (
+        {"tools": [{**DOCS, "connector_id": "connector_gmail"}]},
+        "tools[0].connector_id",
+        "invalid_value",
+    ),
     "compaction": (
         {"tools": [DOCS], "context_management": [{"type": "compaction", "compact_threshold": 1000}]},
         "context_management",
