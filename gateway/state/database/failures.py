@@ -63,6 +63,8 @@ def describe_error(error: BaseException) -> str:
         return "all connections to it are in use"
     if isinstance(error, DatabaseFileLost):
         return str(error)
+    if isinstance(error, TimeoutError):
+        return TIMEOUT_MESSAGE
     if isinstance(error, OSError):
         return "it cannot be reached"
     cause = error.orig if isinstance(error, DBAPIError) else error

@@ -74,20 +74,28 @@ class SqliteWriter:
         self._checkpoint_timer: asyncio.TimerHandle | None = None
         self._next_checkpoint_at = 0.0
 
-    async def run(self, work: Callable[[sqlite3.Connection], _Result], *, owner: str, size: int) -> _Result:
+    async def run(
+        self, work: Callable[[sqlite3.Connection], _Result], *, owner: str, size: int, deadline_s: float
+    ) -> _Result:
         """Execute `work` in a transaction that it may share with others, and return its result after the commit.
 
         An exception from `work` is raised here and undoes nothing but this work. `work` may be executed again if the
         group was rolled back, and in any thread. A caller that leaves before the commit has no effect. Raises
-        sqlite3.Error if the group could not be committed.
+        sqlite3.Error if the group could not be committed, and DatabaseFileLost if the file cannot be written. After
+        `deadline_s` the caller leaves, with a TimeoutError.
         """
-        turn = GroupTurn(owner, work, size, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        turn = GroupTurn(owner, work, size, loop.create_future())
         self._submit(turn)
+        # A timer alone, because `asyncio.timeout` takes a tenth of the time that storing an answer takes.
+        timer = loop.call_later(deadline_s, turn.expire)
         try:
             result: _Result = await turn.done
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, TimeoutError):
             self._stop_abandoned_group()
             raise
+        finally:
+            timer.cancel()
         return result
 
     @asynccontextmanager
@@ -147,6 +155,8 @@ class SqliteWriter:
                 continue
             self._group = turn
             try:
+                if self._file is not None:
+                    self._file.verify(writes=True)
                 await self._commit_group(turn)
             except asyncio.CancelledError:
                 await self._drop_connection()  # its thread may wait for a lock that nobody here wants any more
@@ -204,8 +214,11 @@ class SqliteWriter:
         driver.may_be_in_transaction = True
         if not self._execute_on_loop(driver, group):
             await driver.run_in_thread(self._execute_and_commit, driver.raw_connection, group)
+            self.verify_commit()
         elif driver.raw_connection.in_transaction:
             await driver.run_in_thread(self._commit, driver.raw_connection)
+            # On the loop: in the thread, each look at a file gives up the interpreter's lock and waits for it again.
+            self.verify_commit()
         driver.may_be_in_transaction = False
         self._schedule_checkpoint()
         for turn in group:
@@ -244,7 +257,6 @@ class SqliteWriter:
         except BaseException:
             connection.rollback()
             raise
-        self.verify_commit()
 
     async def _open_connection(self) -> AsyncConnection:
         if self.connection is None:

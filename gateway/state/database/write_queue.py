@@ -41,6 +41,11 @@ class GroupTurn:
         """Whether the caller does not wait any more. Its work must then have no effect."""
         return self.done.done()
 
+    def expire(self) -> None:
+        """Let the caller leave, with a TimeoutError."""
+        if not self.done.done():
+            self.done.set_exception(TimeoutError())
+
 
 class ExclusiveTurn:
     """A turn in which the caller has the connection for itself, from `granted` until `ended`."""

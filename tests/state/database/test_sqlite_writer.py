@@ -181,3 +181,17 @@ async def test_an_owner_does_not_wait_for_all_that_another_has_to_write(database
         await asyncio.sleep(0)
     await asyncio.gather(small, *large)
     assert order.index("small") == 1
+
+
+async def test_a_work_that_waits_too_long_for_a_transaction_is_not_executed(file: Path) -> None:
+    url = databases.sqlite(file)
+    await migrate_database(url)
+    database = Database(url, deadline_s=0.3)
+    writer = database._sqlite_writer
+    async with writer.acquire("ann"):
+        with pytest.raises(StoreUnavailable):
+            await database.run_transaction(adding("late"))
+    assert await database.run_transaction(adding("next")) == "next"
+    assert await names(database) == {"next"}
+    assert database.degraded_reason is None
+    await database.aclose()

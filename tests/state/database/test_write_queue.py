@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES, ExclusiveTurn, GroupTurn, WriteQueue
 
 
@@ -53,6 +55,22 @@ async def test_an_exclusive_turn_is_not_overtaken_by_works_that_would_fit() -> N
     before, alone, after = work("ann"), exclusive("bob"), work("eve")
     queue = queue_of(before, alone, after)
     assert [queue.take(), queue.take(), queue.take()] == [[before], alone, [after]]
+
+
+async def test_a_work_whose_time_is_over_is_dropped() -> None:
+    late, other = work("ann"), work("bob")
+    queue = queue_of(late, other)
+    late.expire()
+    assert queue.take() == [other]
+    with pytest.raises(TimeoutError):
+        await late.done
+
+
+async def test_time_that_is_over_changes_nothing_about_a_work_that_is_done() -> None:
+    turn = work("ann")
+    turn.done.set_result("stored")
+    turn.expire()
+    assert await turn.done == "stored"
 
 
 async def test_turns_whose_callers_have_left_are_dropped() -> None:
