@@ -13,6 +13,8 @@ from mcp_types import ImageContent, ToolAnnotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 READY_S = 10.0
+SKIES = {"Paris": "sunny, 21 C", "Rome": "rainy, 9 C"}
+"""The weather in the cities that there are."""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -58,6 +60,12 @@ class CountingServer:
             """Returns a long text."""
             self.runs["long"] += 1
             return "x" * size
+
+        @server.tool()
+        def weather(city: str) -> str:
+            """Get the weather in a city"""
+            self.runs["weather"] += 1
+            return SKIES.get(city, "unknown")
 
         @server.tool(structured_output=False)
         def picture() -> ImageContent:

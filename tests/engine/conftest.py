@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(MODELS, tmp_path_factory.mktemp("gateway")) as found:
+    with hosted(MODELS, tmp_path_factory.mktemp("gateway"), egress={"allow": ["127.0.0.1"]}) as found:
         yield found
 
 
