@@ -3,7 +3,7 @@
 A model name gives the length and the pace: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 per
 second, and `bench-128-50ps-stamped` has in each delta the time when it was sent instead of its number. The deltas of
 `bench-128-reasoning` are reasoning, with a short answer after them. Those of `bench-128-arguments` are arguments of a
-call.
+call. `bench-128-call` calls a tool of the MCP server first, and answers when it has the result.
 """
 
 import re
@@ -28,7 +28,7 @@ from tests.upstream.builders import (
 )
 from translation.representation.json_types import Json
 
-_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?(?:-(reasoning|arguments))?")
+_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?(?:-(reasoning|arguments|call))?")
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -93,7 +93,18 @@ def _chunks_of(deltas: list[Json], finish_reason: str) -> list[Json]:
     return [*map(chat_chunk, deltas), chat_chunk({}, finish_reason), chat_chunk(usage=CHAT_USAGE)]
 
 
-_CHUNKS: Final = {"text": text_chunks, "reasoning": _reasoning_chunks, "arguments": _argument_chunks}
+def _call_chunks(*_pieces: str) -> list[Json]:
+    function = {"name": "bench_write_words", "arguments": '{"words":"some"}'}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    return _chunks_of([{"role": "assistant", "content": None, "tool_calls": [call]}], "tool_calls")
+
+
+_CHUNKS: Final = {
+    "text": text_chunks,
+    "reasoning": _reasoning_chunks,
+    "arguments": _argument_chunks,
+    "call": _call_chunks,
+}
 """Kind of deltas -> the function that builds the chunks of a chat stream from the texts."""
 
 

@@ -24,6 +24,8 @@ class Setup:
     store_url: str | None = None
     workers: int = 1
     keys: bool = False
+    reaches_loopback: bool = False
+    """Whether MCP servers on 127.0.0.1 may be called."""
 
 
 def gateway(
@@ -57,4 +59,5 @@ def _config(upstream: int, setup: Setup) -> dict[str, Any]:
         "providers": {"upstream": provider},
         "models": {"*": {"provider": "upstream"}},
         **({"auth": {"keys": keys}} if setup.keys else {}),
+        **({"egress": {"allow": ["127.0.0.1"]}} if setup.reaches_loopback else {}),
     }

@@ -60,12 +60,12 @@ def request_bytes(spec: Spec, model: str) -> bytes:
     """Returns the bytes of one request."""
     body: dict[str, Any] = {"model": model, "stream": spec.stream}
     if spec.responses:
-        items = [*_history_items(spec.history), _question()] if spec.history.items else _QUESTION
+        items = [*_history_items(spec.history), question()] if spec.history.items else _QUESTION
         body |= {"input": items, "store": False}
     else:
-        body["messages"] = [_question()]
+        body["messages"] = [question()]
     if spec.tools:
-        body["tools"] = [_tool(number, nested=not spec.responses) for number in range(spec.tools)]
+        body["tools"] = [function_tool(number, nested=not spec.responses) for number in range(spec.tools)]
     content = orjson.dumps(body | spec.fields)
     return _head(spec, f"POST {spec.path}") + f"content-length: {len(content)}\r\n\r\n".encode() + content
 
@@ -82,7 +82,7 @@ def _head(spec: Spec, start: str) -> bytes:
     ).encode()
 
 
-def _tool(number: int, *, nested: bool) -> dict[str, Any]:
+def function_tool(number: int, *, nested: bool) -> dict[str, Any]:
     """Returns a function tool as agents declare them. `nested` is the form of chat."""
     properties = {
         "path": {"type": "string", "description": "The file to work on, relative to the folder that is open."},
@@ -95,7 +95,8 @@ def _tool(number: int, *, nested: bool) -> dict[str, Any]:
     return {"type": "function", "function": function} if nested else {"type": "function", **function, "strict": False}
 
 
-def _question() -> dict[str, Any]:
+def question() -> dict[str, Any]:
+    """Returns the message that asks the question."""
     return {"role": "user", "content": _QUESTION}
 
 

@@ -21,9 +21,10 @@ from bench.scenarios import SCENARIOS, Scenario
 from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
 from bench.state_report import StateRow
+from bench.tools import TOOLS, tool_rows
 from dataplane.core import CORE
 
-NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START)
+NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START, TOOLS)
 
 
 def main() -> int:
@@ -40,6 +41,7 @@ def main() -> int:
             state, failed = _try_measure(
                 lambda: run_stateful(stateful, options, Path(home), chain=options.wants(CHAIN))
             )
+            state += run_tools(options, Path(home)) if options.wants(TOOLS) else []
             start = run_start(options, Path(home)) if options.wants(START) else []
     except WrongAnswers as error:
         print(f"no figures, because answers were wrong: {error}", file=sys.stderr)
@@ -143,6 +145,13 @@ def run_stateful(scenarios: Sequence[StateScenario], options: Options, home: Pat
                 bench = Bench(upstream, server_core, load_core, home, options.state_rounds, options.seconds)
                 rows += state_rows(scenarios, available, bench)
         return rows + (chain_rows(available) if chain else [])
+
+
+def run_tools(options: Options, home: Path) -> list[StateRow]:
+    """Measures tools that the gateway runs. Returns the rows. Raises WrongAnswers."""
+    server_core, load_core = cores()
+    with _upstream(load_core, home) as upstream:
+        return tool_rows(upstream, server_core, load_core, home, options.rounds, options.seconds)
 
 
 def run_start(options: Options, home: Path) -> list[StateRow]:

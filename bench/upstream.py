@@ -20,7 +20,7 @@ _NAMES = [
         (128, 4, 16, 32, 64, 600, 8000, 10000),
         ("", "-50ps", "-200ps", "-1ps"),
         ("", "-stamped"),
-        ("", "-reasoning", "-arguments"),
+        ("", "-reasoning", "-arguments", "-call"),
     )
 ]
 """The names of the scenarios' models, and more. A gateway refuses a name that its upstream does not list."""
@@ -80,7 +80,9 @@ class Upstream(asyncio.Protocol):
         else:
             pause = 1 / model.per_second if model.per_second else 0
             self._stamped = model.stamped
-            self._play(stream_writes(model.deltas, responses, model.kind), 0, pause, self._loop.time())
+            is_answered = model.kind == "call" and request["messages"][-1]["role"] == "tool"
+            kind = "text" if is_answered else model.kind
+            self._play(stream_writes(model.deltas, responses, kind), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():

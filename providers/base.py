@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from dataplane.source import IteratedSource, Source
 from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -85,6 +86,11 @@ class Exchange(Protocol):
         the generator closes the upstream connection. Call it only once.
         """
         ...
+
+
+def source_of(exchange: Exchange) -> Source[Batch]:
+    """Returns the exchange as a source, which it is itself where that matters."""
+    return exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
 
 
 class RelayExchange(Protocol):

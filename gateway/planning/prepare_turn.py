@@ -1,21 +1,22 @@
 """Prepares a turn for its upstream: refuses or drops what it cannot do, and bridges tools to kinds that it supports."""
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from dataplane.staged_source import StagedRun, StagedSource
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
 from gateway.planning.second_attempt import RetriedExchange
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from providers.base import Batch, Dialect, Exchange
+from providers.base import Batch, Dialect, Exchange, source_of
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
+from translation.representation.delta_runs import DeltaRun
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -107,15 +108,17 @@ def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
     return make_exchange
 
 
-class MappedExchange:
+class MappedExchange(StagedSource):
     """An exchange whose events are in the client's terms: calls are those of the client's own tools."""
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
+        super().__init__(source_of(exchange), event_stage.feed, self._grant_run)
         self.losses: Final = exchange.losses
-        self._exchange = exchange
         self._event_stage = event_stage
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
-        async with aclosing(self._exchange.batches()) as batches:
-            async for batch in batches:
-                yield self._event_stage.feed(batch)
+    def batches(self) -> AsyncGenerator[Batch, None]:
+        return self.iterate()
+
+    def _grant_run(self, run: DeltaRun) -> DeltaRun | None:
+        observers = self._event_stage.delta_observers(run.text_key)
+        return None if observers is None else StagedRun(run, run.text_key, observers)

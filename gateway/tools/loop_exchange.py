@@ -10,15 +10,18 @@ import orjson
 import structlog
 from mcp_types import Tool
 
+from dataplane.source import Source
+from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
 from gateway.mcp.results import outcome_of
 from gateway.tools.host import RequestedServer, ToolHost
+from gateway.tools.rounds import round_source
 from providers.base import Batch, Exchange
 from providers.new_id import new_id
 from providers.redaction import Redactor
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, ProtocolViolation
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
@@ -34,7 +37,7 @@ from translation.representation.turn import Turn
 _log = structlog.get_logger(__name__)
 
 
-class ToolLoopExchange:
+class ToolLoopExchange(SteppedSource[Batch]):
     """One response with any number of rounds. Its events are in the client's terms.
 
     `turn` has the client's own tools. `make_round` makes the exchange of one round, whose tools are all functions.
@@ -51,6 +54,7 @@ class ToolLoopExchange:
         sees_images: bool,
         redactor: Redactor,
     ) -> None:
+        super().__init__(self._steps_of_reply(), ())
         self.losses: Final[Sequence[Loss]] = ()
         self._turn = turn
         self._servers = servers
@@ -61,7 +65,11 @@ class ToolLoopExchange:
         self._redactor = redactor
         self._connections: dict[str, McpConnection] = {}
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
+    def batches(self) -> AsyncGenerator[Batch, None]:
+        return self.iterate()
+
+    async def _steps_of_reply(self) -> AsyncGenerator[Batch | Source[Batch], None]:
+        """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
         async with AsyncExitStack() as stack:
             for requested in self._servers:
                 connection = McpConnection(requested.server, self._host.egress)
@@ -73,10 +81,9 @@ class ToolLoopExchange:
                 async for batch in batches:
                     yield batch
             while (turn := loop.next_turn()) is not None:
-                async with aclosing(self._make_round(turn).batches()) as rounds:
-                    async for batch in rounds:
-                        if events := loop.feed(batch):
-                            yield events
+                yield round_source(loop, self._make_round(turn))
+                if not loop.has_ended_round:
+                    raise ProtocolViolation("the upstream's reply ended without a terminal event")
                 async with aclosing(self._run_calls(loop)) as batches:
                     async for batch in batches:
                         yield batch

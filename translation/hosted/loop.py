@@ -18,6 +18,7 @@ from translation.hosted.tool_choice import RoundChoices
 from translation.hosted.tool_round import ToolRound
 from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
+from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
     Event,
     Failed,
@@ -154,6 +155,16 @@ class ToolLoop:
         for event in batch:
             self._take(event, self._round)
         return self._output.take()
+
+    def observe_text(self, text_key: TextKey) -> tuple[TextKey, TextObserver] | None:
+        """Returns whether deltas of a text of the round may be sent without `feed`: the text's key in the reply, and
+        what must then be called with each; None if they have to be fed."""
+        return None if self._round is None else self._round.observe_text(text_key)
+
+    @property
+    def has_ended_round(self) -> bool:
+        """Whether the last round has ended, well or not."""
+        return self._finished is not None or self._end is not None
 
     @property
     def pending_calls(self) -> list[HostedCall]:

@@ -39,6 +39,11 @@ class OutputQueue:
         self.release()
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether events of items wait behind a call."""
+        return bool(self._waiting)
+
+    @property
     def unsettled_calls(self) -> list[HostedCall]:
         """The calls that wait for their outcome, in their order."""
         return [entry for entry in self._waiting if isinstance(entry, HostedCall) and not entry.is_settled]

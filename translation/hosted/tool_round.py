@@ -9,6 +9,7 @@ from translation.hosted.calls import NO_ITEM, HostedCall, approval_request_item
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.collector import TurnCollector
+from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -112,6 +113,16 @@ class ToolRound:
             self._output.put(Delta(index, event.part_index, event.text, event.logprobs, event.token_ids))
         else:
             self._output.put(replace(event, index=index))
+
+    def observe_text(self, text_key: TextKey) -> tuple[TextKey, TextObserver] | None:
+        """Returns the key of a text in the reply, and what must be called with its deltas if they are not taken here.
+
+        None if they have to be: they are arguments of a hosted tool, or they wait for a call.
+        """
+        index, part_index = text_key
+        if index not in self._indexes or self._output.is_waiting:
+            return None
+        return (self._indexes[index], part_index), self._collector.text_appender(text_key)
 
     def finish(self, reason: FinishReason) -> FinishReason | None:
         """Ends the round. Returns the reason why the reply ends with it; None if it goes on.

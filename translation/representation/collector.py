@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -177,6 +178,11 @@ class TurnCollector:
     def items(self) -> list[Item]:
         """The items in order of appearance. Items that were still open when the turn failed are `incomplete`."""
         return [state.snapshot() for state in self._states]
+
+    def text_appender(self, text_key: TextKey) -> TextObserver:
+        """Returns the function that appends to a text of an item or a part that has started."""
+        index, part_index = text_key
+        return self._states[index].part_at(part_index).append
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Adds one batch of events."""

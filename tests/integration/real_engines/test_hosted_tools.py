@@ -1,4 +1,4 @@
-"""Real engines whose tools the gateway runs: an MCP server is called in one response, thinking and two passes included."""
+"""Real engines with tools that the gateway runs: an MCP server is called in one response, in one pass and in two."""
 
 from collections.abc import Iterator
 from typing import Any

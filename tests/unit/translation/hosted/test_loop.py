@@ -276,3 +276,26 @@ def test_a_call_that_the_upstream_ran_itself_does_not_end_the_reply() -> None:
     driver = LoopDriver(hosted_tool())
     driver.run_round(whole(search), whole(shell), whole(shell_output), call(call_id="c2"), reason="tool_calls")
     assert [item["type"] for item in driver.ask().items[:3]] == ["tool_search_call", "shell_call", "shell_call_output"]
+
+
+def test_deltas_may_bypass_the_loop_unless_they_are_arguments_or_wait_for_a_call() -> None:
+    driver = LoopDriver(hosted_tool())
+    assert driver.loop.observe_text((0, 0)) is None, "no round has begun"
+    driver.loop.show_item({"type": "mcp_list_tools", "id": "mcpl_1"}, started={}, phases=())
+    driver.ask()
+    driver.loop.feed([Started("m"), *text("a")(0)[:3]])
+    observed = driver.loop.observe_text((0, 0))
+    assert observed is not None
+    text_key, observe = observed
+    assert text_key == (1, 0), "an item of the gateway comes before it"
+    observe("b")
+    driver.loop.feed([*text("a")(0)[3:], *call()(1)[:2]])
+    assert driver.loop.observe_text((1, None)) is None
+    driver.loop.feed([*call()(1)[2:], *text("c")(2)[:3]])
+    assert driver.loop.observe_text((2, 0)) is None, "it waits for the call"
+    assert not driver.loop.has_ended_round
+    driver.loop.feed([*text("c")(2)[3:], Finished("stop")])
+    assert driver.loop.has_ended_round
+    driver.loop.settle_call(driver.loop.pending_calls[0], execution_error("no"))
+    message, *_ = driver.ask().items
+    assert message["content"][0]["text"] == "ab", "the model reads what bypassed the loop"
