@@ -22,7 +22,7 @@ _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
 
 _VARIABLE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_ENVIRONMENT_KEYS = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
+_ENVIRONMENT_KEYS = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys", "bearer_env": "bearer"}
 """Key that names an environment variable -> key that gets its value."""
 
 _ADVICE_BY_ERROR_TYPE = {
@@ -61,6 +61,7 @@ def validate_settings(
         field_problems = [_problem_of(model, details) for details in _drop_implied_errors(error)]
         problems += [problem for problem in field_problems if problem.path not in reported_paths]
     problems += _check_model_providers(tree)
+    problems += _check_model_servers(tree)
     problems += _check_families(tree)
     problems += _check_two_pass_and_parsers(tree)
     problems += check_unused_keys(tree)
@@ -110,6 +111,18 @@ def _check_model_providers(tree: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(
                     ("models", name, "provider"),
                     f"there is no provider {provider!r}; {_suggest_name(provider, providers)}",
+                )
+
+
+def _check_model_servers(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    servers = mapping_or_empty(mapping_or_empty(mapping_or_empty(tree.get("tools")).get("mcp")).get("servers"))
+    for name, model in mapping_or_empty(tree.get("models")).items():
+        labels = mapping_or_empty(mapping_or_empty(model).get("tools")).get("mcp")
+        for number, label in enumerate(labels if isinstance(labels, list) else ()):
+            if isinstance(label, str) and label not in servers:
+                yield Problem(
+                    ("models", name, "tools", "mcp", number),
+                    f"there is no server {label!r} in tools.mcp.servers; {_suggest_name(label, servers)}",
                 )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gateway.config.mcp_server_settings import ModelToolSettings
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides, WholeNumber
 from providers.model_families import MODEL_FAMILIES, ModelFamily, OwnParsingFormat, RawTextFormat
@@ -264,6 +265,9 @@ class ModelConfig(BaseModel):
         default_factory=dict,
         description="Request fields for clients that leave them out, such as `temperature`. A field with different "
         "names in the two APIs may have either name.",
+    )
+    tools: ModelToolSettings = Field(
+        default=ModelToolSettings(), description="Tools that the gateway adds to every request for it."
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(), description="Its capabilities, where they differ from those of its provider."

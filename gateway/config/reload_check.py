@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from gateway.config.yaml_file import Problem
 
-RELOADABLE_SECTIONS: Final = frozenset({"auth", "providers", "models", "families"})
+RELOADABLE_SECTIONS: Final = frozenset({"auth", "providers", "models", "families", "tools"})
 """The sections that may change while the server runs. Sockets, limits and tables of the others exist only once."""
 
 _ADVICE: Final = "cannot change while the server runs: restart it, or undo the change"

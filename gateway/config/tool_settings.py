@@ -2,8 +2,10 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
+from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from providers.config import Number, WholeNumber
 from translation.hosted.bounds import LoopBounds
 
@@ -21,6 +23,11 @@ class McpSettings(_Section):
         default="public",
         description="Which servers a request may name. `public`: those on the public internet, and hosts of "
         "`egress.allow`. `off`: none.",
+    )
+    servers: dict[str, McpServerSettings] = Field(
+        default_factory=dict,
+        description="Your own servers, each with a name of your choice: a request uses one by `server_label` without "
+        "`server_url`, a model by its key `tools`.",
     )
     list_deadline_s: Annotated[Number, Field(gt=0)] = Field(
         default=10.0, description="Seconds for the list of a server's tools."
@@ -41,6 +48,10 @@ class McpSettings(_Section):
     result_chars: Annotated[WholeNumber, Field(ge=100)] = Field(
         default=100_000, description="The most characters of a result that the model reads. More is cut in the middle."
     )
+    removal_grace_s: Annotated[Number, Field(ge=0)] = Field(
+        default=10.0,
+        description="Seconds that calls may still take after their server was removed from the configuration.",
+    )
     rounds: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=32,
         description="How often the model is asked in one response with tools. Then it is asked once more, without.",
@@ -51,6 +62,13 @@ class McpSettings(_Section):
     parallel_calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=8, description="The most calls of one response that run at once."
     )
+
+    @field_validator("servers")
+    @classmethod
+    def _refuse_equal_prefixes(cls, servers: dict[str, McpServerSettings]) -> dict[str, McpServerSettings]:
+        if (problem := find_server_problem(servers)) is not None:
+            raise PydanticCustomError("servers", "{problem}", {"problem": problem})
+        return servers
 
     @property
     def max_result_bytes(self) -> int:

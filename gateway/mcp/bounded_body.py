@@ -1,7 +1,8 @@
 """Replies of MCP servers while they are read: bounded in bytes, and without notifications."""
 
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal
 
 import httpx2
@@ -13,7 +14,12 @@ from gateway.mcp.request_record import ReplyCut, RequestRecord
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
 
 _MAX_REQUESTS: Final = 64
-"""How many requests of its own a server may send while it answers one."""
+"""How many requests of its own a server may send while it answers one, or in a minute of a lasting stream."""
+
+_MINUTE_S: Final = 60.0
+_CHANGED: Final = b'"notifications/tools/list_changed"'
+_ACKNOWLEDGED: Final = b'"notifications/subscriptions/acknowledged"'
+"""The only notifications that mean something here: the second one ends the wait for a subscription."""
 
 _FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FRAME_END_CHARS: Final = 4
@@ -24,19 +30,36 @@ _DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
 class BoundedBody(httpx2.AsyncByteStream):
     """The body of a reply. It ends in ReplyCut where the reply is too large or breaks off.
 
-    A stream of events loses its notifications here: nothing waits for them, and a server may send any number.
+    A stream of events loses its notifications here: nothing waits for them, and a server may send any number. Those
+    that say that the list of tools changed are reported by `report_change`. A stream that `is_lasting` ends with its
+    connection, so only single events and the rate of requests are bounded. `on_end` is called when the body ends.
     """
 
-    def __init__(self, stream: httpx2.AsyncByteStream, record: RequestRecord, *, is_event_stream: bool) -> None:
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        record: RequestRecord,
+        *,
+        is_event_stream: bool,
+        is_lasting: bool = False,
+        report_change: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stream = stream
         self._record = record
-        self._filter = NotificationFilter() if is_event_stream else None
+        self._filter = NotificationFilter(report_change) if is_event_stream else None
+        self._is_lasting = is_lasting
+        self._minute_began = time.monotonic()
+        self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for piece in self._stream:
                 passed = piece if self._filter is None else self._filter.feed(piece)
-                self._record.count_bytes(len(passed))
+                if self._is_lasting:
+                    self._begin_minute()
+                else:
+                    self._record.count_bytes(len(passed))
                 if self._filter is not None:
                     self._record.check_bytes(self._filter.held_bytes)
                     self._check_requests(self._filter.requests)
@@ -46,6 +69,13 @@ class BoundedBody(httpx2.AsyncByteStream):
             if not self._record.has_failed:
                 self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
             raise ReplyCut("the reply broke off") from error
+        finally:
+            self._on_end()
+
+    def _begin_minute(self) -> None:
+        now = time.monotonic()
+        if self._filter is not None and now - self._minute_began > _MINUTE_S:
+            self._minute_began, self._filter.requests = now, 0
 
     def _check_requests(self, count: int) -> None:
         """Raises ReplyCut for a server that asks too much: the library answers each request by one of its own."""
@@ -65,7 +95,8 @@ class NotificationFilter:
     The id of an event that is left out stays, without data, so that a stream can be resumed after it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, report_change: Callable[[], None] = lambda: None) -> None:
+        self._report_change = report_change
         self.dropped = 0
         self.requests = 0
         self._held = bytearray()
@@ -86,7 +117,9 @@ class NotificationFilter:
             frame = bytes(self._held[start : end.end()])
             start = searched = end.end()
             kind = kind_of(frame)
-            if kind == "notification":
+            if kind == "notification" and _CHANGED in frame:
+                self._report_change()
+            if kind == "notification" and _ACKNOWLEDGED not in frame:
                 self.dropped += 1
                 last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
             else:

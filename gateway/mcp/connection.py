@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 
 from gateway.mcp.errors import McpFault
 from gateway.mcp.results import find_structure_fault
-from gateway.mcp.session import McpServer, McpSession, Send
+from gateway.mcp.server import McpServer
+from gateway.mcp.session import McpSession, Send
 from providers.egress import EgressClient
 
 _T = TypeVar("_T")
@@ -48,7 +49,7 @@ class McpConnection:
 
     async def list_tools(self, *, max_pages: int, deadline_s: float) -> list[Tool]:
         """Returns all tools of the server, in its order. Raises McpFault, also for a list that does not end."""
-        tools = await self._request(lambda client: _list_pages(client, max_pages), deadline_s)
+        tools = await self._request(lambda client: list_pages(client, max_pages), deadline_s)
         self._output_schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         return tools
 
@@ -60,26 +61,8 @@ class McpConnection:
         A result whose structured content does not follow the tool's own schema is an error of the tool, which has the
         texts of the result too. It is checked if the tools were listed on this connection.
         """
-        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))
-
-        async def call(client: Client) -> CallToolResult | InputRequiredResult:
-            # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
-            try:
-                return await client.session.send_request(request, _ANSWER)
-            except MCPError as error:
-                if error.code != HEADER_MISMATCH:
-                    raise
-            # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
-            await _list_pages(client, max_pages)
-            return await client.session.send_request(request, _ANSWER)
-
-        result = await self._request(call, deadline_s)
-        if isinstance(result, InputRequiredResult):
-            raise McpFault("input_required", "the tool asks for more input, which cannot be given here")
-        schema = self._output_schemas.get(name)
-        if schema is None or result.is_error or (fault := find_structure_fault(result, schema)) is None:
-            return result
-        return result.model_copy(update={"is_error": True, "content": [fault, *result.content]})
+        result = await self._request(lambda client: call_once(client, name, arguments, max_pages), deadline_s)
+        return with_checked_structure(result, self._output_schemas.get(name))
 
     async def _request(self, send: Send[_T], deadline_s: float) -> _T:
         if not self._sessions or not self._sessions[-1].is_usable:
@@ -87,7 +70,32 @@ class McpConnection:
         return await self._sessions[-1].request(send, deadline_s)
 
 
-async def _list_pages(client: Client, max_pages: int) -> list[Tool]:
+async def call_once(client: Client, name: str, arguments: dict[str, Any], max_pages: int) -> CallToolResult:
+    """Calls a tool once. Raises McpFault if the tool asks for more input, and what the library raises."""
+    request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))
+    # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
+    try:
+        result = await client.session.send_request(request, _ANSWER)
+    except MCPError as error:
+        if error.code != HEADER_MISMATCH:
+            raise
+        # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
+        await list_pages(client, max_pages)
+        result = await client.session.send_request(request, _ANSWER)
+    if isinstance(result, InputRequiredResult):
+        raise McpFault("input_required", "the tool asks for more input, which cannot be given here")
+    return result
+
+
+def with_checked_structure(result: CallToolResult, schema: dict[str, Any] | None) -> CallToolResult:
+    """Returns a result; as an error of its tool if its structured content does not follow the tool's own schema."""
+    if schema is None or result.is_error or (fault := find_structure_fault(result, schema)) is None:
+        return result
+    return result.model_copy(update={"is_error": True, "content": [fault, *result.content]})
+
+
+async def list_pages(client: Client, max_pages: int) -> list[Tool]:
+    """Returns all tools of a server, in its order. Raises McpFault for a list that does not end."""
     tools: list[Tool] = []
     cursor: str | None = None
     seen: set[str] = set()

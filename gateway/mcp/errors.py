@@ -13,6 +13,7 @@ FaultKind: TypeAlias = Literal[
     "list_too_long",
     "protocol_error",
     "result_too_large",
+    "server_removed",
     "session_lost",
     "timeout",
 ]
@@ -21,7 +22,7 @@ _CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost":
 """Codes of faults that the server did not give one. Source: those that the official libraries use."""
 
 
-_FAULTS_OF_RESULTS: Final = ("egress_refused", "input_required", "invalid_result", "result_too_large")
+_FAULTS_OF_RESULTS: Final = ("egress_refused", "input_required", "invalid_result", "result_too_large", "server_removed")
 """Faults that are neither an HTTP error nor one of the protocol."""
 
 

@@ -45,11 +45,21 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to the addresses that the egress guard allows.
 
     `is_session_lost` is whether the server no longer knows the session, so that only a new one can be used. `scrub`
-    removes credentials from texts of the server.
+    removes credentials from texts of the server. `report_change` is called when its list of tools changed. With
+    `uses_sse` all answers come over one stream, as in the older transport.
     """
 
-    def __init__(self, egress: EgressClient, scrub: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        egress: EgressClient,
+        scrub: Callable[[str], str],
+        report_change: Callable[[], None] = lambda: None,
+        *,
+        uses_sse: bool = False,
+    ) -> None:
         self.is_session_lost = False
+        self._report_change = report_change
+        self._uses_sse = uses_sse
         self._egress = egress
         self._scrub = scrub
         self._transport = httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False)
@@ -67,17 +77,23 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             async with asyncio.timeout(_deadline_of(request, message)):
                 reply = await self._send(request)
         except EgressRefused as error:
-            return _refuse(record, McpFault("egress_refused", str(error)))
+            return self._refuse(record, McpFault("egress_refused", str(error)))
         except TimeoutError:
-            return _refuse(record, McpFault("timeout", "the server does not answer"))
+            return self._refuse(record, McpFault("timeout", "the server does not answer"))
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            return _refuse(record, McpFault("connection_closed", "the server cannot be reached"))
+            return self._refuse(record, McpFault("connection_closed", "the server cannot be reached"))
         except httpx2.TransportError:
-            return _refuse(record, McpFault("connection_closed", CONNECTION_CLOSED))
+            return self._refuse(record, McpFault("connection_closed", CONNECTION_CLOSED))
         if request.method != "GET" and not is_call:
             await reply.aclose()
             return httpx2.Response(reply.status_code)
-        return await self._check_reply(request, reply, record) if is_call else _bounded(reply, record)
+        if is_call:
+            return await self._check_reply(request, reply, record)
+        if not record.is_of_session:
+            return self._bound(reply, record)
+        if self._uses_sse and (reply.status_code >= 400 or reply.has_redirect_location):
+            return await self._check_reply(request, reply, record)
+        return self._bound(reply, record.for_stream(), is_lasting=True)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """Raises EgressRefused if the host may not be reached, and httpx2.TransportError."""
@@ -106,14 +122,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         status, media_type = reply.status_code, reply.headers.get("content-type", "").partition(";")[0].strip().lower()
         if reply.headers.get("content-encoding", "identity").lower() != "identity":
             await reply.aclose()
-            return _refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
+            return self._refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
         if status < 400:
             if reply.has_redirect_location:
                 record.fault = McpFault("egress_refused", "the server redirects elsewhere, which is not followed")
-            elif status != 202 and media_type not in ("application/json", "text/event-stream"):
+            elif status != 202 and not self._uses_sse and media_type not in ("application/json", "text/event-stream"):
                 await self._record_error(reply, record)
                 return httpx2.Response(503)
-            return _bounded(reply, record)
+            return self._bound(reply, record)
         body = await self._record_error(reply, record)
         if status == 404 and "mcp-session-id" in request.headers:
             self.is_session_lost = True
@@ -121,7 +137,31 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             record.fault = McpFault("session_lost", message)
         elif status not in (401, 403) and _is_rpc_error(body):
             record.fault = None  # the library reads the error
+        if self._uses_sse and record.fault is not None:
+            record.fail(record.fault)  # the library would wait for the answer on the other stream
         return httpx2.Response(status, headers={"content-type": media_type}, content=body)
+
+    def _refuse(self, record: RequestRecord, fault: McpFault) -> httpx2.Response:
+        record.fault = fault
+        if self._uses_sse:
+            record.fail(fault)
+        return httpx2.Response(503)
+
+    def _bound(self, reply: httpx2.Response, record: RequestRecord, *, is_lasting: bool = False) -> httpx2.Response:
+        stream = reply.stream
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        reply.stream = BoundedBody(
+            stream,
+            record,
+            is_event_stream=reply.headers.get("content-type", "").lower().startswith("text/event-stream"),
+            is_lasting=is_lasting,
+            report_change=self._report_change,
+            on_end=self._lose_session if self._uses_sse and is_lasting else _do_nothing,
+        )
+        return reply
+
+    def _lose_session(self) -> None:
+        self.is_session_lost = True
 
     async def _record_error(self, reply: httpx2.Response, record: RequestRecord) -> bytes:
         """Returns the beginning of the body of a reply that is no answer, and records what it means."""
@@ -136,17 +176,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-def _bounded(reply: httpx2.Response, record: RequestRecord) -> httpx2.Response:
-    stream = reply.stream
-    assert isinstance(stream, httpx2.AsyncByteStream)
-    is_event_stream = reply.headers.get("content-type", "").lower().startswith("text/event-stream")
-    reply.stream = BoundedBody(stream, record, is_event_stream=is_event_stream)
-    return reply
-
-
-def _refuse(record: RequestRecord, fault: McpFault) -> httpx2.Response:
-    record.fault = fault
-    return httpx2.Response(503)
+def _do_nothing() -> None: ...
 
 
 def _read_message(request: httpx2.Request) -> dict[str, Any]:

@@ -17,15 +17,23 @@ class RequestRecord:
     """One request of the protocol, and all HTTP requests that it takes. The transport writes here what goes wrong.
 
     `fault` is what became of the last HTTP request; None if it was answered. `max_bytes` is the limit of all replies
-    together. `result` is what the requester waits for; None if nobody does.
+    together. `result` is what the requester waits for; None if nobody does. `is_of_session` is whether it is that of a
+    whole session: of its handshake, and of the stream on which the server talks unasked.
     """
 
-    def __init__(self, max_bytes: int, result: asyncio.Future[Any] | None = None) -> None:
+    def __init__(
+        self, max_bytes: int, result: asyncio.Future[Any] | None = None, *, is_of_session: bool = False
+    ) -> None:
+        self.is_of_session = is_of_session
         self.fault: McpFault | None = None
         self.has_failed = False
         self._max_bytes = max_bytes
         self._size = 0
         self._result = result
+
+    def for_stream(self) -> "RequestRecord":
+        """Returns the record of a stream that lasts as long as the session, whose bytes are not counted together."""
+        return RequestRecord(self._max_bytes)
 
     def fail(self, fault: McpFault) -> None:
         """Ends the request now, whatever the library would still try."""

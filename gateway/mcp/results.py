@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
@@ -37,6 +37,21 @@ def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     if not result.is_error:
         return ToolOutcome(output=text, media=media)
     return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": _texts_as_content(texts)}, media=media)
+
+
+def item_of_tool(tool: Tool) -> Json:
+    """Returns a tool as it is in an `mcp_list_tools` item."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "annotations": {"read_only": is_read_only(tool)},
+    }
+
+
+def is_read_only(tool: Tool) -> bool:
+    """Whether a server declares a tool as read-only."""
+    return bool(tool.annotations and tool.annotations.read_only_hint)
 
 
 def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | None:

@@ -5,23 +5,22 @@ The library's scopes of cancellation have to be left in the task that entered th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-import httpx2
 import structlog
 from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED
 from gateway.mcp.errors import McpFault
-from gateway.mcp.guarded_http import GuardedTransport
 from gateway.mcp.request_record import RequestRecord, current_record
+from gateway.mcp.server import McpServer
+from gateway.mcp.transports import make_transport
 from providers.egress import EgressClient
 
 _log = structlog.get_logger(__name__)
@@ -33,46 +32,44 @@ Send: TypeAlias = Callable[[Client], Awaitable[_T]]
 _Request: TypeAlias = tuple[Send[Any], asyncio.Future[Any]]
 
 _QUEUE_SIZE: Final = 64
-_CONNECT_S: Final = 5.0
 _CLOSE_S: Final = 2.0
 _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
 
+_TOO_LARGE: Final = "result_too_large: "
 _CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
 _UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 """How the library's own messages begin that stand for a lost connection and for an answer off the protocol."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
-    """Where a server is, and with which headers it is addressed. `headers` may hold credentials.
+class McpSession:
+    """A session that opens at once. Requests may run at the same time; each raises McpFault, and can be cancelled.
 
-    `scrub` removes those from texts of the server.
+    `report_change` is called when the server says that its list of tools changed; without it nobody listens for that.
     """
 
-    label: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    max_result_bytes: int = 5 * 1024 * 1024
-    connect_deadline_s: float = 10.0
-    scrub: Callable[[str], str] = field(default=str, repr=False)
-
-
-class McpSession:
-    """A session that opens at once. Requests may run at the same time; each raises McpFault, and can be cancelled."""
-
-    def __init__(self, server: McpServer, egress: EgressClient) -> None:
+    def __init__(
+        self, server: McpServer, egress: EgressClient, report_change: Callable[[], None] | None = None
+    ) -> None:
         self._server = server
-        self._transport = GuardedTransport(egress, server.scrub)
+        self._report_change = report_change
+        self._transport = make_transport(server, egress, report_change or _ignore_change)
         self._queue: asyncio.Queue[_Request | None] = asyncio.Queue(_QUEUE_SIZE)
         self._fault: McpFault | None = None
         self._is_open = False
+        self._opened = asyncio.Event()
         self._owner = asyncio.get_running_loop().create_task(self._own())
 
     @property
     def is_usable(self) -> bool:
         """Whether requests can be sent. A session that is not has to be closed and replaced."""
-        return not (self._owner.done() or self._transport.is_session_lost)
+        return not (self._owner.done() or self._transport.is_lost)
+
+    async def wait_until_open(self) -> None:
+        """Waits for the end of the handshake. Raises McpFault if there is no connection."""
+        await self._opened.wait()
+        if not self._is_open:
+            raise self._fault or McpFault("connection_closed", CONNECTION_CLOSED)
 
     async def request(self, send: Send[_T], deadline_s: float) -> _T:
         """Sends one request once. Raises McpFault, also if it takes longer than the deadline."""
@@ -104,31 +101,50 @@ class McpSession:
     async def _own(self) -> None:
         """Opens the session, and runs what is in the queue until `close`."""
         server = self._server
-        record = RequestRecord(server.max_result_bytes)
+        record = RequestRecord(server.max_result_bytes, is_of_session=True)
         current_record.set(record)
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(server.connect_deadline_s):
                     client = await self._open(stack)
                 self._is_open = True
+                self._opened.set()
                 async with asyncio.TaskGroup() as tasks:
+                    listener = tasks.create_task(self._listen(client)) if self._report_change is not None else None
                     while (request := await self._queue.get()) is not None:
                         send, result = request
                         if not result.done():
                             task = tasks.create_task(self._serve(client, send, result))
                             result.add_done_callback(partial(_cancel_task, task))
+                    if listener is not None:
+                        listener.cancel()
         except TimeoutError:
             self._fault = McpFault("timeout", f"no connection within {server.connect_deadline_s:g} s")
         except Exception as error:
             self._fault = record.fault or self._fault_of(error)
+        finally:
+            self._opened.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        server = self._server
-        timeout = httpx2.Timeout(_CONNECT_S, read=None)
-        http = httpx2.AsyncClient(transport=self._transport, headers=dict(server.headers), timeout=timeout)
-        await stack.enter_async_context(http)
-        transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        transport = await self._transport.enter(stack)
         return await stack.enter_async_context(Client(transport, cache=None))
+
+    async def _listen(self, client: Client) -> None:
+        """Keeps a subscription to changes of the list of tools open, for a server that needs one to report them.
+
+        The transport sees the reports themselves. A server that has no subscriptions, or ends them, is not subscribed
+        to again: its list is read again after a while in any case.
+        """
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+            return
+        current_record.set(RequestRecord(self._server.max_result_bytes))
+        try:
+            async with client.listen(tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    pass
+        except (MCPError, RuntimeError, ValidationError) as error:
+            _log.info("mcp_subscription_ended", server=self._server.label, error=type(error).__name__)
 
     async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
         record = RequestRecord(self._server.max_result_bytes, result)
@@ -150,6 +166,8 @@ class McpSession:
         if isinstance(error, MCPError):
             if error.message.startswith(_CLOSED_MESSAGES):
                 return McpFault("connection_closed", CONNECTION_CLOSED)
+            if error.message.startswith(_TOO_LARGE):
+                return McpFault("result_too_large", error.message.removeprefix(_TOO_LARGE))
             if not error.message.startswith(_UNREADABLE_MESSAGES):
                 return McpFault("protocol_error", self._scrub(error.message), code=error.code)
         elif not isinstance(error, ValidationError):
@@ -159,6 +177,9 @@ class McpSession:
 
     def _scrub(self, text: str) -> str:
         return self._server.scrub(text)[:_MESSAGE_CHARS]
+
+
+def _ignore_change() -> None: ...
 
 
 def _cancel_task(task: asyncio.Task[None], _: asyncio.Future[Any]) -> None:

@@ -40,6 +40,8 @@ def prepare_hosted_exchange(
             "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",
             param="context_management",
         )
+    if route.mcp_servers:
+        turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
     make_round = exchange_factory(route)
     if asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)

@@ -87,8 +87,8 @@ def make_plan(
     if endpoint.dialect == "responses" and _asks_for_summary(body):
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
     buffers_sentences = buffers_sentences and bool(body.get("stream")) and (body.get("n") or 1) == 1
-    if tool_host is not None and not _has_hosted_tools(endpoint, body, route, tool_host):
-        tool_host = None
+    if tool_host is not None:
+        tool_host = _find_tool_host(endpoint, body, route, tool_host)
     if tool_host is None and may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
@@ -100,11 +100,13 @@ def make_plan(
     return plan
 
 
-def _has_hosted_tools(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> bool:
-    """Whether the gateway runs tools of this body: its upstream does not run them itself."""
-    if endpoint.dialect != "responses" or "mcp" in route.capabilities.hosted_tools:
-        return False
-    return tool_host.runs_some(body.get("tools"))
+def _find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> ToolHost | None:
+    """Returns what runs the tools of this body that its upstream does not run itself; None if there are none."""
+    tools = body.get("tools")
+    if endpoint.dialect != "responses" or not (tools or route.mcp_servers):
+        return None
+    tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
+    return tool_host if route.mcp_servers or tool_host.runs_some(tools) else None
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:

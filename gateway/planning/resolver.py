@@ -32,6 +32,8 @@ class Route:
     must_be_listed: bool = False
     """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
     resumable: bool = False
+    mcp_servers: Sequence[str] = ()
+    """Labels of the servers of `tools.mcp.servers` whose tools are added to each request."""
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
@@ -120,6 +122,7 @@ class _ModelRow:
             strict=self._model.strict,
             must_be_listed=self._must_be_listed,
             resumable=self._model.resumable,
+            mcp_servers=self._model.tools.mcp,
             request_defaults=self._model.request_defaults,
         )
 

@@ -40,6 +40,7 @@ from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
 from gateway.tools.host import ToolHost, build_egress
+from gateway.tools.operator_servers import OperatorServers
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -79,6 +80,7 @@ class Service:
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
+        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress)
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -94,8 +96,9 @@ class Service:
         self.provider_hold = ProviderHold()
         catalogue = Catalogue(resolver, self.provider_hold)
         admission = Admission(resolver, self._sealer, settings.server, catalogue)
-        tool_host = ToolHost(settings.tools.mcp, build_egress(settings.egress))
+        tool_host = ToolHost(settings.tools.mcp, build_egress(settings.egress), self.operator_servers)
         intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold, tool_host)
+        self.operator_servers.use(settings.tools.mcp)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = catalogue
@@ -189,6 +192,7 @@ class Service:
                 yield
         finally:
             self.large_bodies.close()
+            await self.operator_servers.aclose()
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
         assert self._runner is not None

@@ -1,24 +1,29 @@
 """The tools that the gateway can run, and which tools of a request it does."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.tools.operator_servers import OperatorServers
 from providers.base import Exchange
 from providers.egress import EgressClient
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
-from translation.hosted.policy import may_need_approval
+from translation.hosted.policy import is_allowed, may_need_approval, needs_approval
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 from translation.tools.credentials import list_credentials
 
 if TYPE_CHECKING:
-    from gateway.mcp.session import McpServer
+    from gateway.mcp.operator_server import OperatorServer
+    from gateway.mcp.server import McpServer
+
+_PLACES: Final = ("server_url", "connector_id", "tunnel_id")
+"""Keys of an `mcp` tool that say where its server is. Without any, it is one of the configuration."""
 
 _SECRET_HEADER: Final = "authorization"
 _MAX_URL_CHARS: Final = 8192
@@ -31,16 +36,44 @@ _CONNECTION_HEADERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RequestedServer:
-    """An MCP server that a request names, and what the request says of its tools. `position` is that in `tools`."""
+    """An MCP server of a request, and what the request says of its tools. `position` is that in `tools`.
+
+    `operator` is the server if it is one of the configuration: then the request says nothing of where it is, and its
+    `allowed_tools` and `require_approval` only narrow what the operator allows. `operator_approval` is the
+    `require_approval` of the operator. `is_added` is whether the model's configuration names it, and the request does
+    not.
+    """
 
     server: "McpServer"
     position: int
     allowed_tools: Any
     require_approval: Any
+    operator: "OperatorServer | None" = None
+    operator_approval: Any = None
+    prefix: str | None = None
+    is_added: bool = False
 
     @property
     def label(self) -> str:
         return self.server.label
+
+    def allows(self, name: str, *, is_read_only: bool) -> bool:
+        """Whether the request may use a tool. The operator's own rules have been applied to the list before."""
+        return is_allowed(self.allowed_tools, name, is_read_only=is_read_only)
+
+    def needs_approval(self, name: str, *, is_read_only: bool) -> bool:
+        """Whether a call of a tool needs an approval. `is_read_only` is what the server says of the tool."""
+        if self.operator is None:
+            return needs_approval(self.require_approval, name, is_read_only=is_read_only)
+        believed = is_read_only and self.operator.settings.is_trusted
+        if needs_approval(self.operator_approval, name, is_read_only=believed):
+            return True
+        own = self.require_approval
+        return own is not None and needs_approval(own, name, is_read_only=is_read_only)
+
+
+class _AddedTool(dict[str, Any]):
+    """A tool that the configuration of the model adds to a turn."""
 
 
 def build_egress(settings: EgressSettings) -> EgressClient:
@@ -53,18 +86,37 @@ def build_egress(settings: EgressSettings) -> EgressClient:
 class ToolHost:
     """Runs the hosted tools of requests. There is one per configuration."""
 
-    def __init__(self, settings: McpSettings, egress: EgressClient) -> None:
+    def __init__(
+        self, settings: McpSettings, egress: EgressClient, operator_servers: OperatorServers | None = None
+    ) -> None:
         self.settings: Final = settings
         self.egress: Final = egress
+        self.operator_servers: Final = operator_servers
+        self._takes_urls = settings.request_servers == "public"
+
+    def for_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
+        """Returns the host for an upstream that runs these kinds of tools itself: it leaves those to it."""
+        if "mcp" not in hosted_tools or not self._takes_urls:
+            return self
+        host = ToolHost(self.settings, self.egress, self.operator_servers)
+        host._takes_urls = False
+        return host
 
     def runs(self, tool: Json) -> bool:
-        """Whether the gateway runs this tool: an MCP server that a request names, and whose calls need no approval."""
-        return (
-            tool.get("type") == "mcp"
-            and self.settings.request_servers == "public"
-            and bool(tool.get("server_url"))
-            and not may_need_approval(tool.get("require_approval"))
-        )
+        """Whether the gateway runs this tool: a server of the configuration, or one that the request gives the URL of.
+
+        Of the second kind it is only one whose calls need no approval.
+        """
+        if tool.get("type") != "mcp":
+            return False
+        if not any(map(tool.get, _PLACES)):
+            return True
+        return self._takes_urls and bool(tool.get("server_url")) and not may_need_approval(tool.get("require_approval"))
+
+    def servers_of_model(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
+        """Returns tools for the servers that a model's configuration names, without those that `tools` has already."""
+        named = {tool.get("server_label") for tool in tools or () if tool.get("type") == "mcp"}
+        return [_AddedTool(type="mcp", server_label=label) for label in labels if label not in named]
 
     def make_exchange(
         self,
@@ -81,8 +133,9 @@ class ToolHost:
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
 
-        redactor = Redactor(list_credentials({"tools": list(turn.tools)}))
-        servers = self._read_servers(turn.tools, redactor.redact)
+        credentials = list_credentials({"tools": list(turn.tools)})
+        servers = self._read_servers(turn.tools, Redactor(credentials).redact)
+        redactor = Redactor([*credentials, *self._list_secrets(servers)])
         bounds = self.settings.bounds(max_tool_calls)
         return ToolLoopExchange(
             self.without_hosted(turn), servers, make_round, self, bounds, sees_images=sees_images, redactor=redactor
@@ -96,8 +149,43 @@ class ToolHost:
         """Returns the turn without the tools that the gateway runs."""
         return replace(turn, tools=[tool for tool in turn.tools if not self.runs(tool)])
 
+    def _list_secrets(self, servers: Sequence[RequestedServer]) -> list[str]:
+        """Returns the operator's credentials for these servers."""
+        if self.operator_servers is None:
+            return []
+        configured = self.operator_servers.configured
+        labels = [requested.label for requested in servers if requested.operator is not None]
+        return [secret for label in labels if label in configured for secret in configured[label].list_secrets()]
+
+    def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
+        """Raises InvalidRequest for a label that the configuration does not have, and for keys of the operator's."""
+        label = tool["server_label"]
+        operator = None if self.operator_servers is None else self.operator_servers.find(label)
+        if operator is None or self.operator_servers is None:
+            raise InvalidRequest(
+                f"the gateway's configuration has no MCP server {label!r}: send its `server_url`, or another label",
+                param=f"{param}.server_label",
+                code="unknown_server_label",
+            )
+        if key := next((key for key in ("authorization", "headers") if tool.get(key)), None):
+            raise InvalidRequest(
+                f"{label!r} is a server of the gateway's configuration, which has its credentials: leave `{key}` out",
+                param=f"{param}.{key}",
+            )
+        own = self.operator_servers.configured[label]
+        return RequestedServer(
+            operator.settings.server,
+            position,
+            tool.get("allowed_tools"),
+            tool.get("require_approval"),
+            operator,
+            own.require_approval,
+            own.prefix,
+            is_added=isinstance(tool, _AddedTool),
+        )
+
     def _read_servers(self, tools: Sequence[Json], scrub: Callable[[str], str]) -> list[RequestedServer]:
-        from gateway.mcp.session import McpServer
+        from gateway.mcp.server import McpServer
 
         servers: dict[str, RequestedServer] = {}
         for position, tool in enumerate(tools):
@@ -117,6 +205,9 @@ class ToolHost:
                     param=param,
                     code="too_many_servers",
                 )
+            if not any(map(tool.get, _PLACES)):
+                servers[label] = self._read_operator_server(tool, position, param)
+                continue
             if tool.get("connector_id"):
                 raise InvalidRequest(
                     "send `server_url` or `connector_id`, not both; the gateway has no connectors",

@@ -8,14 +8,15 @@ from typing import Any, Final
 
 import orjson
 import structlog
-from mcp_types import Tool
+from mcp_types import CallToolResult
 
 from dataplane.source import Source
 from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
-from gateway.mcp.results import outcome_of
+from gateway.mcp.operator_server import ToolListing
+from gateway.mcp.results import item_of_tool, outcome_of
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.rounds import round_source
 from providers.base import Batch, Exchange
@@ -27,7 +28,6 @@ from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome
-from translation.hosted.policy import is_allowed
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
@@ -64,6 +64,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._sees_images = sees_images
         self._redactor = redactor
         self._connections: dict[str, McpConnection] = {}
+        self._listings: dict[str, ToolListing] = {}
+        """The tools of the operator's servers, as they are for this response until its end."""
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -71,7 +73,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _steps_of_reply(self) -> AsyncGenerator[Batch | Source[Batch], None]:
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
         async with AsyncExitStack() as stack:
-            for requested in self._servers:
+            for requested in (each for each in self._servers if each.operator is None):
                 connection = McpConnection(requested.server, self._host.egress)
                 self._connections[requested.label] = await stack.enter_async_context(connection)
             loop, opening = await self._list_tools()
@@ -92,12 +94,13 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _list_tools(self) -> tuple[ToolLoop, list[Event]]:
         """Lists the tools of the servers, all at once. Returns the loop and the events that show the lists.
 
-        A list that the input already has is not pulled again. Raises ToolListFailed if no server can be listed, or one
-        that the tool choice names.
+        A list that the input already has is not pulled again. That of an operator's server is what the gateway itself
+        knows of it, and is shown again only if it is another one. Raises ToolListFailed if no server can be listed, or
+        one that the tool choice names.
         """
         listed_before = resolve_history(self._turn.items, lambda key: key.name).listed
-        missing = [requested for requested in self._servers if requested.label not in listed_before]
-        results = await asyncio.gather(*(self._list_server(requested) for requested in missing), return_exceptions=True)
+        missing = [each for each in self._servers if each.operator is not None or each.label not in listed_before]
+        results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
         listed: dict[str, Item] = dict(listed_before)
         shown: list[Item] = []
         faults = [result for result in results if isinstance(result, McpFault)]
@@ -108,9 +111,12 @@ class ToolLoopExchange(SteppedSource[Batch]):
             if isinstance(result, McpFault):
                 self._require_dispensable(requested, result, is_last=len(faults) == len(self._servers))
                 item |= {"tools": [], "error": self._redactor.redact(str(result))}
+                listed.pop(requested.label, None)
             else:
-                item["tools"] = await _redact_json([_listed_tool(tool) for tool in result], self._redactor)
+                item["tools"] = result
                 listed[requested.label] = item
+                if result == listed_before.get(requested.label, {}).get("tools"):
+                    continue
             shown.append(item)
         catalogue = self._build_catalogue(listed)
         history = resolve_history(self._turn.items, catalogue.name_of)
@@ -125,19 +131,25 @@ class ToolLoopExchange(SteppedSource[Batch]):
             events += loop.show_item(item, started=started, phases=("in_progress", phase))
         return loop, events
 
-    async def _list_server(self, requested: RequestedServer) -> list[Tool]:
-        settings = self._host.settings
-        tools = await self._connections[requested.label].list_tools(
-            max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
-        )
-        return [
-            tool for tool in tools if is_allowed(requested.allowed_tools, tool.name, is_read_only=_is_read_only(tool))
-        ]
+    async def _list_server(self, requested: RequestedServer) -> list[Json]:
+        """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item. Raises McpFault."""
+        if requested.operator is not None:
+            listing = self._listings[requested.label] = await requested.operator.list_tools()
+            items = [*listing.items]
+        else:
+            settings = self._host.settings
+            tools = await self._connections[requested.label].list_tools(
+                max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
+            )
+            items = await _redact_json([item_of_tool(tool) for tool in tools], self._redactor)
+        return [item for item in items if requested.allows(item["name"], is_read_only=item["annotations"]["read_only"])]
 
     def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_last: bool) -> None:
         """Raises ToolListFailed if the request makes no sense without this server. `is_last`: no server has a list."""
         choice = self._turn.tool_choice
-        if is_last or (isinstance(choice, dict) and _forces_server(choice, requested.label)):
+        if (is_last and not requested.is_added) or (
+            isinstance(choice, dict) and _forces_server(choice, requested.label)
+        ):
             label, reason = requested.label, self._redactor.redact(str(fault))
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
@@ -146,7 +158,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
         for requested in self._servers:
             for tool in (listed.get(requested.label) or {"tools": []})["tools"]:
                 is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
-                if is_allowed(requested.allowed_tools, tool["name"], is_read_only=is_read_only):
+                if requested.allows(tool["name"], is_read_only=is_read_only) and not (
+                    requested.operator is not None and requested.needs_approval(tool["name"], is_read_only=is_read_only)
+                ):
                     tools.append(
                         HostedTool(
                             key=ToolKey(requested.label, tool["name"]),
@@ -154,7 +168,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
                             description=tool.get("description"),
                             is_read_only=is_read_only,
                             needs_approval=False,
-                            origin=requested.server.url,
+                            origin=requested.server.origin,
+                            prefix=requested.prefix,
                         )
                     )
         if len(tools) > self._host.settings.max_tools:
@@ -190,17 +205,25 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _run_call(self, call: HostedCall) -> ToolOutcome:
         """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated."""
         arguments: dict[str, Any] = orjson.loads(call.arguments)
-        settings = self._host.settings
         _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
         try:
-            result = await self._connections[call.key.server].call_tool(
-                call.key.name, arguments, max_pages=settings.max_list_pages, deadline_s=settings.call_deadline_s
-            )
+            result = await self._call_server(call.key, arguments)
             outcome = outcome_of(result, sees_images=self._sees_images)
         except McpFault as fault:
             outcome = fault.as_outcome()
         _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)
         return await _redact_outcome(outcome, self._redactor)
+
+    async def _call_server(self, key: ToolKey, arguments: dict[str, Any]) -> CallToolResult:
+        """Raises McpFault."""
+        settings = self._host.settings
+        if (connection := self._connections.get(key.server)) is not None:
+            return await connection.call_tool(
+                key.name, arguments, max_pages=settings.max_list_pages, deadline_s=settings.call_deadline_s
+            )
+        operator = next(each.operator for each in self._servers if each.label == key.server)
+        assert operator is not None
+        return await operator.call_tool(key.name, arguments, self._listings[key.server].output_schemas.get(key.name))
 
 
 def _forces_server(choice: Json, label: str) -> bool:
@@ -228,17 +251,3 @@ async def _redact_text(text: str, redactor: Redactor) -> str:
         pieces.append(piece)
         await asyncio.sleep(0)
     return "".join(pieces)
-
-
-def _listed_tool(tool: Tool) -> Json:
-    """Returns a tool as it is in an `mcp_list_tools` item."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": tool.input_schema,
-        "annotations": {"read_only": _is_read_only(tool)},
-    }
-
-
-def _is_read_only(tool: Tool) -> bool:
-    return bool(tool.annotations and tool.annotations.read_only_hint)

@@ -34,6 +34,8 @@ class HostedTool:
     needs_approval: bool = True
     origin: str = ""
     """Where its server is. An approval holds for one origin."""
+    prefix: str | None = None
+    """What its name begins with for models; None is the label of its server."""
 
     @property
     def definition_digest(self) -> str:
@@ -54,12 +56,14 @@ def digest_arguments(arguments: str) -> str:
     return sha256(canonical).hexdigest()
 
 
-def model_name_of(key: ToolKey) -> str:
-    """Returns the name by which models know a tool: `<server>_<name>`, in at most 64 letters, digits, `_` and `-`.
+def model_name_of(key: ToolKey, prefix: str | None = None) -> str:
+    """Returns the name by which models know a tool: `<prefix>_<name>`, in at most 64 letters, digits, `_` and `-`.
+
+    Without a prefix it is the label of the server.
 
     A name that has to be changed for that ends in a digest, so that two different tools have different names.
     """
-    plain = f"{key.server}_{key.name}"
+    plain = f"{key.server if prefix is None else prefix}_{key.name}"
     legal = _ILLEGAL.sub("_", plain)
     return plain if legal == plain and len(plain) <= _MAX_NAME_CHARS else _shorten(legal, key)
 
@@ -88,7 +92,7 @@ class ToolCatalogue:
             if tool.key in keys:
                 continue
             keys.add(tool.key)
-            plain = name = model_name_of(tool.key)
+            plain = name = model_name_of(tool.key, tool.prefix)
             attempt = 0
             # A server may choose the names of its tools so that they collide with the names of another's.
             while name.casefold() in used:
@@ -104,15 +108,17 @@ class ToolCatalogue:
 
     def name_of(self, key: ToolKey) -> str:
         """Returns the name by which the model knows a tool, also if it is no longer listed."""
-        return next((name for name, tool in self.tools.items() if tool.key == key), model_name_of(key))
+        named = [(name, tool) for name, tool in self.tools.items() if tool.key.server == key.server]
+        prefix = named[0][1].prefix if named else None
+        return next((name for name, tool in named if tool.key == key), model_name_of(key, prefix))
 
     def guess_key(self, model_name: str) -> ToolKey:
         """Returns a key for a tool that there is not: of the server whose prefix its name has, or else of the first."""
-        servers = list(dict.fromkeys(tool.key.server for tool in self.tools.values()))
-        for server in sorted(servers, key=len, reverse=True):
-            if model_name.startswith(f"{server}_"):
-                return ToolKey(server, model_name.removeprefix(f"{server}_"))
-        return ToolKey(servers[0] if servers else "", model_name)
+        servers = {tool.prefix or tool.key.server: tool.key.server for tool in self.tools.values()}
+        for prefix in sorted(servers, key=len, reverse=True):
+            if model_name.startswith(f"{prefix}_"):
+                return ToolKey(servers[prefix], model_name.removeprefix(f"{prefix}_"))
+        return ToolKey(next(iter(servers.values()), ""), model_name)
 
     def functions(self) -> Sequence[Json]:
         """Returns the tools as function tools of the Responses API, which any upstream can be sent."""

@@ -45,9 +45,14 @@ async def hosting(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIter
             "models": {"m": {"provider": "up"}},
             **config,
         }
-        with serving(whole) as server:
+        running = serving(whole)
+        server = running.__enter__()
+        try:
             async with AsyncOpenAI(base_url=server.v1, api_key="gateway-key-1", max_retries=0) as client:
                 yield Hosting(client, upstream, server.v1)
+        finally:
+            # In a thread: while it stops it still talks to servers of this event loop.
+            await asyncio.to_thread(running.__exit__, None, None, None)
 
 
 def mcp_tool(url: str, label: str = "lookup", **more: Any) -> Any:

@@ -12,7 +12,7 @@ from openai import APIStatusError
 from gateway.mcp import guarded_http
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
-from gateway.mcp.session import McpServer
+from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import LOOK_UP, Hosting, hosting, items_of, mcp_tool, until

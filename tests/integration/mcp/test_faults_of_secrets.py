@@ -11,7 +11,7 @@ from openai import APIStatusError, BadRequestError
 
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
-from gateway.mcp.session import McpServer
+from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool

@@ -15,7 +15,17 @@ from providers.config import ProviderConfig
 EXAMPLE = Path(__file__).parents[4] / "config.example.yaml"
 TREE = yaml.safe_load(EXAMPLE.read_text())
 ENVIRON = dict.fromkeys(
-    ["OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "LOCAL_KEY", "TEAM_A_KEY"], "k"
+    [
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "LOCAL_KEY",
+        "TEAM_A_KEY",
+        "GITHUB_TOKEN",
+        "NOTES_KEY",
+    ],
+    "k",
 ) | {"TEAM_B_KEY": "l", "SEALING_KEY": "k" * 32}
 
 
@@ -40,7 +50,7 @@ def innermost(annotation: Any, suffix: str = "") -> tuple[Any, str]:
 
 
 def written_keys(tree: Any, path: str = "") -> Iterator[str]:
-    names_of_ones_choice = path in ("providers.", "models.", "families.")
+    names_of_ones_choice = path in ("providers.", "models.", "families.", "tools.mcp.servers.")
     for key, value in tree.items() if isinstance(tree, dict) else [("*", entry) for entry in tree]:
         name = f"{path}{'*' if names_of_ones_choice else key}"
         yield name

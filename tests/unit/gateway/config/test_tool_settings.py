@@ -1,8 +1,12 @@
 """gateway/config/tool_settings.py: the bounds of a response with hosted tools."""
 
+from typing import Any
+
 import pytest
 
+from gateway.config.settings import parse_settings
 from gateway.config.tool_settings import McpSettings
+from gateway.config.yaml_file import ConfigError
 
 
 @pytest.mark.parametrize(("requested", "calls"), [(None, 64), (3, 3), (1000, 64)])
@@ -13,3 +17,52 @@ def test_a_request_lowers_the_limit_of_calls_and_never_raises_it(requested: int 
 def test_the_bounds_are_those_of_the_configuration() -> None:
     bounds = McpSettings(rounds=2, calls=5, result_chars=200).bounds(None)
     assert (bounds.rounds, bounds.calls, bounds.result_chars) == (2, 5, 200)
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no place": ({"a": {}}, "tools.mcp.servers.a: write exactly one of url, sse and stdio"),
+    "two places": ({"a": {"url": "http://h/", "stdio": ["x"]}}, "write exactly one of url, sse and stdio"),
+    "no address": ({"a": {"url": "mcp.example.com"}}, "tools.mcp.servers.a.url: write an address such as"),
+    "a password in the address": ({"a": {"url": "https://u:p@h/mcp"}}, "and credentials in auth"),
+    "headers of a command": ({"a": {"stdio": ["x"], "headers": {"a": "b"}}}, "use env for stdio"),
+    "variables of an address": (
+        {"a": {"url": "http://h/", "env": {"A": "b"}}},
+        "env and cwd are for servers with stdio",
+    ),
+    "an odd prefix": ({"a": {"stdio": ["x"], "prefix": "a b"}}, "tools.mcp.servers.a.prefix: write up to 32 letters"),
+    "an odd name": ({"a b": {"stdio": ["x"]}}, "'a b' is no name of a server"),
+    "one prefix twice": (
+        {"a": {"stdio": ["x"]}, "b": {"stdio": ["x"], "prefix": "A"}},
+        "a and b have the same prefix 'A': give one of them another",
+    ),
+    "a variable that is not set": (
+        {"a": {"url": "http://h/", "auth": {"bearer_env": "NO"}}},
+        "the environment variable NO",
+    ),
+}
+
+
+@pytest.mark.parametrize(("servers", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_16_a_server_that_cannot_be_used_is_refused_at_load(servers: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_settings({"tools": {"mcp": {"servers": servers}}}, environ={})
+    assert message in str(refused.value)
+
+
+def test_a_model_with_an_unknown_server_is_refused_with_the_nearest_name() -> None:
+    tree = {
+        "tools": {"mcp": {"servers": {"github": {"stdio": ["x"]}}}},
+        "providers": {"p": {"type": "scripted"}},
+        "models": {"m": {"provider": "p", "tools": {"mcp": ["githup"]}}},
+    }
+    with pytest.raises(
+        ConfigError, match=r"models\.m\.tools\.mcp\[0\]: there is no server 'githup'.* did you mean github"
+    ):
+        parse_settings(tree, environ={})
+
+
+def test_secrets_of_a_server_are_not_in_its_representation() -> None:
+    server = {"url": "http://h/", "auth": {"bearer_env": "TOKEN"}, "headers": {"x-key": "${TOKEN}"}}
+    settings = parse_settings({"tools": {"mcp": {"servers": {"a": server}}}}, environ={"TOKEN": "the-token"})
+    assert "the-token" not in repr(settings)
+    assert settings.tools.mcp.servers["a"].list_secrets() == ["the-token", "the-token"]

@@ -59,7 +59,6 @@ LEFT_OUT: dict[str, tuple[Json, Json]] = {
     "calls need an approval": ({**DOCS, "require_approval": "always"}, {}),
     "some calls need an approval": ({**DOCS, "require_approval": {"never": {"tool_names": ["add"]}}}, {}),
     "the default, which is an approval": ({name: DOCS[name] for name in DOCS if name != "require_approval"}, {}),
-    "no address": ({name: DOCS[name] for name in DOCS if name != "server_url"}, {}),
     "the operator runs none": (DOCS, {"request_servers": "off"}),
 }
 
@@ -72,6 +71,11 @@ def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) ->
 
 
 REFUSED: dict[str, tuple[Json, str, str]] = {
+    "a label without an address that the configuration does not have": (
+        {"tools": [{name: DOCS[name] for name in DOCS if name != "server_url"}]},
+        "tools[0].server_label",
+        "unknown_server_label",
+    ),
     "one label twice": ({"tools": [DOCS, DOCS]}, "tools[1].server_label", "duplicate_server_label"),
     "too many servers": (
         {"tools": [{**DOCS, "server_label": f"s{number}"} for number in range(17)]},

@@ -1,5 +1,7 @@
 """The names of hosted tools, and digests of their definitions and arguments."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tool_rounds import hosted_tool
@@ -101,3 +103,13 @@ def test_arguments_that_are_nested_too_deep_to_be_written_have_a_digest() -> Non
     assert digest_arguments(deep) == digest_arguments(deep)
     assert digest_arguments(deep) != digest_arguments(deep.replace("1", "2"))
     assert digest_arguments("\ud800") != digest_arguments("\ud801")
+
+
+def test_a_server_with_a_prefix_has_it_in_all_names() -> None:
+    tool = replace(hosted_tool(), prefix="reckon")
+    catalogue = ToolCatalogue.build([tool])
+    assert [*catalogue.tools] == ["reckon_add"]
+    assert catalogue.name_of(ToolKey("calc", "add")) == "reckon_add"
+    assert catalogue.name_of(ToolKey("calc", "removed")) == "reckon_removed"
+    assert catalogue.guess_key("reckon_removed") == ToolKey("calc", "removed")
+    assert catalogue.guess_key("calc_add") == ToolKey("calc", "calc_add")

@@ -1,0 +1,184 @@
+"""The configuration of the MCP servers that the operator offers to models and requests."""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from providers.config import Number
+
+_Text = Annotated[str, Field(min_length=1)]
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+LABEL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+"""Labels of servers: they are the default of `prefix`, and requests name servers by them."""
+
+_PLACES: Final = ("url", "sse", "stdio")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ToolFilterSettings(_Section):
+    """Tools of a server, by their names or by what the server says of them. A tool must match all keys that are set."""
+
+    tool_names: tuple[_Text, ...] | None = Field(default=None, description="Names of tools, as the server has them.")
+    read_only: bool | None = Field(
+        default=None, description="Whether the server declares the tool as read-only, which only a `trusted` one may."
+    )
+
+
+class ApprovalSettings(_Section):
+    """Which calls need an approval of the client, as `require_approval` of the Responses API."""
+
+    never: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need none.")
+    always: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need one.")
+
+
+class McpAuthSettings(_Section):
+    """How the gateway identifies itself to a server."""
+
+    bearer: SecretStr | None = Field(default=None, description="A token, sent as `Authorization: Bearer`.")
+    bearer_env: str | None = Field(default=None, description="The environment variable that holds the token.")
+
+
+class McpServerSettings(_Section):
+    """One MCP server. Exactly one of `url`, `sse` and `stdio` says where it is. It may have a private address."""
+
+    url: _Text | None = Field(default=None, description="The address of a server with streamable HTTP.")
+    sse: _Text | None = Field(default=None, description="The address of a server with the older HTTP+SSE transport.")
+    stdio: tuple[_Text, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="The command of a server that the gateway starts itself, once per server process: the program and "
+        "its arguments. It is started when a request first needs it, and again after it ends.",
+    )
+    env: dict[_Text, SecretStr] = Field(
+        default_factory=dict,
+        description="Environment variables of the command. It gets these and `HOME`, `LOGNAME`, `PATH`, `SHELL`, "
+        "`TERM` and `USER`, no others.",
+    )
+    cwd: _Text | None = Field(default=None, description="The working directory of the command.")
+    auth: McpAuthSettings = Field(
+        default=McpAuthSettings(), description="How the gateway identifies itself to the server."
+    )
+    headers: dict[_Text, SecretStr] = Field(
+        default_factory=dict, description="Further headers of every request to the server."
+    )
+    allow: tuple[_Text, ...] = Field(
+        default=("*",),
+        description="Names of the tools that may be used, with `*` and `?`. Requests can only narrow this.",
+    )
+    approval: Literal["always", "never"] | ApprovalSettings = Field(
+        default="always",
+        description="Which calls need an approval of the client: `always`, `never`, or filters. A request can ask for "
+        "more approvals than this, not for fewer.",
+    )
+    prefix: _Text | None = Field(
+        default=None,
+        description="Models know the tools as `PREFIX_NAME`: up to 32 letters, digits, `_` and `-`. If left out, the "
+        "name of the server here.",
+    )
+    repeat: Literal["safe", "unsafe"] = Field(
+        default="unsafe",
+        description="`safe`: calls may be made a second time if the first has no known outcome. `unsafe`: never.",
+    )
+    trusted: bool = Field(
+        default=False,
+        description="Whether to believe what the server says of its tools: which are read-only, and so may need no "
+        "approval, and which may be repeated.",
+    )
+    start_deadline_s: Annotated[Number, Field(gt=0)] = Field(
+        default=30.0, description="Seconds until a connection is open, with the start of the command."
+    )
+    list_deadline_s: Annotated[Number, Field(gt=0)] | None = Field(
+        default=None, description="Seconds for the list of its tools. If left out, `tools.mcp.list_deadline_s`."
+    )
+    call_deadline_s: Annotated[Number, Field(gt=0, le=900)] | None = Field(
+        default=None, description="Seconds for one call. If left out, `tools.mcp.call_deadline_s`."
+    )
+    list_ttl_s: Annotated[Number, Field(gt=0)] = Field(
+        default=300.0,
+        description="Seconds after which the list of its tools is read again, if the server reports no change before.",
+    )
+
+    @field_validator("prefix")
+    @classmethod
+    def _refuse_odd_prefixes(cls, prefix: str | None) -> str | None:
+        if prefix is not None and not _PREFIX.fullmatch(prefix):
+            raise PydanticCustomError("prefix", "write up to 32 letters, digits, _ and -")
+        return prefix
+
+    @field_validator("url", "sse")
+    @classmethod
+    def _refuse_invalid_urls(cls, url: str | None) -> str | None:
+        try:
+            parts = urlsplit(url or "http://host")
+            is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_valid = False
+        if not is_valid or (url is not None and "@" in url.partition("://")[2].partition("/")[0]):
+            raise PydanticCustomError(
+                "url", "write an address such as https://mcp.example.com/mcp, and credentials in auth"
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _require_one_place(self) -> "McpServerSettings":
+        places = [name for name in _PLACES if getattr(self, name) is not None]
+        if len(places) != 1:
+            raise PydanticCustomError("place", "write exactly one of url, sse and stdio")
+        if self.stdio is None and (self.env or self.cwd):
+            raise PydanticCustomError("place", "env and cwd are for servers with stdio: leave them out")
+        if self.stdio is not None and (self.headers or self.auth != McpAuthSettings()):
+            raise PydanticCustomError("place", "auth and headers are for servers with url or sse: use env for stdio")
+        return self
+
+    @property
+    def origin(self) -> str:
+        """Where the server is, as one text. Approvals and pins hold for one origin."""
+        return self.url or self.sse or f"stdio:{' '.join(self.stdio or ())}"
+
+    @property
+    def host(self) -> str | None:
+        """The host of its address; None for a command."""
+        return urlsplit(self.url or self.sse or "").hostname
+
+    @property
+    def require_approval(self) -> Any:
+        """The approvals in the form of `require_approval` of a request."""
+        return self.approval if isinstance(self.approval, str) else self.approval.model_dump(exclude_none=True)
+
+    def allows(self, name: str) -> bool:
+        """Whether a tool of this name may be used."""
+        return any(fnmatchcase(name, pattern) for pattern in self.allow)
+
+    def list_secrets(self) -> list[str]:
+        """Returns what must not be in any text that leaves the gateway."""
+        secrets = [*self.headers.values(), *self.env.values()]
+        if self.auth.bearer is not None:
+            secrets.append(self.auth.bearer)
+        return [secret.get_secret_value() for secret in secrets]
+
+
+class ModelToolSettings(_Section):
+    """Tools that the gateway adds to every request for a model."""
+
+    mcp: tuple[_Text, ...] = Field(default=(), description="Servers of `tools.mcp.servers` whose tools are added.")
+
+
+def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:
+    """Returns what is wrong with the names of the servers; None if nothing is."""
+    prefixes: dict[str, str] = {}
+    for label, server in servers.items():
+        if not LABEL.fullmatch(label):
+            return f"{label!r} is no name of a server: write up to 32 letters, digits, _ and -, beginning with a letter"
+        prefix = server.prefix or label
+        if (other := prefixes.setdefault(prefix.casefold(), label)) != label:
+            return f"{other} and {label} have the same prefix {prefix!r}: give one of them another"
+    return None

@@ -1,0 +1,294 @@
+"""One server of the operator's configuration: its connection, which lasts, and the list of its tools."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import orjson
+import structlog
+from mcp_types import CallToolResult, Tool
+
+from gateway.mcp.connection import call_once, list_pages, with_checked_structure
+from gateway.mcp.errors import McpFault
+from gateway.mcp.results import item_of_tool
+from gateway.mcp.server import McpServer
+from gateway.mcp.session import McpSession, Send
+from providers.egress import EgressClient
+from translation.representation.json_types import Json
+
+_log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
+
+_MIN_BACKOFF_S: Final = 0.5
+_MAX_BACKOFF_S: Final = 60.0
+_SHORT_S: Final = 5.0
+"""A connection that is lost within this time counts as a failure, so that a server that crashes at once is not started
+again and again."""
+
+_FREE_FAILURES: Final = 2
+"""How many failures in a row have no pause after them."""
+
+_LOST: Final = frozenset({"connection_closed", "session_lost"})
+_REMOVED: Final = "the server was removed from the configuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorServerSettings:
+    """What the operator says of one server. Deadlines are in seconds."""
+
+    server: McpServer
+    allows: Callable[[str], bool]
+    repeats_calls: bool
+    is_trusted: bool
+    max_list_pages: int
+    list_deadline_s: float
+    call_deadline_s: float
+    list_ttl_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolListing:
+    """The tools of a server that may be used, as it listed them at `listed_at` (monotonic). It never changes."""
+
+    tools: Sequence[Tool]
+    items: Sequence[Json]
+    """The tools as they are in an `mcp_list_tools` item, without credentials."""
+    listed_at: float
+
+    @cached_property
+    def output_schemas(self) -> Mapping[str, dict[str, Any]]:
+        """The schemas of the structured outputs of those tools that have one, by name."""
+        return {tool.name: tool.output_schema for tool in self.tools if tool.output_schema is not None}
+
+    def find(self, name: str) -> Tool | None:
+        """Returns the tool of this name; None if there is none."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+
+class OperatorServer:
+    """A server for all responses of this process. It is connected when a request first needs it.
+
+    `check_names` is called with each new list, and raises McpFault for one that cannot be used. It may be made outside
+    of an event loop, but is used in one only.
+    """
+
+    def __init__(
+        self,
+        settings: OperatorServerSettings,
+        egress: EgressClient,
+        check_names: Callable[[Sequence[Tool]], None] = lambda _: None,
+    ) -> None:
+        self.settings: Final = settings
+        self.listing: ToolListing | None = None
+        """The last list that could be used. It can be read at any time, without waiting."""
+        self.fault: McpFault | None = None
+        """Why the last attempt to reach the server failed; None if it did not."""
+        self._egress = egress
+        self._check_names = check_names
+        self._session: McpSession | None = None
+        self._session_began = 0.0
+        self._failures = 0
+        self._paused_until = 0.0
+        self._has_changed = False
+        self._refresh: asyncio.Task[ToolListing] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._is_removed = False
+
+    @property
+    def label(self) -> str:
+        return self.settings.server.label
+
+    # Tools
+
+    async def list_tools(self) -> ToolListing:
+        """Returns the tools. Raises McpFault if the server never listed any.
+
+        The last list is returned as it is while it is read again because of its age, or if that fails: so tools do not
+        vanish when a server is away. After the server reported a change, the new list is waited for.
+        """
+        listing, settings = self.listing, self.settings
+        if self._is_removed:
+            raise McpFault("server_removed", _REMOVED)
+        if listing is not None and not self._has_changed:
+            if time.monotonic() - listing.listed_at > settings.list_ttl_s:
+                self._begin_refresh()
+            return listing
+        refresh = self._begin_refresh()
+        await asyncio.wait({refresh})
+        if refresh.cancelled():
+            raise McpFault("server_removed", _REMOVED)
+        if refresh.exception() is not None and listing is not None:
+            return listing
+        return refresh.result()
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], schema: dict[str, Any] | None) -> CallToolResult:
+        """Calls a tool. `schema` is that of its structured output, if it has one. Raises McpFault.
+
+        The call is made a second time only if the first has no known outcome and the operator allows it.
+        """
+        if self._is_removed:
+            raise McpFault("server_removed", _REMOVED)
+        task = asyncio.get_running_loop().create_task(self._call_tool(name, arguments))
+        self._calls.add(task)
+        try:
+            await asyncio.wait({task})
+            if task.cancelled():
+                raise McpFault("server_removed", _REMOVED)
+            return with_checked_structure(task.result(), schema)
+        finally:
+            self._calls.discard(task)
+            task.cancel()
+
+    async def _call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        settings = self.settings
+
+        async def call(client: Any) -> CallToolResult:
+            return await call_once(client, name, arguments, settings.max_list_pages)
+
+        deadline = time.monotonic() + settings.call_deadline_s
+        try:
+            return await self._request(call, settings.call_deadline_s)
+        except McpFault as fault:
+            if fault.kind not in _LOST or not self._may_repeat(name):
+                raise
+            _log.info("mcp_call_repeated", server=self.label, tool=name, fault=fault.kind)
+        return await self._request(call, max(0.0, deadline - time.monotonic()))
+
+    def _may_repeat(self, name: str) -> bool:
+        if self.settings.repeats_calls:
+            return True
+        tool = self.listing.find(name) if self.listing is not None and self.settings.is_trusted else None
+        hints = None if tool is None else tool.annotations
+        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+    def _begin_refresh(self) -> "asyncio.Task[ToolListing]":
+        if self._refresh is None or self._refresh.done():
+            self._has_changed = False
+            self._refresh = self._start(self._read_list())
+        return self._refresh
+
+    async def _read_list(self) -> ToolListing:
+        settings = self.settings
+        try:
+            tools = await self._request(
+                lambda client: list_pages(client, settings.max_list_pages), settings.list_deadline_s
+            )
+            allowed = _first_of_each_name(tool for tool in tools if settings.allows(tool.name))
+            self._check_names(allowed)
+        except McpFault as fault:
+            self._report_fault(fault)
+            if self.listing is not None:  # the next attempt comes after the time to live
+                self.listing = replace(self.listing, listed_at=time.monotonic())
+            raise
+        items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)  # a list may have megabytes
+        self.fault = None
+        self.listing = ToolListing(tools=tuple(allowed), items=items, listed_at=time.monotonic())
+        _log.info("mcp_tools_listed", server=self.label, tools=len(allowed))
+        return self.listing
+
+    def _report_change(self) -> None:
+        """Reads the list again, since the server says that it changed. Many reports are one."""
+        if not self._has_changed and not self._is_removed:
+            self._has_changed = True
+            self._start(self._refresh_after_change())
+
+    async def _refresh_after_change(self) -> None:
+        if self._refresh is not None and not self._refresh.done():
+            await asyncio.wait({self._refresh})  # it may have read the list before the change
+        if self._has_changed:
+            await asyncio.wait({self._begin_refresh()})
+
+    # The connection
+
+    async def _request(self, send: Send[_T], deadline_s: float) -> _T:
+        session = await self._require_session()
+        try:
+            result = await session.request(send, deadline_s)
+        except McpFault as fault:
+            if fault.kind in _LOST and time.monotonic() - self._session_began < _SHORT_S:
+                self._count_failure()
+            raise
+        if time.monotonic() - self._session_began > _SHORT_S:
+            self._failures = 0
+        return result
+
+    async def _require_session(self) -> McpSession:
+        """Returns a session that can be used. Raises McpFault if there is none, and during a pause after failures."""
+        session = self._session
+        if session is None or not session.is_usable:
+            if (pause := self._paused_until - time.monotonic()) > 0:
+                reason = self.fault or "it ended several times soon after its start"
+                raise McpFault("connection_closed", f"{reason}; the next attempt is in {pause:.0f} s")
+            if session is not None:
+                self._start(session.close())
+            session = self._session = McpSession(self.settings.server, self._egress, self._report_change)
+            self._session_began = time.monotonic()
+        opening = session
+        try:
+            await opening.wait_until_open()
+        except McpFault as fault:
+            self._report_fault(fault)
+            if self._session is opening:  # the first of those who waited for it
+                self._session = None
+                self._count_failure()
+            raise
+        return session
+
+    def _count_failure(self) -> None:
+        self._failures += 1
+        if (excess := self._failures - _FREE_FAILURES) > 0:
+            longest = min(_MAX_BACKOFF_S, _MIN_BACKOFF_S * 2**excess)
+            self._paused_until = time.monotonic() + longest * random.uniform(0.5, 1.0)
+
+    def _report_fault(self, fault: McpFault) -> None:
+        self.fault = fault
+        _log.warning("mcp_server_failed", server=self.label, fault=fault.kind)
+
+    # The end
+
+    async def remove(self, grace_s: float) -> None:
+        """Ends the connection. Calls that run may take `grace_s` seconds more, and no others are made."""
+        self._is_removed = True
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=grace_s)
+        tasks = self._calls | self._tasks
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._session is not None:
+            await self._session.close()
+
+    def _start(self, work: "Awaitable[_T]") -> "asyncio.Task[_T]":
+        task = asyncio.get_running_loop().create_task(_await(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._end_task)
+        return task
+
+    def _end_task(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # it is reported where it occurs
+
+
+def _scrub_items(tools: Sequence[Tool], scrub: Callable[[str], str]) -> Sequence[Json]:
+    items: list[Json] = orjson.loads(scrub(orjson.dumps([item_of_tool(tool) for tool in tools]).decode()))
+    return items
+
+
+def _first_of_each_name(tools: Iterable[Tool]) -> list[Tool]:
+    """Returns the tools without further ones of the same name, which could not be told apart."""
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        found.setdefault(tool.name, tool)
+    return [*found.values()]
+
+
+async def _await(work: "Awaitable[_T]") -> _T:
+    return await work

@@ -1,0 +1,36 @@
+"""Where an MCP server is, and how it is addressed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioCommand:
+    """The command of a server that is started here. `env` is added to the few variables that it inherits."""
+
+    arguments: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """Where a server is, and with which headers it is addressed. `headers` may hold credentials.
+
+    `command` is that of a server without a URL. `uses_sse` is whether it has the older HTTP+SSE transport. `scrub`
+    removes credentials from texts of the server.
+    """
+
+    label: str
+    url: str = ""
+    command: StdioCommand | None = None
+    uses_sse: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_result_bytes: int = 5 * 1024 * 1024
+    connect_deadline_s: float = 10.0
+    scrub: Callable[[str], str] = field(default=str, repr=False)
+
+    @property
+    def origin(self) -> str:
+        """Where the server is, as one text."""
+        return self.url if self.command is None else f"stdio:{' '.join(self.command.arguments)}"

@@ -1,0 +1,290 @@
+"""An MCP server in a child process, over its standard input and output: bounded, and ended with all that it started.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import mcp_types
+import orjson
+import structlog
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from gateway.mcp.errors import McpFault
+from gateway.mcp.server import StdioCommand
+
+_log = structlog.get_logger(__name__)
+
+_READ_BYTES: Final = 64 * 1024
+_STDERR_BYTES: Final = 8 * 1024
+"""How much of what the server wrote to its standard error last is kept."""
+
+_PROBE_S: Final = 3.0
+"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
+
+_EXIT_S: Final = 1.0
+"""How long a server may take to end after its input is closed, and again after SIGTERM."""
+
+_POLL_S: Final = 0.01
+_WATCH_S: Final = 0.25
+_REQUESTS_PER_MINUTE: Final = 64
+"""How many requests of its own a server may send. Further ones are dropped."""
+
+_MINUTE_S: Final = 60.0
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
+_ID_BYTES: Final = 200
+"""The first bytes of a message that is too large, in which its id is searched."""
+
+_CHANGED: Final = "notifications/tools/list_changed"
+_PASSED_NOTIFICATIONS: Final = frozenset({"notifications/subscriptions/acknowledged"})
+_DISCOVER: Final = "server/discover"
+_TOO_LARGE: Final = "result_too_large"
+
+_Message = SessionMessage | Exception
+
+
+class StdioTransport:
+    """A child process, started by `connect`. `stderr` is the end of what it wrote there."""
+
+    def __init__(
+        self,
+        command: StdioCommand,
+        max_message_bytes: int,
+        scrub: Callable[[str], str],
+        report_change: Callable[[], None],
+    ) -> None:
+        self.is_lost = False
+        self._command = command
+        self._max_bytes = max_message_bytes
+        self._scrub = scrub
+        self._report_change = report_change
+        self._stderr = b""
+        self._minute_began = 0.0
+        self._requests = 0
+        self._probe_ids: set[Any] = set()
+        self._readers_ended = anyio.Event()
+
+    @property
+    def stderr(self) -> str:
+        """The end of what the server wrote to its standard error, without credentials."""
+        return self._scrub(self._stderr.decode(errors="replace"))
+
+    async def enter(self, _: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
+        """Returns the transport for the library."""
+        return self._connect()
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncGenerator[tuple[Any, Any], None]:
+        """Raises McpFault if the command cannot be started."""
+        command = self._command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command.arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**get_default_environment(), **command.env},
+                cwd=command.cwd,
+                start_new_session=True,  # a process group of its own, so that all that it starts can be ended
+            )
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise McpFault("connection_closed", f"the command cannot be started: {reason}") from None
+        incoming, received = anyio.create_memory_object_stream[_Message](0)
+        sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, process, incoming)
+                tasks.start_soon(self._write_stdin, process, outgoing, incoming, tasks)
+                tasks.start_soon(_end_orphans, process)
+                try:
+                    yield received, sent
+                finally:
+                    self.is_lost = True
+                    received.close()
+                    with anyio.CancelScope(shield=True):
+                        await _end_process(process)
+                        with anyio.move_on_after(_EXIT_S):
+                            await self._readers_ended.wait()
+                    tasks.cancel_scope.cancel()
+        finally:
+            _kill_group(process.pid)
+            _close_pipes(process)
+            for stream in (incoming, received, sent, outgoing):
+                stream.close()
+
+    async def _read(self, process: asyncio.subprocess.Process, incoming: MemoryObjectSendStream[_Message]) -> None:
+        """Reads both outputs to their ends, which come when all processes that hold them have ended."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read_stdout, process, incoming)
+            tasks.start_soon(self._read_stderr, process)
+        self._readers_ended.set()
+
+    async def _read_stdout(
+        self, process: asyncio.subprocess.Process, incoming: MemoryObjectSendStream[_Message]
+    ) -> None:
+        assert process.stdout is not None
+        line = bytearray()
+        is_skipping = False
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            async with incoming:
+                while piece := await process.stdout.read(_READ_BYTES):
+                    *ended, rest = piece.split(b"\n")
+                    for part in ended:
+                        line += part
+                        if not is_skipping:
+                            await self._pass_line(bytes(line), incoming)
+                        line.clear()
+                        is_skipping = False
+                    if not is_skipping:
+                        line += rest
+                    if len(line) > self._max_bytes:
+                        await self._refuse_line(bytes(line[:_ID_BYTES]), incoming)
+                        line.clear()
+                        is_skipping = True
+        self.is_lost = True
+        while await process.stdout.read(_READ_BYTES):
+            pass  # nobody waits for it, but a server that cannot write it does not end
+
+    async def _pass_line(self, line: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
+        """Passes a message on. Lines that are no messages are left out, since many servers print to their output."""
+        if not line.strip():
+            return
+        if len(line) > self._max_bytes:
+            await self._refuse_line(line[:_ID_BYTES], incoming)
+            return
+        try:
+            message = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return
+        if not isinstance(message, dict):
+            return
+        if "method" in message and not self._passes(message):
+            return
+        if "method" not in message:
+            self._probe_ids.discard(message.get("id"))
+        try:
+            parsed = mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+        except ValueError as error:
+            await incoming.send(error)
+            return
+        await incoming.send(SessionMessage(parsed))
+
+    def _passes(self, message: dict[str, Any]) -> bool:
+        """Whether the library gets a notification or a request of the server."""
+        if "id" not in message:
+            if message["method"] == _CHANGED:
+                self._report_change()
+            return message["method"] in _PASSED_NOTIFICATIONS
+        now = time.monotonic()
+        if now - self._minute_began > _MINUTE_S:
+            self._minute_began, self._requests = now, 0
+        self._requests += 1
+        return self._requests <= _REQUESTS_PER_MINUTE
+
+    async def _refuse_line(self, head: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
+        """Ends the request whose answer is too large. If it cannot be known which one, the connection ends."""
+        found = _ID.search(head)
+        if found is None:
+            self.is_lost = True
+            await incoming.aclose()
+            return
+        limit_mb = self._max_bytes / (1024 * 1024)
+        message = f"{_TOO_LARGE}: the server's answer is larger than {limit_mb:g} MiB (tools.mcp.max_result_mb)"
+        await incoming.send(_error_reply(orjson.loads(found[1]), mcp_types.INTERNAL_ERROR, message))
+
+    async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        while piece := await process.stderr.read(_READ_BYTES):
+            self._stderr = (self._stderr + piece)[-_STDERR_BYTES:]
+
+    async def _write_stdin(
+        self,
+        process: asyncio.subprocess.Process,
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
+        incoming: MemoryObjectSendStream[_Message],
+        tasks: Any,
+    ) -> None:
+        assert process.stdin is not None
+        async with outgoing:
+            try:
+                async for sent in outgoing:
+                    message = sent.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                    process.stdin.write(orjson.dumps(message) + b"\n")
+                    await process.stdin.drain()
+                    if message.get("method") == _DISCOVER:
+                        tasks.start_soon(self._end_probe, message["id"], incoming)
+            except (ConnectionError, RuntimeError):  # the pipe is closed
+                self.is_lost = True
+                incoming.close()
+
+    async def _end_probe(self, request_id: Any, incoming: MemoryObjectSendStream[_Message]) -> None:
+        """Answers the probe of the protocol's version for a server that does not answer it."""
+        self._probe_ids.add(request_id)
+        await anyio.sleep(_PROBE_S)
+        if request_id in self._probe_ids:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await incoming.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
+
+
+def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:
+    error = mcp_types.ErrorData(code=code, message=message)
+    return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+
+
+async def _end_process(process: asyncio.subprocess.Process) -> None:
+    """Ends a process and its group: by closing its input, then SIGTERM, then SIGKILL. It is reaped afterwards."""
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        if not await _exits(process):
+            _signal_group(process.pid, signal.SIGTERM)
+            await _exits(process)
+    finally:
+        _kill_group(process.pid)
+    if not await _exits(process):
+        _log.warning("mcp_process_not_ended", pid=process.pid)
+
+
+async def _end_orphans(process: asyncio.subprocess.Process) -> None:
+    """Ends what a server started, once it has ended itself: it may hold the pipes, so that their end is never seen."""
+    while process.returncode is None:  # noqa: ASYNC110  # there is no other sign of it while the pipes are held
+        await anyio.sleep(_WATCH_S)
+    _kill_group(process.pid)
+
+
+def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Closes the pipes of a process that has ended, in case that others hold their other ends."""
+    # There is no public way; the library does the same.
+    if (transport := getattr(process, "_transport", None)) is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _exits(process: asyncio.subprocess.Process) -> bool:
+    """Waits for the end of a process. Not by its `wait`, which also waits for pipes that other processes hold."""
+    deadline = time.monotonic() + _EXIT_S
+    while process.returncode is None:
+        if time.monotonic() > deadline:
+            return False
+        await anyio.sleep(_POLL_S)
+    return True
+
+
+def _kill_group(pid: int) -> None:
+    _signal_group(pid, signal.SIGKILL)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

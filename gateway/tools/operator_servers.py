@@ -1,0 +1,164 @@
+"""The MCP servers of the configuration, by their labels. Each exists once in a process, from its first use on."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.config.mcp_server_settings import McpServerSettings
+from gateway.config.settings import EgressSettings
+from gateway.config.tool_settings import McpSettings
+from providers.egress import EgressClient
+from providers.redaction import Redactor
+from translation.hosted.tools import ToolKey, model_name_of
+from translation.representation.json_types import Json
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+    from gateway.mcp.operator_server import OperatorServer
+    from gateway.mcp.server import McpServer
+
+
+class OperatorServers:
+    """The configured servers. `use` replaces them while others are in use; servers that did not change remain."""
+
+    def __init__(self, settings: McpSettings, egress: EgressSettings) -> None:
+        self._settings = settings
+        self._egress: Final = egress
+        self._running: dict[str, OperatorServer] = {}
+        self._lock: Final = threading.Lock()  # large requests are planned in threads
+        self._closing: set[asyncio.Task[Any]] = set()
+
+    @property
+    def configured(self) -> Mapping[str, McpServerSettings]:
+        """The settings of the servers, by label."""
+        return self._settings.servers
+
+    def find(self, label: str) -> "OperatorServer | None":
+        """Returns the server of this label; None if none is configured. Nothing is connected by that."""
+        if label not in self._settings.servers:
+            return None
+        with self._lock:
+            if (server := self._running.get(label)) is None:
+                server = self._running[label] = self._build(label)
+            return server
+
+    def use(self, settings: McpSettings) -> None:
+        """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end."""
+        before, self._settings = self._settings, settings
+        for label, server in [*self._running.items()]:
+            if _describe(settings, label) != _describe(before, label):
+                del self._running[label]
+                self._end(server.remove(settings.removal_grace_s))
+
+    def report_conditions(self) -> Json:
+        """Returns what is known of each server without asking it: whether it is connected, and how many tools it has.
+
+        Of failures it has the kind alone, since anybody may read it.
+        """
+        return {label: self._condition_of(label) for label in self._settings.servers}
+
+    def list_names(self) -> Mapping[str, ToolKey]:
+        """Returns all tools that are known at the moment, by the names by which models know them, without waiting."""
+        return {
+            name: ToolKey(label, tool.name)
+            for label, server in self._running.items()
+            if server.listing is not None
+            for name, tool in self._name_tools(label, server.listing.tools)
+        }
+
+    async def aclose(self) -> None:
+        """Ends all servers at once."""
+        self._settings = self._settings.model_copy(update={"servers": {}})
+        for server in self._running.values():
+            self._end(server.remove(0))
+        self._running.clear()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _condition_of(self, label: str) -> Json:
+        server = self._running.get(label)
+        if server is None or (server.fault is None and server.listing is None):
+            return {"status": "not_used"}
+        tools = {"tools": len(server.listing.tools)} if server.listing is not None else {}
+        if server.fault is not None:
+            return {"status": "failed", "reason": server.fault.kind, **tools}
+        return {"status": "ready", **tools}
+
+    def _end(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _build(self, label: str) -> "OperatorServer":
+        # Imported here, because the library is large and most processes never call a tool.
+        from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
+
+        settings, own = self._settings, self._settings.servers[label]
+        return OperatorServer(
+            OperatorServerSettings(
+                server=build_server(label, settings),
+                allows=own.allows,
+                repeats_calls=own.repeat == "safe",
+                is_trusted=own.trusted,
+                max_list_pages=settings.max_list_pages,
+                list_deadline_s=own.list_deadline_s or settings.list_deadline_s,
+                call_deadline_s=own.call_deadline_s or settings.call_deadline_s,
+                list_ttl_s=own.list_ttl_s,
+            ),
+            build_operator_egress(own, self._egress),
+            lambda tools: self._refuse_equal_names(label, tools),
+        )
+
+    def _refuse_equal_names(self, label: str, tools: "Sequence[Tool]") -> None:
+        """Raises McpFault if models would know two tools by one name."""
+        from gateway.mcp.errors import McpFault
+
+        others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}
+        for name, tool in self._name_tools(label, tools):
+            if (other := others.get(name.casefold())) is not None:
+                message = (
+                    f"its tool {tool.name!r} would be called {name!r}, like the tool {other.name!r} of the server "
+                    f"{other.server!r}: give one of the two servers another prefix"
+                )
+                raise McpFault("invalid_result", message)
+
+    def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
+        own = self._settings.servers.get(label)
+        prefix = label if own is None or own.prefix is None else own.prefix
+        return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
+
+
+def build_server(label: str, settings: McpSettings) -> "McpServer":
+    """Returns where the server of a label is."""
+    from gateway.mcp.server import McpServer, StdioCommand
+
+    own = settings.servers[label]
+    headers = {name: value.get_secret_value() for name, value in own.headers.items()}
+    if own.auth.bearer is not None:
+        headers["authorization"] = f"Bearer {own.auth.bearer.get_secret_value()}"
+    env = {name: value.get_secret_value() for name, value in own.env.items()}
+    return McpServer(
+        label=label,
+        url=own.url or own.sse or "",
+        command=None if own.stdio is None else StdioCommand(arguments=own.stdio, env=env, cwd=own.cwd),
+        uses_sse=own.sse is not None,
+        headers=headers,
+        max_result_bytes=settings.max_result_bytes,
+        connect_deadline_s=own.start_deadline_s,
+        scrub=Redactor(own.list_secrets()).redact,
+    )
+
+
+def build_operator_egress(server: McpServerSettings, egress: EgressSettings) -> EgressClient:
+    """Returns the guard of connections to a server: it may have a private address, and no other host may."""
+    host = server.host
+    return EgressClient(allow=[*egress.allow, *([host] if host else ())])
+
+
+def _describe(settings: McpSettings, label: str) -> Any:
+    """Returns all that a running server depends on."""
+    own = settings.servers.get(label)
+    limits = (settings.max_list_pages, settings.list_deadline_s, settings.call_deadline_s, settings.max_result_mb)
+    return None if own is None else (own, limits)

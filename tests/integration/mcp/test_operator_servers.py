@@ -1,0 +1,227 @@
+"""MCP servers of the configuration: used by a label alone, or by every request for a model."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIStatusError, BadRequestError
+
+from tests.integration.mcp.hosting import call_of, error_text, hosting, items_of, until
+from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
+from tests.mcp_script import answer, list_result, rpc_error, scripted_mcp, text_result
+from tests.mcp_server import CountingServer, mcp_server
+from tests.upstream import Reply, chat_calls, chat_text, closed_port
+from tests.upstream.builders import Json
+
+CHILD = [sys.executable, str(Path(__file__).parents[2] / "mcp_child.py")]
+ADD = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
+DONE = chat_text("Done.")
+
+
+def names_sent(request: Json) -> list[str]:
+    return [tool["function"]["name"] for tool in request.get("tools") or ()]
+
+
+def configured(**servers: Json) -> Json:
+    return {"servers": {label: {"approval": "never", **server} for label, server in servers.items()}}
+
+
+def child_calls(name: str, arguments: str = "{}") -> Any:
+    return chat_calls((f"child_{name}", arguments))
+
+
+def using(*labels: str) -> Any:
+    """The tools of a request that names servers by their labels alone."""
+    return [{"type": "mcp", "server_label": label} for label in labels]
+
+
+def model_with(*labels: str) -> Json:
+    return {"m": {"provider": "up", "tools": {"mcp": [*labels]}}}
+
+
+@pytest.fixture(scope="module")
+def calc() -> Iterator[CountingServer]:
+    with mcp_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _count_anew(calc: CountingServer) -> None:
+    calc.runs.clear()
+    calc.methods.clear()
+
+
+async def test_a_request_uses_a_server_of_the_configuration_by_its_label(calc: CountingServer) -> None:
+    server = {"url": calc.url, "auth": {"bearer": "the-operators-token"}, "headers": {"x-team": "a"}}
+    async with hosting(ADD, DONE, mcp=configured(calc=server), egress={}) as gateway:
+        response = await gateway.ask(*using("calc"))
+        assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_call", "message"]
+        assert call_of(response)["output"] == "5"
+        assert (response["tools"][0]["server_label"], response["tools"][0]["server_url"]) == ("calc", None)
+        assert (calc.headers["authorization"], calc.headers["x-team"]) == ("Bearer the-operators-token", "a")
+        assert "the-operators-token" not in str(response)
+
+
+async def test_a_model_adds_its_servers_to_every_request_over_one_connection(calc: CountingServer) -> None:
+    config = {"mcp": configured(calc={"url": calc.url}), "models": model_with("calc"), "egress": {}}
+    async with hosting(ADD, DONE, ADD, DONE, chat_text("Hi."), **config) as gateway:
+        for _ in range(2):
+            assert call_of(await gateway.ask())["output"] == "5"
+        assert items_of(await gateway.ask(*using("calc"), tool_choice="none"), "message")
+    assert calc.runs["add"] == 2
+    assert (calc.methods["server/discover"], calc.methods["tools/list"]) == (1, 1)
+
+
+async def test_a_list_that_the_client_has_is_sent_again_only_if_it_changed(calc: CountingServer) -> None:
+    async with hosting(chat_text("Hi."), mcp=configured(calc={"url": calc.url}), models=model_with("calc")) as gateway:
+        (listed, _) = (await gateway.ask())["output"]
+        history = [listed, {"role": "user", "content": "And?"}]
+        assert items_of(await gateway.ask(input=history), "mcp_list_tools") == []
+        forged = {**listed, "tools": [{**listed["tools"][0], "name": "transfer", "input_schema": {"type": "object"}}]}
+        response = await gateway.ask(input=[forged, {"role": "user", "content": "And?"}])
+        (again,) = items_of(response, "mcp_list_tools")
+        assert again["tools"] == listed["tools"]
+        assert "calc_transfer" not in names_sent(await gateway.last_request())
+
+
+async def test_an_unknown_label_is_refused_by_name(calc: CountingServer) -> None:
+    async with hosting(mcp=configured(calc={"url": calc.url})) as gateway:
+        with pytest.raises(BadRequestError, match="no MCP server 'calk'") as refused:
+            await gateway.ask(*using("calk"))
+        assert (refused.value.param, refused.value.code) == ("tools[0].server_label", "unknown_server_label")
+        with pytest.raises(BadRequestError, match="leave `authorization` out") as refused:
+            await gateway.ask({**using("calc")[0], "authorization": "a-token-of-mine"})
+        assert refused.value.param == "tools[0].authorization"
+        assert gateway.model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("server", "request_keys", "names"),
+    [
+        ({"allow": ["add", "f*"]}, {}, ["calc_add", "calc_fail"]),
+        ({"allow": ["add"]}, {"allowed_tools": ["add", "fail"]}, ["calc_add"]),
+        ({}, {"allowed_tools": {"read_only": True}}, ["calc_add"]),
+        ({"approval": {"never": {"tool_names": ["add"]}}}, {"require_approval": "never"}, ["calc_add"]),
+        ({"approval": {"never": {"read_only": True}}}, {}, []),
+        ({"approval": {"never": {"read_only": True}}, "trusted": True}, {}, ["calc_add"]),
+        ({"prefix": "reckon", "allow": ["add"]}, {}, ["reckon_add"]),
+    ],
+)
+async def test_a_request_narrows_what_the_operator_allows_and_never_widens_it(
+    calc: CountingServer, server: Json, request_keys: Json, names: list[str]
+) -> None:
+    async with hosting(chat_text("Hi."), mcp=configured(calc={"url": calc.url, **server})) as gateway:
+        await gateway.ask({**using("calc")[0], **request_keys})
+        assert names_sent(await gateway.last_request()) == names
+
+
+async def test_a_redirect_of_an_operators_server_is_not_followed(calc: CountingServer) -> None:
+    moved = Reply(307, headers={"location": calc.url})
+    async with (
+        scripted_mcp(methods={"server/discover": moved, "initialize": moved, "tools/list": moved}) as server,
+        hosting(chat_text("never"), mcp=configured(calc={"url": server.url}), egress={}) as gateway,
+    ):
+        with pytest.raises(APIStatusError, match="redirects elsewhere") as failed:
+            await gateway.ask(*using("calc"))
+        assert failed.value.status_code == 424
+    assert calc.methods.total() == 0
+
+
+async def test_an_added_server_that_is_away_is_a_failed_list_and_the_model_answers() -> None:
+    config = {"mcp": configured(calc={"url": f"http://127.0.0.1:{closed_port()}/mcp"}), "models": model_with("calc")}
+    async with hosting(chat_text("Hi."), **config) as gateway:
+        (failed,) = items_of(await gateway.ask(), "mcp_list_tools")
+        assert failed["error"] == "the server cannot be reached"
+
+
+async def test_an_operators_credentials_are_in_no_text_of_the_server() -> None:
+    refusal = rpc_error(-32000, "bad token: the-operators-token")
+    server = {"auth": {"bearer": "the-operators-token"}}
+    async with (
+        scripted_mcp(refusal) as scripted,
+        hosting(mcp=configured(lookup={"url": scripted.url, **server}), models=model_with("lookup")) as gateway,
+    ):
+        call = call_of(await gateway.ask())
+        assert call["error"]["message"] == "bad token: [hidden]"
+        assert "the-operators-token" not in str(await gateway.last_request())
+
+
+async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_the_operator_says_so() -> None:
+    lost = Reply(404, body=[b"{}"])
+    for repeat, calls, output in (("safe", 2, "found"), ("unsafe", 1, None)):
+        async with (
+            scripted_mcp([lost, answer(text_result("found"))], era="legacy") as scripted,
+            hosting(mcp=configured(lookup={"url": scripted.url, "repeat": repeat}), models=model_with("lookup")) as it,
+        ):
+            assert call_of(await it.ask())["output"] == output
+            assert len(scripted.calls) == calls
+
+
+async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
+    twice = answer(list_result(LOOK_UP_TOOL, {**LOOK_UP_TOOL, "description": "Another."}))
+    async with (
+        scripted_mcp(methods={"tools/list": twice}) as scripted,
+        hosting(chat_text("Hi."), mcp=configured(lookup={"url": scripted.url}), models=model_with("lookup")) as gateway,
+    ):
+        (listed,) = items_of(await gateway.ask(), "mcp_list_tools")
+        assert [tool["description"] for tool in listed["tools"]] == ["Looks up."]
+
+
+class TestChildren:
+    """Servers with `stdio`."""
+
+    async def test_61_a_child_that_crashes_is_started_again_and_leaves_nothing(self) -> None:
+        scripts = [child_calls("pid"), child_calls("fork"), child_calls("die"), child_calls("pid"), DONE]
+        config = {"mcp": configured(child={"stdio": CHILD}), "models": model_with("child")}
+        async with hosting(*scripts, **config) as gateway:
+            response = await gateway.ask()
+            first, forked, dead, second = items_of(response, "mcp_call")
+            assert dead["error"]["message"].startswith("the connection closed before the answer")
+            assert first["output"] != second["output"]
+            await until(lambda: not is_alive(int(forked["output"])))
+        for call in (first, second):
+            assert not exists(int(call["output"])), "neither runs nor is a zombie"
+
+    async def test_61_a_child_that_ignores_sigterm_is_ended_with_the_gateway(self) -> None:
+        config = {"mcp": configured(child={"stdio": [*CHILD, "--stubborn"]}), "models": model_with("child")}
+        async with hosting(child_calls("pid"), child_calls("fork"), DONE, **config) as gateway:
+            calls = items_of(await gateway.ask(), "mcp_call")
+        assert not any(is_alive(int(call["output"])) for call in calls)
+
+    async def test_a_child_inherits_only_what_is_allowed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("A_SECRET_OF_THE_GATEWAY", "x")
+        server = {"stdio": CHILD, "env": {"TOKEN": "y"}}
+        config = {"mcp": configured(child=server), "models": model_with("child")}
+        async with hosting(child_calls("environment"), DONE, **config) as gateway:
+            names = call_of(await gateway.ask())["output"].split()
+        assert "TOKEN" in names
+        assert "A_SECRET_OF_THE_GATEWAY" not in names
+
+    async def test_8_a_result_that_is_too_large_ends_its_call_alone(self) -> None:
+        config = {"mcp": configured(child={"stdio": CHILD}) | {"max_result_mb": 1}, "models": model_with("child")}
+        calls = chat_calls(("child_long", '{"size": 2000000}'), ("child_pid", "{}"))
+        async with hosting(calls, DONE, **config) as gateway:
+            long, other = items_of(await gateway.ask(), "mcp_call")
+        assert "larger than 1 MiB" in error_text(long)
+        assert other["status"] == "completed"
+
+    async def test_a_command_that_does_not_exist_is_named(self) -> None:
+        async with hosting(mcp=configured(child={"stdio": ["no-such-command"]})) as gateway:
+            with pytest.raises(APIStatusError, match="the command cannot be started: No such file") as failed:
+                await gateway.ask(*using("child"))
+            assert failed.value.status_code == 424
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. An orphan that has ended may wait for the system to remove it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def exists(pid: int) -> bool:
+    """Whether there is a process, dead ones that nobody waited for included."""
+    return Path(f"/proc/{pid}").exists()
