@@ -59,6 +59,11 @@ class McpSettings(_Section):
     calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=64, description="The most calls of one response. `max_tool_calls` of a request can lower it."
     )
+    loop_deadline_s: Annotated[Number, Field(gt=0)] = Field(
+        default=600.0,
+        description="Seconds after which a response with tools is offered none any more, so that the model answers. "
+        "Background responses have no such limit.",
+    )
     parallel_calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=8, description="The most calls of one response that run at once."
     )
@@ -75,10 +80,11 @@ class McpSettings(_Section):
         """The largest answer of a server in bytes."""
         return int(self.max_result_mb * _MB)
 
-    def bounds(self, max_tool_calls: int | None) -> LoopBounds:
+    def bounds(self, max_tool_calls: int | None, *, in_background: bool = False) -> LoopBounds:
         """Returns the bounds of a response. `max_tool_calls` is that of its request, if it has one."""
         calls = self.calls if max_tool_calls is None else min(self.calls, max_tool_calls)
-        return LoopBounds(rounds=self.rounds, calls=calls, result_chars=self.result_chars)
+        seconds = None if in_background else self.loop_deadline_s
+        return LoopBounds(rounds=self.rounds, calls=calls, seconds=seconds, result_chars=self.result_chars)
 
 
 class ToolSettings(_Section):

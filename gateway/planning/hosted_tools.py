@@ -49,6 +49,7 @@ def prepare_hosted_exchange(
         turn,
         make_round,
         max_tool_calls=body.get("max_tool_calls"),
+        in_background=bool(body.get("background")),
         sees_images=route.capabilities.images,
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]

@@ -124,11 +124,13 @@ class ToolHost:
         make_round: Callable[[Turn], Exchange],
         *,
         max_tool_calls: int | None,
+        in_background: bool,
         sees_images: bool,
     ) -> Exchange:
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
-        `max_tool_calls` is that of the request. Raises InvalidRequest for servers that cannot be named so.
+        `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. Raises
+        InvalidRequest for servers that cannot be named so.
         """
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
@@ -136,7 +138,7 @@ class ToolHost:
         credentials = list_credentials({"tools": list(turn.tools)})
         servers = self._read_servers(turn.tools, Redactor(credentials).redact)
         redactor = Redactor([*credentials, *self._list_secrets(servers)])
-        bounds = self.settings.bounds(max_tool_calls)
+        bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
         return ToolLoopExchange(
             self.without_hosted(turn), servers, make_round, self, bounds, sees_images=sees_images, redactor=redactor
         )

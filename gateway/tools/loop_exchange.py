@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 import orjson
@@ -18,6 +19,7 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import ToolListing
 from gateway.mcp.results import item_of_tool, outcome_of
 from gateway.tools.host import RequestedServer, ToolHost
+from gateway.tools.loop_clock import LoopClock
 from gateway.tools.rounds import round_source
 from providers.base import Batch, Exchange
 from providers.new_id import new_id
@@ -27,7 +29,7 @@ from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
-from translation.hosted.outcomes import ToolOutcome
+from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
@@ -66,12 +68,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._connections: dict[str, McpConnection] = {}
         self._listings: dict[str, ToolListing] = {}
         """The tools of the operator's servers, as they are for this response until its end."""
+        self._clock = LoopClock(bounds.seconds)
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
 
     async def _steps_of_reply(self) -> AsyncGenerator[Batch | Source[Batch], None]:
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
+        self._clock.start()
         async with AsyncExitStack() as stack:
             for requested in (each for each in self._servers if each.operator is None):
                 connection = McpConnection(requested.server, self._host.egress)
@@ -82,7 +86,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             async with aclosing(self._run_calls(loop)) as batches:
                 async for batch in batches:
                     yield batch
-            while (turn := loop.next_turn()) is not None:
+            while (turn := self._next_turn(loop)) is not None:
                 yield round_source(loop, self._make_round(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
@@ -90,6 +94,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     async for batch in batches:
                         yield batch
             yield loop.end_events()
+
+    def _next_turn(self, loop: ToolLoop) -> Turn | None:
+        if self._clock.seconds_left <= 0:
+            loop.end_time()
+        return loop.next_turn()
 
     async def _list_tools(self) -> tuple[ToolLoop, list[Event]]:
         """Lists the tools of the servers, all at once. Returns the loop and the events that show the lists.
@@ -204,11 +213,17 @@ class ToolLoopExchange(SteppedSource[Batch]):
 
     async def _run_call(self, call: HostedCall) -> ToolOutcome:
         """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated."""
+        left_s = self._clock.seconds_left
+        if left_s <= 0:
+            return execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
         arguments: dict[str, Any] = orjson.loads(call.arguments)
         _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
         try:
-            result = await self._call_server(call.key, arguments)
+            async with asyncio.timeout(None if left_s == inf else left_s):
+                result = await self._call_server(call.key, arguments)
             outcome = outcome_of(result, sees_images=self._sees_images)
+        except TimeoutError:
+            outcome = McpFault("timeout", f"no answer within {left_s:g} s").as_outcome()
         except McpFault as fault:
             outcome = fault.as_outcome()
         _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)

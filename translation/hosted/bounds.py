@@ -13,7 +13,9 @@ class LoopBounds:
     calls: int = 64
     """How many calls of hosted tools are run."""
     identical_calls: int = 3
-    """The same call with the same arguments is not run this many times: the last one is answered with a hint."""
+    """The same call with the same result is not run this many times: the last one is answered with a hint."""
+    seconds: float | None = None
+    """After this time the tools are withdrawn; None if there is no limit. The caller has the clock."""
     errors_in_a_row: int = 5
     """After this many calls in a row that failed the tools are withdrawn, so that the model has to answer."""
     argument_bytes: int = 200_000

@@ -50,6 +50,8 @@ class HostedCall:
         self._texts: list[str] = []
         self.outcome: ToolOutcome | None = None
         """What it came to; None as long as it has to be run, or runs."""
+        self.model_note = ""
+        """What the model reads after the result, besides it."""
         self.is_incomplete = False
         """Whether the reply was cut before the arguments were complete, so that the call is not run."""
 
@@ -127,7 +129,7 @@ class HostedCall:
             # A model that sees its own broken JSON again is refused by some upstreams.
             "arguments": self.arguments if is_json_object(self.arguments) else "{}",
         }
-        output = model_output_of(text, outcome.media, max_result_chars)
+        output = model_output_of(text, outcome.media, max_result_chars, self.model_note)
         return call, {"type": "function_call_output", "call_id": self.call_id, "output": output}
 
     def _item(self, status: str, arguments: str) -> Item:

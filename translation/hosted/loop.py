@@ -119,6 +119,10 @@ class ToolLoop:
 
     # Rounds
 
+    def end_time(self) -> None:
+        """Withdraws the hosted tools from the rounds that follow: the time of the loop is over."""
+        self._checks.is_late = True
+
     def next_turn(self) -> Turn | None:
         """Returns the turn of the next round; None if the reply is complete, so that `end_events` end it.
 
@@ -182,7 +186,7 @@ class ToolLoop:
             self.dropped_outcomes += 1
             return []
         call.outcome = outcome
-        self._checks.count_outcome(failed=outcome.failed)
+        self._checks.count_outcome(call, outcome)
         self._output.release()
         return self._output.take()
 

@@ -51,12 +51,12 @@ def cut_text(text: str, max_chars: int) -> str:
     return text[: max_chars - tail] + note + text[len(text) - tail :]
 
 
-def model_output_of(text: str, media: Sequence[Json], max_chars: int) -> Any:
+def model_output_of(text: str, media: Sequence[Json], max_chars: int, note: str = "") -> Any:
     """Returns the `output` of the function call output that the model reads: a text, or parts if there are media.
 
-    There is no part for an empty text, which some upstreams refuse.
+    `note` follows the text, which may be cut. There is no part for an empty text, which some upstreams refuse.
     """
-    cut = cut_text(text, max_chars)
+    cut = cut_text(text, max_chars) + note
     if not media:
         return cut
     return [{"type": "input_text", "text": cut}, *media] if cut else [*media]

@@ -292,3 +292,14 @@ async def test_59_a_flood_of_notifications_does_not_count(era: Era) -> None:
 
     async with scripted_mcp(flood, era=era) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
         assert call_of(await gateway.ask(mcp_tool(server.url)))["output"] == "found"
+
+
+async def test_40_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers() -> None:
+    async def never(exchange: Exchange) -> None:
+        await exchange.request.closed
+
+    model = [chat_calls(LOOK_UP), chat_text("Sorry.")]
+    async with scripted_mcp(never) as server, hosting(*model, mcp={"loop_deadline_s": 0.6}) as gateway:
+        call = call_of(await gateway.ask(mcp_tool(server.url)))
+        assert call["error"]["message"].startswith("timeout: no answer within 0.")
+        assert "tools" not in await gateway.last_request(), "the model has to answer"

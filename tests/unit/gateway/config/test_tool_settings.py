@@ -17,6 +17,8 @@ def test_a_request_lowers_the_limit_of_calls_and_never_raises_it(requested: int 
 def test_the_bounds_are_those_of_the_configuration() -> None:
     bounds = McpSettings(rounds=2, calls=5, result_chars=200).bounds(None)
     assert (bounds.rounds, bounds.calls, bounds.result_chars) == (2, 5, 200)
+    assert bounds.seconds == 600
+    assert McpSettings().bounds(None, in_background=True).seconds is None
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {

@@ -7,16 +7,30 @@ from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import output_text_of
+from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.tools import ToolCatalogue, ToolKey
 
 CATALOGUE = ToolCatalogue.build([hosted_tool()])
 
 
-def fault(checks: CallChecks, arguments: str, name: str = "calc_add", withdrawal: str | None = None) -> str | None:
+def call_of(arguments: str, name: str = "calc_add") -> HostedCall:
     tool = CATALOGUE.find(name)
     key = ToolKey("calc", name)
     call = HostedCall(item_id="mcp_1", call_id="call_1", key=key, model_name=name, tool=tool, index=0)
     call.append_arguments(arguments)
+    return call
+
+
+def end(checks: CallChecks, outcome: ToolOutcome | str, arguments: str = '{"a": 1}') -> str:
+    """Runs a call, and returns what the model reads besides its result."""
+    call = call_of(arguments)
+    checks.settle_unless_runnable(call)
+    checks.count_outcome(call, outcome if isinstance(outcome, ToolOutcome) else ToolOutcome(output=outcome))
+    return call.model_note
+
+
+def fault(checks: CallChecks, arguments: str, name: str = "calc_add", withdrawal: str | None = None) -> str | None:
+    call = call_of(arguments, name)
     checks.settle_unless_runnable(call, withdrawal=withdrawal)
     return None if call.outcome is None else output_text_of({"error": call.outcome.error})
 
@@ -52,11 +66,11 @@ def test_calls_that_are_not_run_do_not_count_towards_the_limit() -> None:
     assert fault(checks, '{"a": 1}') is None
 
 
-def test_fault_43_the_third_of_identical_calls_gets_a_hint_and_the_tools_are_withdrawn() -> None:
+def test_fault_43_the_same_call_with_the_same_result_gets_a_hint_and_then_the_tools_are_withdrawn() -> None:
     checks = CallChecks(CATALOGUE, LoopBounds())
-    assert fault(checks, '{"a": 1, "b": 2}') is None
-    assert fault(checks, '{"b":2,"a":1}') is None
-    assert fault(checks, '{"a": 1}') is None
+    assert end(checks, "5", '{"a": 1, "b": 2}') == ""
+    assert end(checks, "5", '{"a": 1}') == "", "other arguments are another call"
+    assert "returned the same result before" in end(checks, "5", '{"b":2,"a":1}')
     assert checks.find_withdrawal(2) is None
     hint = fault(checks, '{"a": 1,"b": 2}')
     assert hint is not None
@@ -64,15 +78,28 @@ def test_fault_43_the_third_of_identical_calls_gets_a_hint_and_the_tools_are_wit
     assert checks.find_withdrawal(2) == "Tool call skipped: the same call was made too often"
 
 
+def test_fault_43_identical_calls_that_run_at_once_count_before_they_have_results() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds())
+    assert [fault(checks, '{"a": 1}') is None for _ in range(3)] == [True, True, False]
+
+
+def test_a_call_that_waits_for_something_may_be_made_as_often_as_its_result_changes() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds())
+    notes = [end(checks, f"{percent} %") for percent in range(10)]
+    assert set(notes) == {""}
+    assert end(checks, "9 %") != ""
+    assert fault(checks, '{"a": 1}') is not None
+
+
 def test_errors_in_a_row_withdraw_the_tools_and_a_success_resets_them() -> None:
     checks = CallChecks(CATALOGUE, LoopBounds(errors_in_a_row=3))
     fault(checks, "{")
     fault(checks, "{}", "made_up")
-    checks.count_outcome(failed=False)
+    end(checks, "5")
     fault(checks, "{")
-    checks.count_outcome(failed=True)
+    end(checks, execution_error("no"))
     assert checks.find_withdrawal(2) is None
-    checks.count_outcome(failed=True)
+    end(checks, execution_error("no"), '{"a": 2}')
     assert checks.find_withdrawal(2) == "Tool call skipped: 3 calls in a row failed"
 
 

@@ -148,6 +148,18 @@ def test_fault_40_a_loop_that_never_ends_is_asked_once_more_without_tools() -> N
     assert end.reason == "stop"
 
 
+def test_fault_40_after_its_time_a_loop_is_asked_once_more_without_tools() -> None:
+    driver = LoopDriver(hosted_tool(), bounds=LoopBounds(seconds=600))
+    assert driver.run_round(call()).tools
+    driver.loop.end_time()
+    last = driver.run_round(call(call_id="c2"))
+    assert not last.tools
+    end = driver.finish()
+    assert isinstance(end, Finished)
+    assert end.reason == "length"
+    assert "limit of 600 s reached" in str(driver.output[-1]["error"])
+
+
 def test_fault_40_a_call_in_the_last_round_is_not_run_and_the_reply_is_incomplete() -> None:
     driver = LoopDriver(hosted_tool(), bounds=LoopBounds(rounds=1))
     driver.run_round(call(), reason="tool_calls")
@@ -187,7 +199,9 @@ def test_fault_43_the_third_of_identical_calls_is_not_run_and_the_tools_are_with
     last = driver.run_round(text("3"))
     assert not last.tools
     assert "made 2 times already" in outputs(last)[2]
-    assert outputs(last)[:2] == ["3", "3"]
+    assert outputs(last)[0] == "3"
+    assert outputs(last)[1].startswith("3\n\n[Note: the same call returned the same result before.")
+    assert [item["output"] for item in driver.output[:2]] == ["3", "3"], "the client sees the result alone"
 
 
 def test_fault_42_a_forced_choice_holds_for_the_first_round_only() -> None:
