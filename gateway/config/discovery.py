@@ -1,6 +1,7 @@
 """Builds a configuration if there is no file: from API keys, local servers, and a demo model."""
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -13,6 +14,13 @@ from providers.registry import build_provider
 
 _PROBE_TIMEOUT_S = 0.5
 _DESCRIBE_TIMEOUT_S = 1.0
+
+
+_DEMO_NOTES: Mapping[str, Any] = {
+    "stdio": [sys.executable, "-m", "gateway.demo_notes"],
+    "prefix": "",  # the demo model knows the tools by their plain names
+    "approval": "never",
+}
 
 
 class HostedService(NamedTuple):
@@ -49,8 +57,9 @@ async def discover_config(
 ) -> dict[str, Any]:
     """Return settings in the form of a parsed config file.
 
-    Its models are the demo models, then those that local servers list, then patterns for hosted services whose API key
-    is in `environ`. For one name, the first of them wins. Takes at most as long as the slowest local server may.
+    The MCP server of the demo notes is always there. The models are the demo models, then those that local servers
+    list, then patterns for hosted services whose API key is in `environ`. For one name, the first of them wins. Takes
+    at most as long as the slowest local server may.
     """
     providers, models = _demo_config()
     listings = await asyncio.gather(*(_list_models(server) for server in local_servers))
@@ -65,7 +74,7 @@ async def discover_config(
             providers[service.provider_type] = {"type": service.provider_type, "api_key_env": key_env}
             for pattern in service.patterns:
                 models[pattern] = {"provider": service.provider_type}
-    return {"providers": providers, "models": models}
+    return {"providers": providers, "models": models, "tools": {"mcp": {"servers": {"notes": _DEMO_NOTES}}}}
 
 
 def _demo_config() -> tuple[dict[str, Any], dict[str, Any]]:

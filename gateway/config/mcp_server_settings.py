@@ -13,7 +13,7 @@ from providers.config import Number
 
 _Text = Annotated[str, Field(min_length=1)]
 
-_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{0,32}")
 LABEL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Labels of servers: they are the default of `prefix`, and requests name servers by them."""
 
@@ -79,10 +79,10 @@ class McpServerSettings(_Section):
         description="Which calls need an approval of the client: `always`, `never`, or filters. A request can ask for "
         "more approvals than this, not for fewer.",
     )
-    prefix: _Text | None = Field(
+    prefix: str | None = Field(
         default=None,
         description="Models know the tools as `PREFIX_NAME`: up to 32 letters, digits, `_` and `-`. If left out, the "
-        "name of the server here.",
+        "name of the server here. An empty text is no prefix: models know the tools as `NAME`.",
     )
     repeat: Literal["safe", "unsafe"] = Field(
         default="unsafe",
@@ -178,7 +178,9 @@ def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:
     for label, server in servers.items():
         if not LABEL.fullmatch(label):
             return f"{label!r} is no name of a server: write up to 32 letters, digits, _ and -, beginning with a letter"
-        prefix = server.prefix or label
+        prefix = label if server.prefix is None else server.prefix
+        if not prefix:
+            continue  # equal names of their tools are found when they are listed
         if (other := prefixes.setdefault(prefix.casefold(), label)) != label:
             return f"{other} and {label} have the same prefix {prefix!r}: give one of them another"
     return None

@@ -55,6 +55,19 @@ def check_weather(output: str) -> None:
     assert f"`{json.dumps(named)}`" in README, "the page shows the output"
 
 
+def check_note(output: str) -> None:
+    response = json.loads(output)
+    kinds = [item["type"] for item in response["output"] if item["type"] != "reasoning"]
+    assert kinds == ["mcp_list_tools", "mcp_call", "message"]
+    call = next(item for item in response["output"] if item["type"] == "mcp_call")
+    assert (call["server_label"], call["name"], call["output"]) == ("notes", "create_note", "note 1")
+    assert texts_of(response, "message") == ["The tool returned: note 1"]
+
+
+def check_search(output: str) -> None:
+    assert output.splitlines() == ["search returned: red river stone", "The tool returned: red river stone"]
+
+
 def check_budget(output: str) -> None:
     response = json.loads(output)
     assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 20
@@ -93,6 +106,8 @@ def check_memory(output: str) -> None:
 RUN: dict[str, Callable[[str], None]] = {
     "What is 3 + 4?": check_sum,
     "What is the weather in Paris?": check_weather,
+    "Call create_note with green tiger table": check_note,
+    "Call search with river": check_search,
     "Think forever.": check_budget,
     '"stream": true': check_stream_and_completion,
     "web_search": check_loss,

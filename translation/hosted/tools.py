@@ -35,7 +35,7 @@ class HostedTool:
     origin: str = ""
     """Where its server is. An approval holds for one origin."""
     prefix: str | None = None
-    """What its name begins with for models; None is the label of its server."""
+    """What its name begins with for models. None is the label of its server, and an empty text is nothing."""
 
     @property
     def definition_digest(self) -> str:
@@ -59,13 +59,18 @@ def digest_arguments(arguments: str) -> str:
 def model_name_of(key: ToolKey, prefix: str | None = None) -> str:
     """Returns the name by which models know a tool: `<prefix>_<name>`, in at most 64 letters, digits, `_` and `-`.
 
-    Without a prefix it is the label of the server.
+    The prefix is the label of the server unless there is one. With an empty prefix it is the name alone.
 
     A name that has to be changed for that ends in a digest, so that two different tools have different names.
     """
-    plain = f"{key.server if prefix is None else prefix}_{key.name}"
+    prefix = key.server if prefix is None else prefix
+    plain = f"{prefix}_{key.name}" if prefix else key.name
     legal = _ILLEGAL.sub("_", plain)
     return plain if legal == plain and len(plain) <= _MAX_NAME_CHARS else _shorten(legal, key)
+
+
+def _prefix_of(tool: HostedTool) -> str:
+    return tool.key.server if tool.prefix is None else tool.prefix
 
 
 def _shorten(legal: str, key: ToolKey, attempt: int = 0) -> str:
@@ -114,8 +119,8 @@ class ToolCatalogue:
 
     def guess_key(self, model_name: str) -> ToolKey:
         """Returns a key for a tool that there is not: of the server whose prefix its name has, or else of the first."""
-        servers = {tool.prefix or tool.key.server: tool.key.server for tool in self.tools.values()}
-        for prefix in sorted(servers, key=len, reverse=True):
+        servers = {_prefix_of(tool): tool.key.server for tool in self.tools.values()}
+        for prefix in sorted(filter(None, servers), key=len, reverse=True):
             if model_name.startswith(f"{prefix}_"):
                 return ToolKey(servers[prefix], model_name.removeprefix(f"{prefix}_"))
         return ToolKey(next(iter(servers.values()), ""), model_name)

@@ -113,3 +113,9 @@ def test_a_server_with_a_prefix_has_it_in_all_names() -> None:
     assert catalogue.name_of(ToolKey("calc", "removed")) == "reckon_removed"
     assert catalogue.guess_key("reckon_removed") == ToolKey("calc", "removed")
     assert catalogue.guess_key("calc_add") == ToolKey("calc", "calc_add")
+
+
+def test_a_server_with_an_empty_prefix_has_none() -> None:
+    catalogue = ToolCatalogue.build([replace(hosted_tool(), prefix="")], ["other"])
+    assert [*catalogue.tools] == ["add"]
+    assert catalogue.guess_key("calc_add") == ToolKey("calc", "calc_add")
