@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from providers.config import Number, WholeNumber
 from translation.hosted.bounds import LoopBounds
+from translation.hosted.schema_checks import SchemaLimits
 
 _MB: Final = 1024 * 1024
 
@@ -41,6 +42,12 @@ class McpSettings(_Section):
     )
     max_list_pages: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=32, description="The most pages of one list of tools."
+    )
+    max_schema_kb: Annotated[Number, Field(gt=0)] = Field(
+        default=64.0, description="The largest schema of a tool, in KiB. A tool with a larger one is left out."
+    )
+    max_schema_depth: Annotated[WholeNumber, Field(ge=1, le=200)] = Field(
+        default=32, description="How deep objects may be nested in the schema of a tool."
     )
     max_result_mb: Annotated[Number, Field(gt=0)] = Field(
         default=5.0, description="The largest answer of a server, in MiB."
@@ -79,6 +86,11 @@ class McpSettings(_Section):
     def max_result_bytes(self) -> int:
         """The largest answer of a server in bytes."""
         return int(self.max_result_mb * _MB)
+
+    @property
+    def schema_limits(self) -> SchemaLimits:
+        """The largest schema of a tool."""
+        return SchemaLimits(max_bytes=int(self.max_schema_kb * 1024), max_depth=self.max_schema_depth)
 
     def bounds(self, max_tool_calls: int | None, *, in_background: bool = False) -> LoopBounds:
         """Returns the bounds of a response. `max_tool_calls` is that of its request, if it has one."""

@@ -12,7 +12,6 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     InputRequiredResult,
-    Tool,
 )
 from pydantic import TypeAdapter
 
@@ -20,6 +19,7 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.results import find_structure_fault
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send
+from gateway.mcp.tool_lists import ToolList, list_pages
 from providers.egress import EgressClient
 
 _T = TypeVar("_T")
@@ -47,11 +47,12 @@ class McpConnection:
     ) -> None:
         await asyncio.gather(*(session.close() for session in self._sessions))
 
-    async def list_tools(self, *, max_pages: int, deadline_s: float) -> list[Tool]:
-        """Returns all tools of the server, in its order. Raises McpFault, also for a list that does not end."""
-        tools = await self._request(lambda client: list_pages(client, max_pages), deadline_s)
-        self._output_schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
-        return tools
+    async def list_tools(self, *, max_pages: int, deadline_s: float) -> ToolList:
+        """Returns all tools of the server. Raises McpFault, also for a list that does not end."""
+        listed = await self._request(lambda client: list_pages(client, max_pages), deadline_s)
+        schemas = {tool.name: tool.output_schema for tool in listed.tools}
+        self._output_schemas = {name: schema for name, schema in schemas.items() if schema is not None}
+        return listed
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], *, max_pages: int, deadline_s: float
@@ -92,20 +93,3 @@ def with_checked_structure(result: CallToolResult, schema: dict[str, Any] | None
     if schema is None or result.is_error or (fault := find_structure_fault(result, schema)) is None:
         return result
     return result.model_copy(update={"is_error": True, "content": [fault, *result.content]})
-
-
-async def list_pages(client: Client, max_pages: int) -> list[Tool]:
-    """Returns all tools of a server, in its order. Raises McpFault for a list that does not end."""
-    tools: list[Tool] = []
-    cursor: str | None = None
-    seen: set[str] = set()
-    for _ in range(max_pages):
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
-        cursor = page.next_cursor
-        if not cursor:
-            return tools
-        if cursor in seen:
-            raise McpFault("list_too_long", "list_too_long: its list of tools repeats itself")
-        seen.add(cursor)
-    raise McpFault("list_too_long", f"list_too_long: its list of tools has more than {max_pages} pages")

@@ -3,8 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -12,11 +12,12 @@ import orjson
 import structlog
 from mcp_types import CallToolResult, Tool
 
-from gateway.mcp.connection import call_once, list_pages, with_checked_structure
+from gateway.mcp.connection import call_once, with_checked_structure
 from gateway.mcp.errors import McpFault
 from gateway.mcp.results import item_of_tool
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send
+from gateway.mcp.tool_lists import list_pages
 from providers.egress import EgressClient
 from translation.representation.json_types import Json
 
@@ -46,6 +47,7 @@ class OperatorServerSettings:
     repeats_calls: bool
     is_trusted: bool
     max_list_pages: int
+    max_tools: int
     list_deadline_s: float
     call_deadline_s: float
     list_ttl_s: float
@@ -59,6 +61,8 @@ class ToolListing:
     items: Sequence[Json]
     """The tools as they are in an `mcp_list_tools` item, without credentials."""
     listed_at: float
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """The names of tools that cannot be used, and why."""
 
     @cached_property
     def output_schemas(self) -> Mapping[str, dict[str, Any]]:
@@ -176,10 +180,13 @@ class OperatorServer:
     async def _read_list(self) -> ToolListing:
         settings = self.settings
         try:
-            tools = await self._request(
+            pages = await self._request(
                 lambda client: list_pages(client, settings.max_list_pages), settings.list_deadline_s
             )
-            allowed = _first_of_each_name(tool for tool in tools if settings.allows(tool.name))
+            listed = await pages.check(
+                lambda tool: settings.allows(tool.name), settings.server.schema_limits, settings.max_tools
+            )
+            allowed = listed.tools
             self._check_names(allowed)
         except McpFault as fault:
             self._report_fault(fault)
@@ -188,8 +195,9 @@ class OperatorServer:
             raise
         items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)  # a list may have megabytes
         self.fault = None
-        self.listing = ToolListing(tools=tuple(allowed), items=items, listed_at=time.monotonic())
-        _log.info("mcp_tools_listed", server=self.label, tools=len(allowed))
+        left_out = {name: settings.server.scrub(reason) for name, reason in listed.left_out.items()}
+        self.listing = ToolListing(tools=tuple(allowed), items=items, left_out=left_out, listed_at=time.monotonic())
+        _log.info("mcp_tools_listed", server=self.label, tools=len(allowed), left_out=len(left_out))
         return self.listing
 
     def _report_change(self) -> None:
@@ -280,14 +288,6 @@ class OperatorServer:
 def _scrub_items(tools: Sequence[Tool], scrub: Callable[[str], str]) -> Sequence[Json]:
     items: list[Json] = orjson.loads(scrub(orjson.dumps([item_of_tool(tool) for tool in tools]).decode()))
     return items
-
-
-def _first_of_each_name(tools: Iterable[Tool]) -> list[Tool]:
-    """Returns the tools without further ones of the same name, which could not be told apart."""
-    found: dict[str, Tool] = {}
-    for tool in tools:
-        found.setdefault(tool.name, tool)
-    return [*found.values()]
 
 
 async def _await(work: "Awaitable[_T]") -> _T:

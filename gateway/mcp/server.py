@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from translation.hosted.schema_checks import DEFAULT_SCHEMA_LIMITS, SchemaLimits
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioCommand:
@@ -27,6 +29,7 @@ class McpServer:
     uses_sse: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_result_bytes: int = 5 * 1024 * 1024
+    schema_limits: SchemaLimits = DEFAULT_SCHEMA_LIMITS
     connect_deadline_s: float = 10.0
     scrub: Callable[[str], str] = field(default=str, repr=False)
 

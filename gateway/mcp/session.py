@@ -20,6 +20,7 @@ from gateway.mcp.bounded_body import CONNECTION_CLOSED
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import RequestRecord, current_record
 from gateway.mcp.server import McpServer
+from gateway.mcp.tool_lists import with_readable_lists
 from gateway.mcp.transports import make_transport
 from providers.egress import EgressClient
 
@@ -126,7 +127,7 @@ class McpSession:
             self._opened.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        transport = await self._transport.enter(stack)
+        transport = with_readable_lists(await self._transport.enter(stack))
         return await stack.enter_async_context(Client(transport, cache=None))
 
     async def _listen(self, client: Client) -> None:

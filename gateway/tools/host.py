@@ -230,6 +230,7 @@ class ToolHost:
                 url=tool["server_url"],
                 headers=headers,
                 max_result_bytes=self.settings.max_result_bytes,
+                schema_limits=self.settings.schema_limits,
                 connect_deadline_s=self.settings.list_deadline_s,
                 scrub=scrub,
             )

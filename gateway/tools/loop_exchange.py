@@ -17,7 +17,8 @@ from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import ToolListing
-from gateway.mcp.results import item_of_tool, outcome_of
+from gateway.mcp.results import is_read_only, item_of_tool, outcome_of
+from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.rounds import round_source
@@ -122,9 +123,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 item |= {"tools": [], "error": self._redactor.redact(str(result))}
                 listed.pop(requested.label, None)
             else:
-                item["tools"] = result
+                item["tools"], note = result
+                if note is not None:
+                    item["error"] = self._redactor.redact(note)
                 listed[requested.label] = item
-                if result == listed_before.get(requested.label, {}).get("tools"):
+                if item["tools"] == listed_before.get(requested.label, {}).get("tools"):
                     continue
             shown.append(item)
         catalogue = self._build_catalogue(listed)
@@ -136,22 +139,41 @@ class ToolLoopExchange(SteppedSource[Batch]):
         events = loop.start()
         for item in shown:
             started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
-            phase = "failed" if "error" in item else "completed"
+            phase = "completed" if item["server_label"] in listed else "failed"
             events += loop.show_item(item, started=started, phases=("in_progress", phase))
         return loop, events
 
-    async def _list_server(self, requested: RequestedServer) -> list[Json]:
-        """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item. Raises McpFault."""
+    async def _list_server(self, requested: RequestedServer) -> tuple[list[Json], str | None]:
+        """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item, and a text about any
+        that cannot be used. Raises McpFault."""
+        left_out: Mapping[str, str]
         if requested.operator is not None:
             listing = self._listings[requested.label] = await requested.operator.list_tools()
-            items = [*listing.items]
+            left_out = listing.left_out
+            items = [
+                item
+                for item in listing.items
+                if requested.allows(item["name"], is_read_only=item["annotations"]["read_only"])
+            ]
         else:
             settings = self._host.settings
-            tools = await self._connections[requested.label].list_tools(
+            pages = await self._connections[requested.label].list_tools(
                 max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
             )
-            items = await _redact_json([item_of_tool(tool) for tool in tools], self._redactor)
-        return [item for item in items if requested.allows(item["name"], is_read_only=item["annotations"]["read_only"])]
+            listed = await pages.check(
+                lambda tool: requested.allows(tool.name, is_read_only=is_read_only(tool)),
+                requested.server.schema_limits,
+                settings.max_tools,
+            )
+            left_out = listed.left_out
+            items = await _redact_json([item_of_tool(tool) for tool in listed.tools], self._redactor)
+        # Whether a tool that is left out would be read-only is not known.
+        missed = {
+            name: reason
+            for name, reason in left_out.items()
+            if any(requested.allows(name, is_read_only=each) for each in (True, False))
+        }
+        return items, describe_left_out(missed)
 
     def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_last: bool) -> None:
         """Raises ToolListFailed if the request makes no sense without this server. `is_last`: no server has a list."""

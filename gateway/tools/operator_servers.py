@@ -103,6 +103,7 @@ class OperatorServers:
                 repeats_calls=own.repeat == "safe",
                 is_trusted=own.trusted,
                 max_list_pages=settings.max_list_pages,
+                max_tools=settings.max_tools,
                 list_deadline_s=own.list_deadline_s or settings.list_deadline_s,
                 call_deadline_s=own.call_deadline_s or settings.call_deadline_s,
                 list_ttl_s=own.list_ttl_s,
@@ -146,6 +147,7 @@ def build_server(label: str, settings: McpSettings) -> "McpServer":
         uses_sse=own.sse is not None,
         headers=headers,
         max_result_bytes=settings.max_result_bytes,
+        schema_limits=settings.schema_limits,
         connect_deadline_s=own.start_deadline_s,
         scrub=Redactor(own.list_secrets()).redact,
     )
@@ -161,4 +163,5 @@ def _describe(settings: McpSettings, label: str) -> Any:
     """Returns all that a running server depends on."""
     own = settings.servers.get(label)
     limits = (settings.max_list_pages, settings.list_deadline_s, settings.call_deadline_s, settings.max_result_mb)
-    return None if own is None else (own, limits)
+    tool_limits = (settings.max_tools, settings.max_schema_kb, settings.max_schema_depth)
+    return None if own is None else (own, limits, tool_limits)

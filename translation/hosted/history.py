@@ -26,7 +26,8 @@ class ApprovedCall(NamedTuple):
 
 
 class ResolvedHistory(NamedTuple):
-    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label."""
+    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label,
+    without lists that failed."""
 
     items: list[Item]
     approved: list[ApprovedCall]
@@ -54,7 +55,7 @@ def resolve_history(
     for position, item in enumerate(items):
         match item["type"]:
             case "mcp_list_tools":
-                if not item.get("error"):
+                if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
             case "mcp_call":
                 resolved += _call_and_output(_id_of(item, position), item, name_of, output_text_of(item))

@@ -15,7 +15,7 @@ UNKNOWN_TOOL_FAULT: Final = "there is no such tool"
 _MAX_STEPS: Final = 2_000_000
 """The limit of subschemas times values in the arguments. Above it validation would take over a tenth of a second."""
 
-_PATTERN_OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=1 << 17)
+LINEAR_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=1 << 17)
 """The regular expression engine with linear time, and a limit on the size of patterns."""
 
 _MAX_REASON_CHARS: Final = 300
@@ -63,7 +63,7 @@ class _SchemaCheck:
     def __init__(self, schema: Json, size: int) -> None:
         self._size = size
         self._validator = jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=False, pattern_options=_PATTERN_OPTIONS
+            schema, offline=True, validate_formats=False, pattern_options=LINEAR_PATTERNS
         )
 
     def fault_of(self, value: Any, text: str) -> str | None:

@@ -144,7 +144,8 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
     async with scripted_mcp(silence, era=era) as server:
         serving = asyncio.all_tasks()
         async with McpConnection(McpServer(label="lookup", url=server.url), egress) as connection:
-            assert [tool.name for tool in await connection.list_tools(max_pages=1, deadline_s=5)] == ["look_up"]
+            listed = await connection.list_tools(max_pages=1, deadline_s=5)
+            assert [tool.name for tool in listed.tools] == ["look_up"]
             with pytest.raises(McpFault, match=r"no answer within 0\.1 s"):
                 await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
             calling = asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=5))
@@ -166,4 +167,5 @@ async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monke
         await connection.list_tools(max_pages=1, deadline_s=5)
         with pytest.raises(McpFault, match=r"no answer within 0\.1 s"):
             await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
-        assert len(await connection.list_tools(max_pages=1, deadline_s=5)) == 1, "the next request is not blocked"
+        listed = await connection.list_tools(max_pages=1, deadline_s=5)
+        assert len(listed.tools) == 1, "the next request is not blocked"

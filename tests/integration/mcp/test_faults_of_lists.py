@@ -8,9 +8,10 @@ from openai import APIStatusError, BadRequestError
 
 from gateway.mcp import guarded_http
 from tests.databases import ready_sqlite
+from tests.integration.mcp.hosting import LOOK_UP as CALL
 from tests.integration.mcp.hosting import hosting, items_of, mcp_tool
-from tests.mcp_script import LOOK_UP, answer, list_result, scripted_mcp, text_result
-from tests.upstream import chat_text, closed_port
+from tests.mcp_script import LOOK_UP, Era, answer, list_result, scripted_mcp, text_result
+from tests.upstream import chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json, json_reply
 from tests.upstream.script import Exchange, silence
 
@@ -151,15 +152,108 @@ async def test_12_too_many_tools_are_refused_with_their_number() -> None:
     assert [tool["name"] for tool in items_of(narrowed, "mcp_list_tools")[0]["tools"]] == ["tool_7"]
 
 
-async def test_14_a_tool_with_an_invalid_header_is_left_out() -> None:
-    city = {"type": "string", "x-mcp-header": "not a header!"}
-    bad = {**LOOK_UP, "name": "bad", "inputSchema": {"type": "object", "properties": {"city": city}}}
+def _tool(name: str, **schema: Any) -> Json:
+    return {**LOOK_UP, "name": name, "inputSchema": {"type": "object", **schema}}
+
+
+def _deep(levels: int) -> Json:
+    schema: Json = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+UNUSABLE: dict[str, tuple[Any, str]] = {
+    "no object": ("nonsense", "number 1: it is not an object"),
+    "no name": ({"inputSchema": {"type": "object"}}, "number 1: it is malformed in name"),
+    "an empty name": (_tool(""), "number 1: it has no name"),
+    "a number as its name": ({**LOOK_UP, "name": 5}, "number 1: it is malformed in name"),
+    "a text as its schema": ({**LOOK_UP, "name": "bad", "inputSchema": "x"}, "bad: it is malformed in inputSchema"),
+    "a schema that is invalid": (_tool("bad", properties={"a": {"type": "x"}}), "bad: its schema is invalid: "),
+    "a schema that is too deep": (_tool("bad", **_deep(40)), "bad: its schema is nested deeper than 32 levels"),
+    "a schema that is too large": (_tool("bad", description="x" * 70_000), "bad: its schema has more than 64 KiB"),
+    "a reference to a URL": (
+        _tool("bad", properties={"a": {"$ref": "http://127.0.0.1:1/x"}}),
+        "bad: its schema refers to 'http://127.0.0.1:1/x', and nothing is fetched",
+    ),
+    "a circular reference": (
+        _tool("bad", properties={"a": {"$ref": "#/properties/a"}}),
+        "bad: its schema has a circular reference to '#/properties/a'",
+    ),
+    "a catastrophic pattern": (
+        _tool("bad", properties={"a": {"type": "string", "pattern": "(x{2000}){2000}"}}),
+        "bad: its schema is invalid: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_13_tools_that_cannot_be_used_are_left_out_and_named(era: Era) -> None:
+    scripts = [answer(list_result(tool, LOOK_UP)) for tool, _ in UNUSABLE.values()]
+    async with (
+        scripted_mcp(answer(text_result("found")), methods={"tools/list": scripts}, era=era) as server,
+        hosting(*(script for _ in UNUSABLE for script in (chat_calls(CALL), chat_text("Done.")))) as gateway,
+    ):
+        for case, (_, reason) in UNUSABLE.items():
+            response = await gateway.ask(mcp_tool(server.url))
+            (listed,) = items_of(response, "mcp_list_tools")
+            assert [tool["name"] for tool in listed["tools"]] == ["look_up"], case
+            assert listed["error"].startswith(f"tools left out: {reason}"), case
+            assert items_of(response, "mcp_call")[0]["output"] == "found", "the others are used"
+
+
+async def test_13_a_list_with_tools_that_were_left_out_is_a_list_to_later_turns() -> None:
+    listed = {
+        "type": "mcp_list_tools",
+        "id": "mcpl_1",
+        "server_label": "lookup",
+        "tools": [{"name": "look_up", "input_schema": {"type": "object"}}],
+        "error": "tools left out: bad: its schema is invalid",
+    }
+    async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
+        response = await gateway.ask(mcp_tool(server.url), input=[listed, {"role": "user", "content": "And?"}])
+        assert (items_of(response, "mcp_list_tools"), server.upstream.requests) == ([], [])
+        assert [tool["function"]["name"] for tool in (await gateway.last_request())["tools"]] == ["lookup_look_up"]
+
+
+async def test_13_a_tool_that_is_left_out_and_not_allowed_anyway_is_not_named() -> None:
+    page = answer(list_result(_tool("bad", properties={"a": {"type": "x"}}), {"name": "worse"}, LOOK_UP))
+    async with scripted_mcp(methods={"tools/list": page}) as server, hosting(chat_text("Hi.")) as gateway:
+        response = await gateway.ask(mcp_tool(server.url, allowed_tools=["look_up"]))
+        assert items_of(response, "mcp_list_tools")[0]["error"] is None
+
+
+async def test_13_a_server_of_the_configuration_loses_the_tool_alone() -> None:
+    page = answer(list_result({"name": "bad"}, LOOK_UP))
+    async with scripted_mcp(methods={"tools/list": page}) as server:
+        config = {"servers": {"lookup": {"url": server.url, "approval": "never"}}}
+        async with hosting(chat_text("Hi."), mcp=config) as gateway:
+            response = await gateway.ask({"type": "mcp", "server_label": "lookup"})
+    (listed,) = items_of(response, "mcp_list_tools")
+    assert [tool["name"] for tool in listed["tools"]] == ["look_up"]
+    assert listed["error"] == "tools left out: bad: it is malformed in inputSchema"
+
+
+async def test_14_a_tool_with_an_invalid_header_is_left_out_and_named() -> None:
+    bad = _tool("bad", properties={"city": {"type": "string", "x-mcp-header": "not a header!"}})
     async with (
         scripted_mcp(methods={"tools/list": answer(list_result(bad, LOOK_UP))}) as server,
         hosting(chat_text("Hi.")) as gateway,
     ):
-        response = await gateway.ask(mcp_tool(server.url))
-    assert [tool["name"] for tool in items_of(response, "mcp_list_tools")[0]["tools"]] == ["look_up"]
+        (listed,) = items_of(await gateway.ask(mcp_tool(server.url)), "mcp_list_tools")
+    assert [tool["name"] for tool in listed["tools"]] == ["look_up"]
+    assert listed["error"].startswith("tools left out: bad: its x-mcp-header is invalid: property 'city'")
+
+
+async def test_15_of_a_tool_that_is_listed_twice_the_first_is_used_and_the_second_is_named() -> None:
+    second = {**LOOK_UP, "description": "Another one."}
+    async with (
+        scripted_mcp(methods={"tools/list": answer(list_result(LOOK_UP, second))}) as server,
+        hosting(chat_text("Hi.")) as gateway,
+    ):
+        (listed,) = items_of(await gateway.ask(mcp_tool(server.url)), "mcp_list_tools")
+    assert [tool["description"] for tool in listed["tools"]] == ["Looks up."]
+    assert listed["error"] == "tools left out: look_up: it is listed twice, and only the first of them is used"
 
 
 async def test_18_two_servers_with_one_label_are_refused() -> None:

@@ -54,6 +54,12 @@ def test_the_last_list_without_an_error_counts_and_no_list_is_sent() -> None:
     assert history.listed == {"calc": lists[1]}
 
 
+def test_a_list_whose_error_only_names_tools_that_were_left_out_counts() -> None:
+    tools = [{"name": "add", "input_schema": {}}]
+    listed: Item = {"type": "mcp_list_tools", "server_label": "calc", "tools": tools, "error": "tools left out: x"}
+    assert resolve_history([listed], model_name_of).listed == {"calc": listed}
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [

@@ -1,0 +1,152 @@
+"""Lists of tools of servers, of which single tools may be unusable: those are left out and named, and the rest is used.
+
+The library refuses a whole page if one tool on it is malformed. So pages are read before it does.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcp.client.client import Client
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, Tool
+from pydantic import ValidationError
+
+from gateway.mcp.errors import McpFault
+from translation.hosted.schema_checks import SchemaLimits, find_schema_fault
+
+_LEFT_OUT: Final = "responses-gateway/left_out"
+"""The key in the metadata of a page by which what was left out of it passes the library."""
+
+_CHECKS_AT_ONCE: Final = 32
+_MAX_NAMED: Final = 20
+_NAME_CHARS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """The tools of a server, in its order. `left_out` has those that cannot be used: their names, and why."""
+
+    tools: list[Tool]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    async def check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
+        """Returns the list with the tools that `allows` lets pass and that can be used: once each, with a schema within
+        the limits. Other requests go on meanwhile. Schemas after the first `max_checked` are not checked."""
+        tools: dict[str, Tool] = {}
+        left_out = {**self.left_out}
+        for number, tool in enumerate(filter(allows, self.tools)):
+            if number % _CHECKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if tool.name in tools:
+                left_out[tool.name] = "it is listed twice, and only the first of them is used"
+            elif number < max_checked and (fault := find_schema_fault(tool.input_schema, limits)) is not None:
+                left_out[tool.name] = fault
+            else:
+                tools[tool.name] = tool
+        return ToolList([*tools.values()], left_out)
+
+
+def describe_left_out(left_out: Mapping[str, str]) -> str | None:
+    """Returns a text for the client about tools that were left out; None if there are none."""
+    if not left_out:
+        return None
+    named = [f"{name[:_NAME_CHARS]}: {reason}" for name, reason in [*left_out.items()][:_MAX_NAMED]]
+    more = [f"and {len(left_out) - _MAX_NAMED} more"] if len(left_out) > _MAX_NAMED else []
+    return "tools left out: " + "; ".join(named + more)
+
+
+async def list_pages(client: Client, max_pages: int) -> ToolList:
+    """Returns all tools of a server. Raises McpFault for a list that does not end, and what the library raises."""
+    tools: list[Tool] = []
+    left_out: dict[str, str] = {}
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(max_pages):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        left_out |= dict((page.meta or {}).get(_LEFT_OUT, {}))
+        cursor = page.next_cursor
+        if not cursor:
+            return ToolList(tools, left_out)
+        if cursor in seen:
+            raise McpFault("list_too_long", "list_too_long: its list of tools repeats itself")
+        seen.add(cursor)
+    raise McpFault("list_too_long", f"list_too_long: its list of tools has more than {max_pages} pages")
+
+
+@asynccontextmanager
+async def with_readable_lists(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Returns a transport for the library, whose pages of tools have only tools that it can read."""
+    async with transport as (read_stream, write_stream):
+        yield _ReadableLists(read_stream), write_stream
+
+
+class _ReadableLists:
+    """The stream of messages of a server. It has the interface of those of the library."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was received, which the library restores."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return _make_readable(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> "_ReadableLists":
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return _make_readable(await anext(self._stream))
+
+    async def __aenter__(self) -> "_ReadableLists":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: object) -> bool | None:
+        ended: bool | None = await self._stream.__aexit__(*details)
+        return ended
+
+
+def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Returns a message; without unreadable tools if it is a page of a list."""
+    if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
+        return received
+    result = received.message.result
+    if not isinstance(result.get("tools"), list) or "content" in result:
+        return received
+    kept, left_out = _split_tools(result["tools"])
+    meta = result.get("_meta")
+    others = {name: value for name, value in meta.items() if name != _LEFT_OUT} if isinstance(meta, dict) else {}
+    readable = {**result, "tools": kept, "_meta": {**others, **({_LEFT_OUT: left_out} if left_out else {})}}
+    return SessionMessage(received.message.model_copy(update={"result": readable}), received.metadata)
+
+
+def _split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, str]]:
+    kept: list[Any] = []
+    left_out: dict[str, str] = {}
+    for number, tool in enumerate(tools, 1):
+        try:
+            parsed = Tool.model_validate(tool, by_name=False)
+        except ValidationError as error:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            place = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
+            label = name if isinstance(name, str) and name else f"number {number}"
+            left_out[label] = f"it is malformed in {place}" if place else "it is not an object"
+            continue
+        if not parsed.name:
+            left_out[f"number {number}"] = "it has no name"
+        elif (reason := find_invalid_x_mcp_header(parsed.input_schema)) is not None:
+            left_out[parsed.name] = f"its x-mcp-header is invalid: {reason}"
+        else:
+            kept.append(tool)
+    return kept, left_out

@@ -1,0 +1,138 @@
+"""Checks the schemas of tools that servers list, before a model and its upstream get them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jsonschema_rs
+import orjson
+
+from translation.representation.json_types import Json
+from translation.tools.call_validator import LINEAR_PATTERNS
+
+_KNOWN_META_SCHEMA: Final = ("http://json-schema.org/", "https://json-schema.org/")
+_MAX_QUOTED_CHARS: Final = 200
+_LINE_END: Final = "\n"
+
+_BACKTRACKING: Final = re.compile(r"\(\?<?[=!]|\(\?>|\\[1-9]|\\k<")
+"""What an engine with linear time does not have: assertions about what precedes or follows, and back references."""
+
+_NESTED_REPETITION: Final = re.compile(r"[+*}][^()]*\)[+*{]")
+_TOO_EXPENSIVE: Final = "its schema has a pattern that is too expensive: {!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLimits:
+    """The largest schema of a tool: its JSON in bytes, and how deep objects may be nested in it."""
+
+    max_bytes: int = 64 * 1024
+    max_depth: int = 32
+
+
+DEFAULT_SCHEMA_LIMITS: Final = SchemaLimits()
+
+
+def find_schema_fault(schema: Any, limits: SchemaLimits) -> str | None:
+    """Returns why a tool with this schema cannot be used, as the rest of a sentence; None if it can.
+
+    Nothing is fetched: a schema that refers to another document is at fault. So is one with a pattern that could take
+    an upstream very long.
+    """
+    if not isinstance(schema, dict):
+        return "its schema is not an object"
+    if _is_deeper_than(schema, limits.max_depth):
+        return f"its schema is nested deeper than {limits.max_depth} levels"
+    if len(orjson.dumps(schema)) > limits.max_bytes:
+        return f"its schema has more than {limits.max_bytes // 1024} KiB"
+    types = schema.get("type", "object")
+    if types != "object" and not (isinstance(types, list) and "object" in types):
+        return "its schema is not one of objects"
+    for reference in _references_in(schema):
+        if not reference.startswith("#"):
+            return f"its schema refers to {reference[:_MAX_QUOTED_CHARS]!r}, and nothing is fetched"
+        if _is_circular(schema, reference):
+            return f"its schema has a circular reference to {reference[:_MAX_QUOTED_CHARS]!r}"
+    if (invalid := _find_invalid(schema)) is not None:
+        return invalid
+    expensive = next(filter(_is_expensive, _patterns_in(schema)), None)
+    return None if expensive is None else _TOO_EXPENSIVE.format(expensive[:_MAX_QUOTED_CHARS])
+
+
+def _find_invalid(schema: Json) -> str | None:
+    dialect = schema.get("$schema")
+    if isinstance(dialect, str) and not dialect.startswith(_KNOWN_META_SCHEMA):
+        schema = {name: value for name, value in schema.items() if name != "$schema"}
+    try:
+        jsonschema_rs.validator_for(schema, offline=True, validate_formats=False)
+    except ValueError as error:
+        return f"its schema is invalid: {str(error).partition(_LINE_END)[0][:_MAX_QUOTED_CHARS]}"
+    return None
+
+
+def _is_deeper_than(schema: Json, max_depth: int) -> bool:
+    """Whether objects are nested deeper. Lists do not count, but what is in them does."""
+    level: list[Any] = [schema]
+    for _ in range(max_depth):
+        level = [child for node in level for child in _children_of(node)]
+        if not level:
+            return False
+    return True
+
+
+def _children_of(node: Any) -> Iterator[Any]:
+    """Yields the objects directly in an object, through lists of any depth."""
+    pending = [*node.values()]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            yield value
+        elif isinstance(value, list):
+            pending += value
+
+
+def _references_in(schema: Json) -> Iterator[str]:
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(reference := node.get("$ref"), str):
+            yield reference
+        pending += _children_of(node)
+
+
+def _patterns_in(schema: Json) -> Iterator[str]:
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(pattern := node.get("pattern"), str):
+            yield pattern
+        if isinstance(by_pattern := node.get("patternProperties"), dict):
+            yield from by_pattern
+        pending += _children_of(node)
+
+
+def _is_expensive(pattern: str) -> bool:
+    """Whether matching a pattern, which is valid, may take exponential time, or a very large automaton."""
+    if _BACKTRACKING.search(pattern):
+        return bool(_NESTED_REPETITION.search(pattern))
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=LINEAR_PATTERNS)
+    except ValueError:
+        return True
+    return False
+
+
+def _is_circular(root: Json, reference: str) -> bool:
+    """Whether following a reference only leads to further references, back to itself."""
+    followed: set[str] = set()
+    while reference not in followed:
+        followed.add(reference)
+        node: Any = root
+        for step in reference.split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            node = node.get(key) if isinstance(node, dict) else None
+        next_reference = node.get("$ref") if isinstance(node, dict) and node is not root else None
+        if not isinstance(next_reference, str):
+            return False
+        reference = next_reference
+    return True
