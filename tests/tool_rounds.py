@@ -105,6 +105,7 @@ class LoopDriver:
         own: Sequence[Json] = (),
         past: Sequence[Item] = (),
         approved_ids: Iterable[str] = (),
+        changed_ids: Sequence[str] = (),
         bounds: LoopBounds = DEFAULT_BOUNDS,
         **params: Any,
     ) -> None:
@@ -112,7 +113,14 @@ class LoopDriver:
         history = resolve_history(past, catalogue.name_of, approved_ids=frozenset(approved_ids))
         numbers = count(1)
         turn = Turn(model="m", items=history.items, tools=own, **params)
-        self.loop = ToolLoop(turn, catalogue, history.approved, bounds, lambda prefix: f"{prefix}_{next(numbers)}")
+        self.loop = ToolLoop(
+            turn,
+            catalogue,
+            history.approved,
+            bounds,
+            lambda prefix: f"{prefix}_new_{next(numbers)}",
+            changed_ids=changed_ids,
+        )
         self.events: list[Event] = []
         self._grammar = EventGrammar()
 
@@ -141,6 +149,7 @@ class LoopDriver:
         """Runs a whole round and all of its calls. Returns its turn."""
         turn = self.ask()
         self.feed(round_of(*parts, **more))
+        self.take(self.loop.send_approval_requests())
         for hosted_call in self.loop.pending_calls:
             self.settle(hosted_call, outcome)
         return turn

@@ -74,6 +74,12 @@ class McpSettings(_Section):
     parallel_calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=8, description="The most calls of one response that run at once."
     )
+    open_approvals: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=32, description="The most approvals of calls that one response may ask for."
+    )
+    approval_days: Annotated[Number, Field(gt=0)] = Field(
+        default=7.0, description="Days until a request for an approval can no longer be answered."
+    )
 
     @field_validator("servers")
     @classmethod
@@ -96,7 +102,13 @@ class McpSettings(_Section):
         """Returns the bounds of a response. `max_tool_calls` is that of its request, if it has one."""
         calls = self.calls if max_tool_calls is None else min(self.calls, max_tool_calls)
         seconds = None if in_background else self.loop_deadline_s
-        return LoopBounds(rounds=self.rounds, calls=calls, seconds=seconds, result_chars=self.result_chars)
+        return LoopBounds(
+            rounds=self.rounds,
+            calls=calls,
+            seconds=seconds,
+            open_approvals=self.open_approvals,
+            result_chars=self.result_chars,
+        )
 
 
 class ToolSettings(_Section):

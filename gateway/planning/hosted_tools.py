@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gateway.planning.managed_context import asks_for_truncation, make_truncating_exchange, needs_compaction
 from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
+from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
 from providers.base import Exchange
 from translation.errors import Unrepresentable
@@ -26,12 +27,17 @@ class HostedExchange(NamedTuple):
 
 
 def prepare_hosted_exchange(
-    turn: Turn, body: Json, route: Route, tool_host: ToolHost, report_loss: Callable[[Loss], None]
+    turn: Turn,
+    body: Json,
+    route: Route,
+    tool_host: ToolHost,
+    report_loss: Callable[[Loss], None],
+    approvals: ResponseApprovals | None = None,
 ) -> HostedExchange:
     """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
 
-    `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
-    the upstream has no tools, or the request asks for compaction.
+    `approvals` may be None if no call can need one. `report_loss` is called with losses that occur while the exchange
+    runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or the request asks for compaction.
     """
     if not route.capabilities.tools:
         raise Unrepresentable("the model's upstream does not support tools; leave out tools", param="tools")
@@ -51,6 +57,7 @@ def prepare_hosted_exchange(
         max_tool_calls=body.get("max_tool_calls"),
         in_background=bool(body.get("background")),
         sees_images=route.capabilities.images,
+        approvals=approvals,
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, "responses")

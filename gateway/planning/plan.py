@@ -19,6 +19,7 @@ from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, 
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
 from gateway.replies.sentence_buffer import SentenceBuffer
+from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
@@ -72,14 +73,16 @@ def make_plan(
     history_tokens: int | None = None,
     buffers_sentences: bool = False,
     tool_host: ToolHost | None = None,
+    approvals: ResponseApprovals | None = None,
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a validated body.
 
     With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed as it
     is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
     None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known.
-    `tool_host` runs the tools that the upstream does not; None if no tools are run. Raises InvalidRequest;
-    StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
+    `tool_host` runs the tools that the upstream does not; None if no tools are run. `approvals` are those of their
+    calls; None if no call can need one. Raises InvalidRequest; StoreUnavailable if the key to sealed reasoning cannot
+    be loaded; in strict mode Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
@@ -88,11 +91,11 @@ def make_plan(
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
     buffers_sentences = buffers_sentences and bool(body.get("stream")) and (body.get("n") or 1) == 1
     if tool_host is not None:
-        tool_host = _find_tool_host(endpoint, body, route, tool_host)
+        tool_host = find_tool_host(endpoint, body, route, tool_host)
     if tool_host is None and may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
-        plan = _plan_translation(endpoint, body, route, history_count, history_tokens, tool_host)
+        plan = _plan_translation(endpoint, body, route, history_count, history_tokens, tool_host, approvals)
         if buffers_sentences:
             plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
@@ -100,7 +103,7 @@ def make_plan(
     return plan
 
 
-def _find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> ToolHost | None:
+def find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> ToolHost | None:
     """Returns what runs the tools of this body that its upstream does not run itself; None if there are none."""
     tools = body.get("tools")
     if endpoint.dialect != "responses" or not (tools or route.mcp_servers):
@@ -250,6 +253,7 @@ def _plan_translation(
     history_count: int | None,
     history_tokens: int | None,
     tool_host: ToolHost | None = None,
+    approvals: ResponseApprovals | None = None,
 ) -> TranslationPlan:
     turn, params = lift_body(endpoint, body, route, history_count or 0)
     is_single_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
@@ -260,7 +264,7 @@ def _plan_translation(
     event_stage: EventStage | None = None
     try:
         if tool_host is not None:
-            exchange, turn_losses = prepare_hosted_exchange(turn, body, route, tool_host, losses.append)
+            exchange, turn_losses = prepare_hosted_exchange(turn, body, route, tool_host, losses.append, approvals)
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:

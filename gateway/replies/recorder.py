@@ -5,6 +5,7 @@ Jobs are stored by `gateway/jobs/`.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import structlog
@@ -12,6 +13,7 @@ import structlog
 from gateway.errors import StoreUnavailable
 from gateway.state.store import LeaseLost, NewResponse, Store
 from translation.errors import InvalidRequest
+from translation.hosted.approvals import NO_ANSWERS
 from translation.representation.json_types import Json
 
 RenderLosses: TypeAlias = Callable[[], str | None]
@@ -87,11 +89,23 @@ class ForegroundRecorder:
         self._end_task: asyncio.Task[None] | None = None
 
     def begin_unsent(self) -> None:
+        if not self._new_response.answers.is_empty:
+            self.begin()  # Its run waits for that.
+            return
         self._begin_timer = asyncio.get_running_loop().call_later(self._begin_delay_s, self.begin)
 
     def begin(self) -> None:
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
         self._begin_task = _start_detached_task(self._store.create_response(self._new_response))
+
+    async def wait_until_begun(self) -> None:
+        """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
+        assert self._begin_task is not None
+        await asyncio.shield(self._begin_task)
+
+    def leave_approvals_open(self) -> None:
+        """Stores the response without the approvals that its request gives: a later response may use them."""
+        self._new_response = replace(self._new_response, answers=NO_ANSWERS)
 
     async def finish(self, result: Json | None) -> None:
         assert result is not None

@@ -21,7 +21,7 @@ from gateway.planning.body_views import (
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan import RelayPlan, make_plan, require_no_loss
+from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, require_no_loss
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
@@ -31,12 +31,15 @@ from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
+from gateway.tools.approvals import ResponseApprovals, load_answers
 from gateway.tools.host import ToolHost
 from providers.new_id import new_id
 from providers.redaction import Redactor
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.hosted.approvals import ApprovalAnswers
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.responses.compaction import apply_compaction
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 from translation.tools.credentials import (
@@ -130,9 +133,39 @@ class Intake:
                 strict=strict,
             )
         state = await resolve_continuation(self._store or EmptyHistoryStore(), principal.name, body, connection_items)
+        approvals = None
+        if body.get("tools") or route.mcp_servers:
+            approvals = await self._load_approvals(endpoint, principal.name, body, route, identity.id, state)
         return await self._threads.run(
-            weight, self._accept_response, endpoint, principal, body, identity, admitted, storage, state, strict=strict
+            weight,
+            self._accept_response,
+            endpoint,
+            principal,
+            body,
+            identity,
+            admitted,
+            storage,
+            state,
+            approvals,
+            strict=strict,
         )
+
+    async def _load_approvals(
+        self, endpoint: Endpoint, owner: str, body: Json, route: Route, response_id: str, state: Continuation
+    ) -> ResponseApprovals | None:
+        """Returns the approvals of a response whose tools the gateway runs; None for others, and without a store.
+
+        Raises InvalidRequest for an answer in the request that does not count.
+        """
+        if self._store is None or self._tool_host is None:
+            return None
+        host = find_tool_host(endpoint, body, route, self._tool_host)
+        if host is None:
+            return None
+        items = apply_compaction(state.context)
+        labels = [*host.list_labels(body.get("tools") or ()), *route.mcp_servers]
+        answers = await load_answers(self._store, owner, items, state.new_items, labels)
+        return ResponseApprovals(self._store, owner, response_id, answers, ttl_days=host.settings.approval_days)
 
     def _accept_unstored(
         self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, admitted: AdmittedRequest, *, strict: bool
@@ -149,6 +182,7 @@ class Intake:
         admitted: AdmittedRequest,
         storage: StorageOptions,
         state: Continuation,
+        approvals: ResponseApprovals | None,
         *,
         strict: bool,
     ) -> AcceptedRequest:
@@ -166,17 +200,25 @@ class Intake:
             storage=storage,
             history_count=state.history_count,
             history_tokens=state.history_tokens,
+            approvals=approvals,
         )
         accepted = AcceptedRequest(run=run, context=state.context)
         if not storage.stored:
+            if approvals is not None:
+                approvals.confirmation = approvals.store_answers
             return accepted
         new = self._build_new_response(accepted, principal, view, storage, state)
+        if approvals is not None:
+            new = replace(new, answers=approvals.answers)
         if not storage.is_detached:
             assert self._store is not None
             assert self._lease is not None
-            accepted.recorder = ForegroundRecorder(
+            recorder = ForegroundRecorder(
                 self._store, self._lease, new, run.render_losses, begin_delay_s=self._begin_delay_s
             )
+            if approvals is not None:
+                approvals.confirmation = recorder.wait_until_begun
+            accepted.recorder = recorder
             return accepted
         # Without its credentials the request cannot run elsewhere, and they are not stored.
         is_bound = has_credentials(request)
@@ -190,6 +232,7 @@ class Intake:
             "earlier": state.history_count,
             "tokens": state.history_tokens,
             "bound": is_bound,
+            "approvals": None if approvals is None else approvals.answers.to_json(),
         }
         return replace(accepted, job=replace(new, job_request=job))
 
@@ -204,6 +247,10 @@ class Intake:
         endpoint = ENDPOINTS[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
+        approvals = None
+        if (fields := request.get("approvals")) and self._store is not None and self._tool_host is not None:
+            answers, days = ApprovalAnswers.from_json(fields), self._tool_host.settings.approval_days
+            approvals = ResponseApprovals(self._store, job.owner, job.response_id, answers, ttl_days=days)
         run = self._build_run(
             endpoint,
             request["shown"],
@@ -214,6 +261,7 @@ class Intake:
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
             history_tokens=request.get("tokens"),
+            approvals=approvals,
         )
         return AcceptedRequest(run=run)
 
@@ -269,6 +317,7 @@ class Intake:
         storage: StorageOptions = NOT_STORED,
         history_count: int | None = None,
         history_tokens: int | None = None,
+        approvals: ResponseApprovals | None = None,
     ) -> Run:
         route = admitted.route
         with admitted.renaming_params():
@@ -281,6 +330,7 @@ class Intake:
                 history_tokens=history_tokens,
                 buffers_sentences=self._buffers_sentences,
                 tool_host=self._tool_host,
+                approvals=approvals,
             )
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)

@@ -96,7 +96,12 @@ class Service:
         self.provider_hold = ProviderHold()
         catalogue = Catalogue(resolver, self.provider_hold)
         admission = Admission(resolver, self._sealer, settings.server, catalogue)
-        tool_host = ToolHost(settings.tools.mcp, build_egress(settings.egress), self.operator_servers)
+        tool_host = ToolHost(
+            settings.tools.mcp,
+            build_egress(settings.egress),
+            self.operator_servers,
+            has_store=self.store is not None,
+        )
         intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold, tool_host)
         self.operator_servers.use(settings.tools.mcp)
         self.settings = settings

@@ -10,8 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gateway.state.approvals import ApprovalStore
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
+from translation.hosted.approvals import NO_ANSWERS, ApprovalAnswers
 from translation.representation.json_types import Item, Json
 
 ACTIVE_STATUSES = ("queued", "in_progress")
@@ -47,6 +49,8 @@ class NewResponse:
     """The id of the replica that runs it. With None, the first replica that claims the job runs it."""
     losses: str | None = None
     """The losses of the request, as the value of the header `x-gateway-loss`."""
+    answers: ApprovalAnswers = NO_ANSWERS
+    """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,7 @@ class ResponseStore(Protocol):
     async def create_response(self, new: NewResponse) -> None:
         """Store a new response with its input items and its job. Its event log, if any, starts with `response.created`.
 
-        Raises InvalidRequest if the parent has been deleted meanwhile.
+        Raises InvalidRequest if the parent has been deleted meanwhile, or if an approval has been answered meanwhile.
         """
         ...
 
@@ -351,7 +355,17 @@ class Retention(Protocol):
         ...
 
 
-class Store(ResponseStore, ConversationStore, CompletionStore, EventLog, JobQueue, OwnerMeter, Retention, Protocol):
+class Store(
+    ResponseStore,
+    ConversationStore,
+    CompletionStore,
+    EventLog,
+    JobQueue,
+    ApprovalStore,
+    OwnerMeter,
+    Retention,
+    Protocol,
+):
     """The complete store, over one database."""
 
     async def open(self) -> None:

@@ -21,6 +21,7 @@ from translation.tools.credentials import list_credentials
 if TYPE_CHECKING:
     from gateway.mcp.operator_server import OperatorServer
     from gateway.mcp.server import McpServer
+    from gateway.tools.approvals import ResponseApprovals
 
 _PLACES: Final = ("server_url", "connector_id", "tunnel_id")
 """Keys of an `mcp` tool that say where its server is. Without any, it is one of the configuration."""
@@ -84,34 +85,43 @@ def build_egress(settings: EgressSettings) -> EgressClient:
 
 
 class ToolHost:
-    """Runs the hosted tools of requests. There is one per configuration."""
+    """Runs the hosted tools of requests. There is one per configuration.
+
+    `has_store` says whether approvals can be stored. Without that, a server that a request gives the URL of is not used
+    if its calls may need one.
+    """
 
     def __init__(
-        self, settings: McpSettings, egress: EgressClient, operator_servers: OperatorServers | None = None
+        self,
+        settings: McpSettings,
+        egress: EgressClient,
+        operator_servers: OperatorServers | None = None,
+        *,
+        has_store: bool,
     ) -> None:
         self.settings: Final = settings
         self.egress: Final = egress
         self.operator_servers: Final = operator_servers
+        self._has_store = has_store
         self._takes_urls = settings.request_servers == "public"
 
     def for_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
         """Returns the host for an upstream that runs these kinds of tools itself: it leaves those to it."""
         if "mcp" not in hosted_tools or not self._takes_urls:
             return self
-        host = ToolHost(self.settings, self.egress, self.operator_servers)
+        host = ToolHost(self.settings, self.egress, self.operator_servers, has_store=self._has_store)
         host._takes_urls = False
         return host
 
     def runs(self, tool: Json) -> bool:
-        """Whether the gateway runs this tool: a server of the configuration, or one that the request gives the URL of.
-
-        Of the second kind it is only one whose calls need no approval.
-        """
+        """Whether the gateway runs this tool: a server of the configuration, or one whose URL the request gives."""
         if tool.get("type") != "mcp":
             return False
         if not any(map(tool.get, _PLACES)):
             return True
-        return self._takes_urls and bool(tool.get("server_url")) and not may_need_approval(tool.get("require_approval"))
+        if not (self._takes_urls and tool.get("server_url")):
+            return False
+        return self._has_store or not may_need_approval(tool.get("require_approval"))
 
     def servers_of_model(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
         """Returns tools for the servers that a model's configuration names, without those that `tools` has already."""
@@ -126,11 +136,12 @@ class ToolHost:
         max_tool_calls: int | None,
         in_background: bool,
         sees_images: bool,
+        approvals: "ResponseApprovals | None",
     ) -> Exchange:
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
-        `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. Raises
-        InvalidRequest for servers that cannot be named so.
+        `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. `approvals` may
+        be None if none can be stored. Raises InvalidRequest for servers that cannot be named so.
         """
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
@@ -140,8 +151,19 @@ class ToolHost:
         redactor = Redactor([*credentials, *self._list_secrets(servers)])
         bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
         return ToolLoopExchange(
-            self.without_hosted(turn), servers, make_round, self, bounds, sees_images=sees_images, redactor=redactor
+            self.without_hosted(turn),
+            servers,
+            make_round,
+            self,
+            bounds,
+            sees_images=sees_images,
+            redactor=redactor,
+            approvals=approvals,
         )
+
+    def list_labels(self, tools: Sequence[Json]) -> list[str]:
+        """Returns the labels of the servers whose tools the gateway runs."""
+        return [tool["server_label"] for tool in tools if self.runs(tool)]
 
     def runs_some(self, tools: Sequence[Json] | None) -> bool:
         """Whether the gateway runs one of these tools."""

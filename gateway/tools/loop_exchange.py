@@ -19,6 +19,7 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import ToolListing
 from gateway.mcp.results import is_read_only, item_of_tool, outcome_of
 from gateway.mcp.tool_lists import describe_left_out
+from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.rounds import round_source
@@ -26,6 +27,7 @@ from providers.base import Batch, Exchange
 from providers.new_id import new_id
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest, ProtocolViolation
+from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
@@ -38,6 +40,8 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 _log = structlog.get_logger(__name__)
+
+_NO_STORE: Final = "its calls need an approval, which cannot be given here"
 
 
 class ToolLoopExchange(SteppedSource[Batch]):
@@ -56,6 +60,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         *,
         sees_images: bool,
         redactor: Redactor,
+        approvals: ResponseApprovals | None = None,
     ) -> None:
         super().__init__(self._steps_of_reply(), ())
         self.losses: Final[Sequence[Loss]] = ()
@@ -66,6 +71,10 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._bounds = bounds
         self._sees_images = sees_images
         self._redactor = redactor
+        self._approvals = approvals
+        self._answers = NO_ANSWERS if approvals is None else approvals.answers
+        self._changed_ids: Sequence[str] = ()
+        """The approvals that do not count, because their tool is another one now."""
         self._connections: dict[str, McpConnection] = {}
         self._listings: dict[str, ToolListing] = {}
         """The tools of the operator's servers, as they are for this response until its end."""
@@ -81,7 +90,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             for requested in (each for each in self._servers if each.operator is None):
                 connection = McpConnection(requested.server, self._host.egress)
                 self._connections[requested.label] = await stack.enter_async_context(connection)
-            loop, opening = await self._list_tools()
+            loop, opening = await self._begin()
             if opening:
                 yield opening
             async with aclosing(self._run_calls(loop)) as batches:
@@ -91,6 +100,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 yield round_source(loop, self._make_round(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
+                if events := await self._store_requests(loop):
+                    yield events
                 async with aclosing(self._run_calls(loop)) as batches:
                     async for batch in batches:
                         yield batch
@@ -101,15 +112,47 @@ class ToolLoopExchange(SteppedSource[Batch]):
             loop.end_time()
         return loop.next_turn()
 
+    async def _begin(self) -> tuple[ToolLoop, list[Event]]:
+        """Returns the loop, and the events before its first call: the lists of tools, and the calls that are approved.
+
+        If it fails, none of these was sent, and their approvals can be used again.
+        """
+        if self._approvals is None:
+            return await self._list_tools()
+        await self._approvals.confirm()
+        try:
+            loop, events = await self._list_tools()
+            events += loop.start_approved_calls()
+            events += await self._store_requests(loop)
+            await self._approvals.void(self._changed_ids)
+        except BaseException:
+            await self._approvals.reopen()
+            raise
+        return loop, events
+
+    async def _store_requests(self, loop: ToolLoop) -> list[Event]:
+        """Stores the approvals that the reply asks for. Returns the events by which the client is asked."""
+        if not (requests := loop.approval_requests):
+            return []
+        assert self._approvals is not None  # without it no tool needs one
+        await self._approvals.store_requests(requests)
+        return loop.send_approval_requests()
+
     async def _list_tools(self) -> tuple[ToolLoop, list[Event]]:
         """Lists the tools of the servers, all at once. Returns the loop and the events that show the lists.
 
-        A list that the input already has is not pulled again. That of an operator's server is what the gateway itself
-        knows of it, and is shown again only if it is another one. Raises ToolListFailed if no server can be listed, or
-        one that the tool choice names.
+        A list that the input already has is not pulled again, unless a call of the server is approved: the tool may
+        have changed. That of an operator's server is what the gateway itself knows of it. A list is shown again only if
+        it is another one. Raises ToolListFailed if no server can be listed, or one that is needed: the tool choice
+        names it, or a call of it is approved.
         """
-        listed_before = resolve_history(self._turn.items, lambda key: key.name).listed
-        missing = [each for each in self._servers if each.operator is not None or each.label not in listed_before]
+        past = resolve_history(self._turn.items, lambda key: key.name, approved_ids=self._answers.approved)
+        listed_before, approved_labels = past.listed, {call.key.server for call in past.approved}
+        missing = [
+            each
+            for each in self._servers
+            if each.operator is not None or each.label not in listed_before or each.label in approved_labels
+        ]
         results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
         listed: dict[str, Item] = dict(listed_before)
         shown: list[Item] = []
@@ -119,7 +162,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 raise result
             item: Item = {"id": new_id("mcpl"), "type": "mcp_list_tools", "server_label": requested.label}
             if isinstance(result, McpFault):
-                self._require_dispensable(requested, result, is_last=len(faults) == len(self._servers))
+                is_last = len(faults) == len(self._servers) and not requested.is_added
+                is_needed = is_last or requested.label in approved_labels
+                self._require_dispensable(requested, result, is_needed=is_needed)
                 item |= {"tools": [], "error": self._redactor.redact(str(result))}
                 listed.pop(requested.label, None)
             else:
@@ -131,9 +176,16 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     continue
             shown.append(item)
         catalogue = self._build_catalogue(listed)
-        history = resolve_history(self._turn.items, catalogue.name_of)
+        history = resolve_history(
+            self._turn.items,
+            catalogue.name_of,
+            approved_ids=self._answers.approved,
+            standings=self._answers.standings,
+        )
         turn = replace(self._turn, items=history.items)
-        loop = ToolLoop(turn, catalogue, history.approved, self._bounds, new_id)
+        tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
+        self._changed_ids = self._answers.find_changed(tools)
+        loop = ToolLoop(turn, catalogue, history.approved, self._bounds, new_id, changed_ids=self._changed_ids)
         if not shown:
             return loop, []
         events = loop.start()
@@ -167,6 +219,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
             )
             left_out = listed.left_out
             items = await _redact_json([item_of_tool(tool) for tool in listed.tools], self._redactor)
+        if self._approvals is None:
+            left_out = {**left_out, **{item["name"]: _NO_STORE for item in items if self._asks(requested, item)}}
+            items = [item for item in items if not self._asks(requested, item)]
         # Whether a tool that is left out would be read-only is not known.
         missed = {
             name: reason
@@ -175,12 +230,15 @@ class ToolLoopExchange(SteppedSource[Batch]):
         }
         return items, describe_left_out(missed)
 
-    def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_last: bool) -> None:
-        """Raises ToolListFailed if the request makes no sense without this server. `is_last`: no server has a list."""
+    def _asks(self, requested: RequestedServer, item: Json) -> bool:
+        """Whether a call of a listed tool needs an approval."""
+        return requested.needs_approval(item["name"], is_read_only=item["annotations"]["read_only"])
+
+    def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_needed: bool) -> None:
+        """Raises ToolListFailed if the request makes no sense without this server: it `is_needed`, or forced."""
         choice = self._turn.tool_choice
-        if (is_last and not requested.is_added) or (
-            isinstance(choice, dict) and _forces_server(choice, requested.label)
-        ):
+        is_forced = isinstance(choice, dict) and _forces_server(choice, requested.label)
+        if is_needed or is_forced:
             label, reason = requested.label, self._redactor.redact(str(fault))
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
@@ -189,16 +247,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
         for requested in self._servers:
             for tool in (listed.get(requested.label) or {"tools": []})["tools"]:
                 is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
-                if requested.allows(tool["name"], is_read_only=is_read_only) and not (
-                    requested.operator is not None and requested.needs_approval(tool["name"], is_read_only=is_read_only)
-                ):
+                if requested.allows(tool["name"], is_read_only=is_read_only):
                     tools.append(
                         HostedTool(
                             key=ToolKey(requested.label, tool["name"]),
                             parameters=tool["input_schema"],
                             description=tool.get("description"),
                             is_read_only=is_read_only,
-                            needs_approval=False,
+                            needs_approval=requested.needs_approval(tool["name"], is_read_only=is_read_only),
                             origin=requested.server.origin,
                             prefix=requested.prefix,
                         )

@@ -17,6 +17,7 @@ from gateway.http.guard import ClientDisconnected, Drain, Guard
 from gateway.logs import bind_failure, bound_fields, has_failed
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import RESPONSES
+from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
 from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, messages_from_frames
@@ -154,6 +155,8 @@ class _EmptyExchange:
 
 def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
     run = accepted.run
+    if isinstance(accepted.recorder, ForegroundRecorder):
+        accepted.recorder.leave_approvals_open()
     exchange = _EmptyExchange(run.identity.model)
     return replace(
         accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses))

@@ -1,9 +1,11 @@
 """Responses as the gateway would hand them to the store."""
 
 import itertools
+import time
 from typing import Any
 
 from gateway.state.store import NewResponse, ResponseStore
+from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
 
 WORKER = "worker-1"
@@ -42,6 +44,21 @@ def answered(text: str) -> Item:
         "role": "assistant",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
+
+
+def asked(request_id: str, response_id: str = "resp_asking", **fields: Any) -> ApprovalRecord:
+    """The record of a request for an approval, open for an hour."""
+    known: dict[str, Any] = {
+        "id": request_id,
+        "response_id": response_id,
+        "server_label": "calc",
+        "tool_name": "add",
+        "origin": "https://calc.example.com",
+        "arguments_digest": "a" * 64,
+        "definition_digest": "d" * 64,
+        "expires_us": time.time_ns() // 1000 + 3_600_000_000,
+    }
+    return ApprovalRecord(**known | fields)
 
 
 def new(begun: Json, *items: Item, owner: str = "ann", worker: str | None = WORKER, **fields: Any) -> NewResponse:

@@ -20,6 +20,8 @@ class LoopBounds:
     """After this many calls in a row that failed the tools are withdrawn, so that the model has to answer."""
     argument_bytes: int = 200_000
     """The longest arguments of a call. A reply with longer ones ends there, as if the upstream had cut it."""
+    open_approvals: int = 32
+    """How many approvals one response may ask for."""
     result_chars: int = 100_000
     """The most characters of a result that the model reads."""
 

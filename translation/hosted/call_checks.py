@@ -19,6 +19,8 @@ class CallChecks:
         self.is_late = False
         """Whether the time of the loop is over."""
         self._call_count = 0
+        self._request_count = 0
+        """How many calls wait for an approval."""
         self._error_count = 0
         """How many calls failed since the last one that did not."""
         self._repetitions = RepetitionCounter(bounds.identical_calls)
@@ -71,4 +73,9 @@ class CallChecks:
     def _find_exceeded(self, call: HostedCall) -> str | None:
         if self._call_count >= self._bounds.calls:
             return self._call_limit_text
+        if call.asks_approval:
+            if self._request_count >= self._bounds.open_approvals:
+                return f"Tool call skipped: limit of {self._bounds.open_approvals} open approvals reached"
+            self._request_count += 1
+            return None
         return self._repetitions.begin_call(call)

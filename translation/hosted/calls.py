@@ -81,6 +81,11 @@ class HostedCall:
         return self.index != NO_ITEM
 
     @property
+    def asks_approval(self) -> bool:
+        """Whether the call is to be approved before it may run."""
+        return self.approval_request_id is None and self.tool is not None and self.tool.needs_approval
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing more happens to the call."""
         return self.is_incomplete or self.outcome is not None

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.hosted.approvals import Standing
 from translation.hosted.tools import ToolKey
 from translation.representation.json_types import Item, Json
 
@@ -13,6 +14,23 @@ HISTORY_TYPES: Final = frozenset({"mcp_list_tools", "mcp_call", "mcp_approval_re
 
 _NOT_APPROVED: Final = "The user did not approve this call. It was not run."
 _APPROVAL_UNKNOWN: Final = "This approval is not valid. The call was not run."
+_OUTCOME_UNKNOWN: Final = "This call was approved before. What came of it is not known, and it was not run again."
+
+_UNANSWERED: Final[Mapping[Standing, str]] = {
+    "pending": "This call waits for the approval of the user. It was not run: do not make it again.",
+    "used": _OUTCOME_UNKNOWN,
+}
+"""What the model reads about a call whose request for an approval is not answered in the input."""
+
+_UNUSABLE: Final[Mapping[Standing, str]] = {
+    "used": _OUTCOME_UNKNOWN,
+    "expired": "The approval of this call came too late. It was not run.",
+    "void": "The tool has changed since the user was asked about this call. It was not run.",
+}
+"""What the model reads about a call whose approval does not count."""
+
+
+_NO_STANDINGS: Final[Mapping[str, Standing]] = {}
 
 
 class ApprovedCall(NamedTuple):
@@ -35,7 +53,11 @@ class ResolvedHistory(NamedTuple):
 
 
 def resolve_history(
-    items: Sequence[Item], name_of: Callable[[ToolKey], str], *, approved_ids: Container[str] = ()
+    items: Sequence[Item],
+    name_of: Callable[[ToolKey], str],
+    *,
+    approved_ids: Container[str] = (),
+    standings: Mapping[str, Standing] = _NO_STANDINGS,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the name by which it knows a tool.
 
@@ -44,7 +66,7 @@ def resolve_history(
     is in the items, in the place of the answer, and it is in `approved`.
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
-    the input approves no other, since a client can write both items itself.
+    the input approves no other, since a client can write both items itself. `standings` say why others are not run.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -61,7 +83,8 @@ def resolve_history(
                 resolved += _call_and_output(_id_of(item, position), item, name_of, output_text_of(item))
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
-                    resolved += _call_and_output(_id_of(item, position), item, name_of, _NOT_APPROVED)
+                    output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)
+                    resolved += _call_and_output(_id_of(item, position), item, name_of, output)
             case "mcp_approval_response":
                 request_id = item["approval_request_id"]
                 request = requests.get(request_id)
@@ -73,7 +96,9 @@ def resolve_history(
                     resolved += _call_and_output(request_id, request, name_of, "")[:1]
                     approved.append(ApprovedCall(request_id, key, request["arguments"], len(resolved)))
                 else:
-                    resolved += _call_and_output(request_id, request, name_of, _refusal_of(item))
+                    output = _look_up(_UNUSABLE, standings, request_id, _APPROVAL_UNKNOWN)
+                    output = output if item["approve"] else _denial_of(item)
+                    resolved += _call_and_output(request_id, request, name_of, output)
             case _:
                 resolved.append(item)
     return ResolvedHistory(resolved, approved, listed)
@@ -97,9 +122,14 @@ def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode() if value else ""
 
 
-def _refusal_of(answer: Item) -> str:
-    if answer["approve"]:
-        return _APPROVAL_UNKNOWN
+def _look_up(
+    texts: Mapping[Standing, str], standings: Mapping[str, Standing], request_id: str | None, default: str
+) -> str:
+    standing = standings.get(request_id or "")
+    return default if standing is None else texts.get(standing, default)
+
+
+def _denial_of(answer: Item) -> str:
     return f"{_NOT_APPROVED} Reason: {answer['reason']}" if answer.get("reason") else _NOT_APPROVED
 
 

@@ -4,13 +4,14 @@ It does no I/O. The caller feeds it the events of each round, runs the calls tha
 Rounds are turns as any upstream can be sent: hosted tools are functions in them, and their results are outputs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Final
 
+from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import HostedCall
+from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.history import ApprovedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.output_queue import OutputQueue
@@ -39,6 +40,9 @@ from translation.representation.turn import Turn
 _MIN_OUTPUT_TOKENS: Final = 16
 """The smallest `max_output_tokens` that the Responses API takes. With less left, the reply ends."""
 
+_NO_USAGE: Final = Usage(input=0, output=0, cache_read=0, reasoning=0)
+"""The usage of a reply for which no model was asked."""
+
 _ROUND_KEYS: Final = frozenset({"output", "usage"})
 """Keys of an upstream's own response that are true of its round only."""
 
@@ -48,7 +52,8 @@ class ToolLoop:
 
     `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
     that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
-    `new_id` makes ids. Raises InvalidRequest for a tool choice that cannot be met.
+    `changed_ids` are those of them whose tool has changed since: they are put to the client again, and the reply ends
+    without asking the model. `new_id` makes ids. Raises InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(
@@ -58,6 +63,8 @@ class ToolLoop:
         approved: Sequence[ApprovedCall],
         bounds: LoopBounds,
         new_id: NewId,
+        *,
+        changed_ids: Container[str] = (),
     ) -> None:
         self.dropped_outcomes = 0
         """How many outcomes were not used, because their call was settled already."""
@@ -71,6 +78,7 @@ class ToolLoop:
         self._items: list[Item] = [*turn.items]
         self._own_names = frozenset(tool["name"] for tool in turn.tools if tool.get("name"))
         self._approvals = approved
+        self._changed_ids = changed_ids
         self._approved: list[HostedCall] = []
         self._round: ToolRound | None = None
         self._round_count = 0
@@ -100,6 +108,7 @@ class ToolLoop:
         """Returns the first events of the calls that the client approved. `pending_calls` are then these."""
         started = self.start() if self._approvals else []
         for approval in self._approvals:
+            is_changed = approval.approval_request_id in self._changed_ids
             name = self._catalogue.name_of(approval.key)
             call = HostedCall(
                 item_id=self._new_id("mcp"),
@@ -107,15 +116,33 @@ class ToolLoop:
                 key=approval.key,
                 model_name=name,
                 tool=self._catalogue.find(name),
-                index=self._output.take_index(),
-                approval_request_id=approval.approval_request_id,
+                index=NO_ITEM,
+                approval_request_id=None if is_changed else approval.approval_request_id,
             )
             call.arguments = approval.arguments
             self._approved.append(call)
-            self._output.put(*call.approved_events())
             self._checks.settle_unless_runnable(call)
+            if is_changed and not call.is_settled:
+                self._output.put_approval_request(call, self._new_id("mcpr"))
+                self._usage = _NO_USAGE
+                self._end = Finished("stop")
+                continue
+            call.index = self._output.take_index()
+            self._output.put(*(call.whole_events() if is_changed else call.approved_events()))
             self._output.put_call(call)
         return started + self._output.take()
+
+    @property
+    def approval_requests(self) -> list[ApprovalRequest]:
+        """The approvals that the reply asks for, to be stored when a round has ended or approved calls have started."""
+        return self._output.approval_requests
+
+    def send_approval_requests(self) -> list[Event]:
+        """Returns the events to send now that all approval requests are stored."""
+        for request in self._output.approval_requests:
+            request.is_stored = True
+        self._output.release()
+        return self._output.take()
 
     # Rounds
 

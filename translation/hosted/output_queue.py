@@ -2,23 +2,24 @@
 
 from collections import deque
 
-from translation.hosted.calls import HostedCall
-from translation.representation.events import Event
+from translation.hosted.approvals import ApprovalRequest
+from translation.hosted.calls import HostedCall, approval_request_item
+from translation.representation.events import Event, ItemEnded, ItemStarted
 
 
 class OutputQueue:
     """The output of one reply over all of its rounds.
 
     Events are ready at once as long as no call is unsettled. Behind an unsettled call they wait, so that items end in
-    the order in which they began.
+    the order in which they began; and behind a request for an approval that is not stored.
     """
 
     def __init__(self) -> None:
         self.item_count = 0
         """How many items have an index."""
         self._ready: list[Event] = []
-        self._waiting: deque[Event | HostedCall] = deque()
-        """Is empty, or begins with a call that is not settled."""
+        self._waiting: deque[Event | HostedCall | ApprovalRequest] = deque()
+        """Is empty, or begins with a call that is not settled, or with a request that is not stored."""
 
     def take_index(self) -> int:
         """Returns the index of the next item."""
@@ -38,9 +39,15 @@ class OutputQueue:
         self._waiting.append(call)
         self.release()
 
+    def put_approval_request(self, call: HostedCall, item_id: str) -> None:
+        """Adds the item by which the client is asked for an approval of a call."""
+        assert call.tool is not None
+        item = approval_request_item(call, item_id)
+        self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool))
+
     @property
     def is_waiting(self) -> bool:
-        """Whether events of items wait behind a call."""
+        """Whether events of items wait behind a call or a request."""
         return bool(self._waiting)
 
     @property
@@ -48,16 +55,25 @@ class OutputQueue:
         """The calls that wait for their outcome, in their order."""
         return [entry for entry in self._waiting if isinstance(entry, HostedCall) and not entry.is_settled]
 
+    @property
+    def approval_requests(self) -> list[ApprovalRequest]:
+        """The requests for approvals that are to be stored."""
+        return [entry for entry in self._waiting if isinstance(entry, ApprovalRequest) and not entry.is_stored]
+
     def release(self) -> None:
         """Ends the calls that are settled, up to the first that is not, and makes the events behind them ready."""
         while self._waiting:
             entry = self._waiting[0]
-            if not isinstance(entry, HostedCall):
-                self._ready.append(entry)
-            elif entry.is_settled:
+            if isinstance(entry, HostedCall):
+                if not entry.is_settled:
+                    return
                 self._ready += entry.end_events()
+            elif isinstance(entry, ApprovalRequest):
+                if not entry.is_stored:
+                    return
+                self._ready += [ItemStarted(entry.index, entry.item), ItemEnded(entry.index, entry.item)]
             else:
-                return
+                self._ready.append(entry)
             self._waiting.popleft()
 
     def take(self) -> list[Event]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import NO_ITEM, HostedCall, approval_request_item
+from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.collector import TurnCollector
@@ -183,15 +183,16 @@ class ToolRound:
     def _start_call(self, round_index: int, item: Item) -> None:
         name: str = item.get("name") or ""
         tool = self._catalogue.find(name)
-        needs_approval = tool is not None and tool.needs_approval
         call = HostedCall(
             item_id=self._new_id("mcp"),
             call_id=item["call_id"],
             key=self._catalogue.guess_key(name) if tool is None else tool.key,
             model_name=name,
             tool=tool,
-            index=NO_ITEM if needs_approval else self._output.take_index(),
+            index=NO_ITEM,
         )
+        if not call.asks_approval:
+            call.index = self._output.take_index()
         self._open_calls[round_index] = self._calls[round_index] = call
         if call.has_item:
             self._output.put(*call.start_events())
@@ -221,12 +222,7 @@ class ToolRound:
             call.index = self._output.take_index()
             self._output.put(*call.whole_events())
         else:
-            self._request_approval(call)
+            self._awaits_approval = True
+            self._output.put_approval_request(call, self._new_id("mcpr"))
             return
         self._output.put_call(call)
-
-    def _request_approval(self, call: HostedCall) -> None:
-        self._awaits_approval = True
-        index = self._output.take_index()
-        item = approval_request_item(call, self._new_id("mcpr"))
-        self._output.put(ItemStarted(index, item), ItemEnded(index, item))

@@ -148,3 +148,22 @@ sealing_keys = Table(
     Column("id", _ID_TYPE, primary_key=True),
     Column("key", LargeBinary, nullable=False),
 )
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="Of the item `mcp_approval_request`."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("response_id", _ID_TYPE, nullable=False, comment="The response that asks for it."),
+    Column("server_label", Text, nullable=False),
+    Column("tool_name", Text, nullable=False),
+    Column("origin", Text, nullable=False, comment="Where the server is, without path and query."),
+    Column("arguments_digest", String(64), nullable=False),
+    Column("definition_digest", String(64), nullable=False, comment="Of address, name, description and schema."),
+    Column("state", String(16), nullable=False, comment="open, used, denied or void."),
+    Column("answered_by", _ID_TYPE, comment="The response that used or denied it."),
+    Index("ix_approvals_response_id_owner", "response_id", "owner"),
+    Index("ix_approvals_expires_us", "expires_us"),
+)

@@ -7,6 +7,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses
 from gateway.state.sql.lineage import select_unreferenced
 from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.tool_records.approvals import delete_approvals_of
 
 
 async def delete_response_rows(connection: AsyncConnection, database: Database, owner: str, response_id: str) -> bool:
@@ -32,6 +33,7 @@ async def delete_response_rows(connection: AsyncConnection, database: Database, 
         )
     for table in (events, jobs):
         await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id == response_id))
+    await delete_approvals_of(connection, owner, [response_id])
     child = select(responses.c.id).where(responses.c.owner == owner, responses.c.parent_id == response_id).limit(1)
     if (await connection.execute(child)).one_or_none() is None:
         unreferenced_ids = (

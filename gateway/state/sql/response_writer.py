@@ -31,6 +31,7 @@ from gateway.state.sql.statements import (
     upsert_lease,
 )
 from gateway.state.store import LeaseLost, LogEntry, NewResponse
+from gateway.state.tool_records.approvals import store_answers
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -52,7 +53,7 @@ class SqlResponseWriter:
         row = _build_row(new, new.response, worker=new.worker)
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
-        is_plain = new.job_request is None and not new.logged
+        is_plain = new.job_request is None and not new.logged and new.answers.is_empty
         if is_plain and not renews_lease and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
         else:
@@ -66,7 +67,7 @@ class SqlResponseWriter:
             row["losses"] = losses
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
-        if new.conversation_id is None and self._takes_one_statement(new):
+        if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
             return
         async with self._database.write_transaction(new.owner) as connection:
@@ -185,7 +186,9 @@ def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[
 
 
 async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
-    """Insert a response with its items. Raises InvalidRequest if its parent does not exist.
+    """Insert a response with its items, and store the approvals that its request answers.
+
+    Raises InvalidRequest if its parent does not exist, or if an approval was answered before.
 
     The parent cannot be deleted until the transaction ends.
     """
@@ -193,6 +196,8 @@ async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Value
         parent = await connection.execute(LOCK_RESPONSE, {"its_owner": new.owner, "its_id": new.parent_id})
         if parent.one_or_none() is None:
             raise _unknown_parent(new)
+    if not new.answers.is_empty:
+        await store_answers(connection, new.owner, new.answers, row["id"])
     await connection.execute(INSERT_RESPONSE, row)
     if item_rows:
         await connection.execute(INSERT_ITEMS, item_rows)

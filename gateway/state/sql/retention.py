@@ -14,6 +14,7 @@ from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import (
     INPUT_PLACE,
     OUTPUT_PLACE,
+    approvals,
     completions,
     conversation_items,
     conversations,
@@ -28,6 +29,7 @@ from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.tool_records.approvals import delete_approvals_of, long_expired_before
 from translation.representation.json_types import Json
 
 RowKeys: TypeAlias = Sequence[tuple[str, str]]
@@ -78,6 +80,12 @@ class SqlRetention:
         deleted_count += await self._delete_in_batches(
             completions, completions.c.created_us < cutoff_us, delete_rows=delete_completions
         )
+        await self._delete_in_batches(
+            approvals,
+            approvals.c.expires_us < long_expired_before(),
+            delete_rows=_delete_approvals,
+            order=approvals.c.expires_us,
+        )
         await self._delete_expired_logs()
         await self._delete_orphaned_rows()
         return deleted_count
@@ -93,6 +101,7 @@ class SqlRetention:
         deleted_count += await self._delete_in_batches(
             conversations, conversations.c.owner == owner, delete_rows=delete_conversations
         )
+        await self._delete_in_batches(approvals, approvals.c.owner == owner, delete_rows=_delete_approvals)
         return deleted_count + await self._delete_in_batches(
             completions, completions.c.owner == owner, delete_rows=delete_completions
         )
@@ -101,12 +110,13 @@ class SqlRetention:
         """Yield a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
 
         Deleted responses that remain only as history of later ones are included:
-        `{"object": "response", "id", "deleted": true, ...}`.
+        `{"object": "response", "id", "deleted": true, ...}`. An approval has digests of its call only.
         """
         for table, export_rows in (
             (responses, _export_responses),
             (conversations, _export_conversations),
             (completions, _export_completions),
+            (approvals, _export_approvals),
         ):
             async for exported in self._export_table(table, owner, export_rows):
                 yield exported
@@ -159,6 +169,7 @@ class SqlRetention:
             select(responses.c.id).where(has_key).order_by(responses.c.owner, responses.c.id).with_for_update()
         )
         result = await connection.execute(delete(responses).where(has_key).returning(responses.c.deleted))
+        await delete_approvals_of(connection, owner, response_ids)
         for table in (jobs, events, items):
             await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id.in_(response_ids)))
         return sum(not deleted for deleted in result.scalars())
@@ -259,6 +270,19 @@ async def _export_conversations(connection: AsyncConnection, owner: str, rows: R
 
 async def _export_completions(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
     return [parse_json(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
+
+
+async def _export_approvals(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+    return [
+        {"object": "approval"} | {name: value for name, value in row._mapping.items() if name != "owner"}
+        for row in rows
+    ]
+
+
+async def _delete_approvals(connection: AsyncConnection, keys: RowKeys) -> int:
+    for owner, request_id in keys:
+        await connection.execute(delete(approvals).where(approvals.c.owner == owner, approvals.c.id == request_id))
+    return len(keys)
 
 
 def _now_us() -> int:

@@ -19,6 +19,7 @@ from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.sealing_key import load_or_create_sealing_key
 from gateway.state.store import SchemaMismatch
+from gateway.state.tool_records.approvals import SqlApprovalStore
 
 
 class SqlStore(
@@ -28,6 +29,7 @@ class SqlStore(
     SqlCompletionStore,
     SqlEventLog,
     SqlJobQueue,
+    SqlApprovalStore,
     SqlRetention,
 ):
     """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
@@ -46,6 +48,7 @@ class SqlStore(
         SqlCompletionStore.__init__(self, database)
         SqlEventLog.__init__(self, database, notifier)
         SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
+        SqlApprovalStore.__init__(self, database)
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:

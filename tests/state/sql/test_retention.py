@@ -12,6 +12,7 @@ from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import LogEntry, NewResponse
+from tests.state.responses import asked
 from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
@@ -173,6 +174,7 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
         await begin(store, "running", owner, logged=True, job_request={})
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
+        await store.store_approvals(owner, [asked("mcpr_1")])
     assert await kept.erase_owner(OWNER) == 63
     for table in metadata.sorted_tables:
         if "owner" in table.c:
@@ -189,8 +191,11 @@ async def test_export_has_everything_of_one_owner(store, kept):
     await store.delete_response(OWNER, "r00")
     await converse(store, "conv_1")
     await complete(store, "c1")
+    await store.store_approvals(OWNER, [asked("mcpr_1")])
     await keep(store, "foreign", owner=OTHER)
     exported = [kept async for kept in kept.export_owner(OWNER)]
+    approval = exported.pop()
+    assert (approval["object"], approval["id"], approval["state"]) == ("approval", "mcpr_1", "open")
     assert len(exported) == 73
     gone, first = exported[:2]
     assert (gone["id"], gone["deleted"], gone["input"]) == ("r00", True, [message("in_r00")])

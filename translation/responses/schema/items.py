@@ -254,6 +254,7 @@ class McpCall(_Hosted):
     server_label: str
     name: str
     arguments: str
+    approval_request_id: NotRequired[str | None]
     output: NotRequired[str | None]
     error: NotRequired[
         Annotated[Annotated[str, Tag("plain")] | Annotated[McpError, Tag("object")], discriminate_by_shape(str)] | None

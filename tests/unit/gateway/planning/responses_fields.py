@@ -244,6 +244,7 @@ CASES: Final[dict[str, Case]] = {
     "McpApprovalResponse.approve": _new(
         "approve", {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}
     ),
+    "McpCall.approval_request_id": _new("approval_request_id", _MCP_CALL | {"approval_request_id": "mcpr_1"}),
     "McpCall.arguments": _new("arguments", {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}),
     "McpCall.output": _new("output", _MCP_CALL | {"output": "done"}),
     "McpCall.error": _new("error", _MCP_CALL | {"error": "no"}),

@@ -27,7 +27,12 @@ DOCS: Json = {
 
 
 def plan(
-    *dialects: Dialect, runs_mcp: bool = False, can: Json | None = None, settings: Json | None = None, **asked: Any
+    *dialects: Dialect,
+    runs_mcp: bool = False,
+    can: Json | None = None,
+    settings: Json | None = None,
+    has_store: bool = False,
+    **asked: Any,
 ) -> RelayPlan | TranslationPlan:
     hosted = frozenset({"mcp"}) if runs_mcp else frozenset[str]()
     known = CAPABILITIES["openai_compatible"]
@@ -36,7 +41,7 @@ def plan(
     body: Json = {"model": "mine", "input": "Hi", **asked}
     RESPONSES.validate(body)
     route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
-    tool_host = ToolHost(McpSettings(**(settings or {})), EgressClient())
+    tool_host = ToolHost(McpSettings(**(settings or {})), EgressClient(), has_store=has_store)
     return make_plan(RESPONSES, body, route, strict=False, tool_host=tool_host)
 
 
@@ -68,6 +73,13 @@ def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) ->
     planned = plan("chat", tools=[tool], settings=settings)
     assert not calls_tools(planned)
     assert planned.losses == [Loss("tools[0]", "mcp left out")]
+
+
+@pytest.mark.parametrize("policy", [None, "always", {"never": {"tool_names": ["add"]}}])
+def test_tools_whose_calls_may_need_an_approval_are_run_where_it_can_be_stored(policy: Any) -> None:
+    planned = plan("chat", tools=[{**DOCS, "require_approval": policy}], has_store=True)
+    assert calls_tools(planned)
+    assert planned.losses == []
 
 
 REFUSED: dict[str, tuple[Json, str, str]] = {

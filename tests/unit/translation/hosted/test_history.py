@@ -148,3 +148,21 @@ def test_an_unanswered_request_stays_beside_a_call_that_needed_no_approval() -> 
 def test_every_type_of_the_module_is_rewritten() -> None:
     items = [{"type": "mcp_list_tools", "server_label": "calc", "tools": []}, mcp_call(), request("mcpr_2"), request()]
     assert HISTORY_TYPES.isdisjoint(item["type"] for item in resolved(*items, answer()))
+
+
+@pytest.mark.parametrize(
+    ("standing", "unanswered", "approved"),
+    [
+        ("pending", "This call waits for the approval", "This approval is not valid"),
+        ("used", "This call was approved before. What came of it", "This call was approved before. What came of it"),
+        ("expired", "The user did not approve", "The approval of this call came too late"),
+        ("void", "The user did not approve", "The tool has changed since"),
+    ],
+)
+def test_the_model_reads_why_a_call_is_not_run(standing: Any, unanswered: str, approved: str) -> None:
+    standings = {"mcpr_1": standing}
+    for items, expected in (([request()], unanswered), ([request(), answer()], approved)):
+        history = resolve_history(items, model_name_of, standings=standings)
+        assert history.items[1]["output"].startswith(expected)
+    denied = resolve_history([request(), answer(approve=False)], model_name_of, standings=standings)
+    assert denied.items[1]["output"].startswith("The user did not approve")

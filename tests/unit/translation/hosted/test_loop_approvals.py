@@ -2,7 +2,16 @@
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text
 from translation.hosted.bounds import LoopBounds
-from translation.representation.events import Delta, Finished, ItemEnded, ItemStarted, PartEnded, Progressed, Started
+from translation.representation.events import (
+    Delta,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    PartEnded,
+    Progressed,
+    Started,
+    Usage,
+)
 from translation.representation.json_types import Item
 
 ADD = hosted_tool(needs_approval=True)
@@ -171,3 +180,74 @@ def test_a_denied_call_has_no_item() -> None:
     driver.run_round(text("All right."))
     driver.finish()
     assert driver.types == ["message"]
+
+
+def test_fault_34_a_call_whose_tool_has_changed_is_put_to_the_client_again() -> None:
+    driver = LoopDriver(ADD, past=[request(), answer()], approved_ids=["mcpr_1"], changed_ids=["mcpr_1"])
+    driver.take(driver.loop.start_approved_calls())
+    (again,) = driver.loop.approval_requests
+    assert again.tool is ADD
+    assert again.item == {**request(), "id": again.item["id"]}
+    assert again.item["id"] != "mcpr_1"
+    driver.take(driver.loop.send_approval_requests())
+    assert driver.loop.approval_requests == []
+    end = driver.finish()
+    assert isinstance(end, Finished)
+    assert (end.reason, end.usage) == ("stop", Usage(input=0, output=0, cache_read=0, reasoning=0))
+    assert driver.types == ["mcp_approval_request"]
+
+
+def test_fault_34_the_calls_whose_tools_have_not_changed_run_all_the_same() -> None:
+    past = [request(1), request(2, '{"a": 2}'), answer(1), answer(2)]
+    driver = LoopDriver(ADD, past=past, approved_ids=["mcpr_1", "mcpr_2"], changed_ids=["mcpr_1"])
+    driver.take(driver.loop.start_approved_calls())
+    driver.take(driver.loop.send_approval_requests())
+    (pending,) = driver.loop.pending_calls
+    driver.settle(pending, "3")
+    driver.finish()
+    assert driver.types == ["mcp_approval_request", "mcp_call"]
+    assert driver.output[1]["approval_request_id"] == "mcpr_2"
+
+
+def test_a_call_that_does_not_fit_the_changed_tool_is_an_error() -> None:
+    changed = hosted_tool(needs_approval=True, parameters={"type": "object", "required": ["b"]})
+    driver = LoopDriver(changed, past=[request(), answer()], approved_ids=["mcpr_1"], changed_ids=["mcpr_1"])
+    driver.take(driver.loop.start_approved_calls())
+    assert driver.loop.approval_requests == []
+    assert driver.ask().items[1]["output"].startswith("The call was not run: ")
+    driver.feed(round_of(text("Sorry.")))
+    driver.finish()
+    assert driver.types == ["mcp_call", "message"]
+    assert driver.output[0]["status"] == "failed"
+
+
+def test_a_reply_asks_for_a_limited_number_of_approvals() -> None:
+    driver = LoopDriver(ADD, bounds=LoopBounds(open_approvals=2))
+    calls = [call(arguments=f'{{"a": {number}}}', call_id=f"c{number}") for number in range(3)]
+    driver.run_round(*calls, reason="tool_calls")
+    driver.finish()
+    assert driver.types == ["mcp_approval_request", "mcp_approval_request", "mcp_call"]
+    assert "limit of 2 open approvals reached" in str(driver.output[2]["error"])
+
+
+def test_approved_calls_ask_for_no_approvals() -> None:
+    driver = LoopDriver(ADD, past=[request(), answer()], approved_ids=["mcpr_1"], bounds=LoopBounds(open_approvals=1))
+    driver.take(driver.loop.start_approved_calls())
+    driver.settle(driver.loop.pending_calls[0])
+    driver.run_round(call(arguments='{"a": 2}'), reason="tool_calls")
+    driver.finish()
+    assert driver.types == ["mcp_call", "mcp_approval_request"]
+
+
+def test_a_request_for_an_approval_is_sent_when_it_is_stored_and_what_follows_waits_for_it() -> None:
+    driver = LoopDriver(ADD, hosted_tool("free"))
+    driver.ask()
+    driver.feed(round_of(text("May I?"), call(), text("Well?"), call("calc_free", call_id="c2"), reason="tool_calls"))
+    assert driver.types == ["message"]
+    (asked,) = driver.loop.approval_requests
+    assert not asked.is_stored
+    (pending,) = driver.loop.pending_calls
+    assert driver.settle(pending) == []
+    driver.take(driver.loop.send_approval_requests())
+    assert driver.types == ["message", "mcp_approval_request", "message", "mcp_call"]
+    driver.finish()

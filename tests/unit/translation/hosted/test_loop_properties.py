@@ -83,6 +83,7 @@ def test_any_rounds_and_outcomes_are_one_reply(data: st.DataObject) -> None:
         own=data.draw(st.sampled_from([[], [function_tool("mine")]])),
         past=past,
         approved_ids=[f"mcpr_{n}" for n in range(approvals)],
+        changed_ids=[f"mcpr_{n}" for n in range(data.draw(st.integers(0, approvals)))],
         bounds=_BOUNDS,
         max_output_tokens=data.draw(st.sampled_from([None, 50])),
         tool_choice=data.draw(st.sampled_from([None, "auto", "required", {"type": "mcp", "server_label": "calc"}])),
@@ -102,6 +103,7 @@ def test_any_rounds_and_outcomes_are_one_reply(data: st.DataObject) -> None:
                 assert driver.settle(chosen, "again") == []
 
     driver.take(driver.loop.start_approved_calls())
+    driver.take(driver.loop.send_approval_requests())
     settle_all()
     numbers = iter(range(1000))
     rounds = used = 0
@@ -121,9 +123,13 @@ def test_any_rounds_and_outcomes_are_one_reply(data: st.DataObject) -> None:
         driver.feed(events)
         if end in ("failed", "length", "content_filter") or "cut" in kinds:
             assert not driver.loop.pending_calls
+        if data.draw(st.booleans()):
+            settle_all()
+        driver.take(driver.loop.send_approval_requests())
         settle_all()
     last = driver.finish()
-    assert last.usage == Usage(output=used)
+    assert last.usage is not None
+    assert last.usage.output == used
     assert sum(isinstance(event, Started) for event in driver.events) == 1
     ended = Counter(event.index for event in driver.events if isinstance(event, ItemEnded))
     assert set(ended.values()) <= {1}

@@ -1,0 +1,142 @@
+"""Stores approvals of calls in SQL."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state.database.database import Database
+from gateway.state.database.tables import approvals
+from gateway.state.ids import is_valid_id
+from translation.hosted.approvals import (
+    ApprovalAnswers,
+    ApprovalRecord,
+    ApprovalState,
+    expired_approval_error,
+    unknown_approval_error,
+    used_approval_error,
+)
+
+_IDS_PER_QUERY: Final = 500
+
+_KEPT_EXPIRED_US: Final = 7 * 86_400 * 1_000_000
+"""How long the record of an expired request remains, so that a late answer gets an error that says so."""
+
+_COLUMNS: Final = [column for column in approvals.columns if column.name not in ("owner", "created_us")]
+"""The columns that are the fields of a record."""
+
+
+class SqlApprovalStore:
+    """Implements `ApprovalStore` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def store_approvals(self, owner: str, records: Sequence[ApprovalRecord]) -> None:
+        created_us = now_us()
+        rows = [
+            {"owner": owner, "created_us": created_us}
+            | {column.name: getattr(record, column.name) for column in _COLUMNS}
+            for record in records
+        ]
+        async with self._database.write_transaction(owner) as connection:
+            await connection.execute(insert(approvals), rows)
+
+    async def load_approvals(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:
+        ids = list(dict.fromkeys(filter(is_valid_id, request_ids)))
+        records: dict[str, ApprovalRecord] = {}
+        async with self._database.read_transaction() as connection:
+            for start in range(0, len(ids), _IDS_PER_QUERY):
+                records |= await _load_records(connection, owner, ids[start : start + _IDS_PER_QUERY])
+        return records
+
+    async def answer_approvals(self, owner: str, answers: ApprovalAnswers, response_id: str) -> None:
+        async with self._database.write_transaction(owner) as connection:
+            await store_answers(connection, owner, answers, response_id)
+
+    async def void_approvals(self, owner: str, request_ids: Sequence[str], response_id: str) -> None:
+        await self._change_used(owner, request_ids, response_id, {"state": "void"})
+
+    async def reopen_approvals(self, owner: str, request_ids: Sequence[str], response_id: str) -> None:
+        await self._change_used(owner, request_ids, response_id, {"state": "open", "answered_by": None})
+
+    async def _change_used(
+        self, owner: str, request_ids: Sequence[str], response_id: str, values: Mapping[str, Any]
+    ) -> None:
+        async with self._database.write_transaction(owner) as connection:
+            for request_id in sorted(request_ids):
+                await connection.execute(
+                    update(approvals)
+                    .where(
+                        approvals.c.owner == owner,
+                        approvals.c.id == request_id,
+                        approvals.c.state == "used",
+                        approvals.c.answered_by == response_id,
+                    )
+                    .values(values)
+                )
+
+
+async def store_answers(connection: AsyncConnection, owner: str, answers: ApprovalAnswers, response_id: str) -> None:
+    """Store the answers of a response that begins, within its transaction.
+
+    Raises InvalidRequest for one that no longer counts, because another request was faster or because of its age.
+    """
+    # In one order, so that two requests with the same answers never wait for each other.
+    for request_id in sorted([*answers.approved, *answers.denied]):
+        state: ApprovalState = "used" if request_id in answers.approved else "denied"
+        answered = await connection.execute(
+            update(approvals)
+            .where(
+                approvals.c.owner == owner,
+                approvals.c.id == request_id,
+                approvals.c.state == "open",
+                approvals.c.expires_us > now_us(),
+            )
+            .values(state=state, answered_by=response_id)
+        )
+        if answered.rowcount == 0:
+            await _require_harmless(connection, owner, request_id, state)
+
+
+async def delete_approvals_of(connection: AsyncConnection, owner: str, response_ids: Sequence[str]) -> None:
+    """Delete the records of requests that these responses made."""
+    await connection.execute(
+        delete(approvals).where(approvals.c.owner == owner, approvals.c.response_id.in_(response_ids))
+    )
+
+
+def long_expired_before() -> int:
+    """Return the time in epoch microseconds: a record that expired before it is deleted."""
+    return now_us() - _KEPT_EXPIRED_US
+
+
+def now_us() -> int:
+    """Return the time of the gateway's clock in epoch microseconds."""
+    return time.time_ns() // 1000
+
+
+async def _require_harmless(connection: AsyncConnection, owner: str, request_id: str, state: ApprovalState) -> None:
+    """Raise InvalidRequest unless an answer that was not stored changes nothing: a denial of what is denied."""
+    record = (await _load_records(connection, owner, [request_id])).get(request_id)
+    if record is None:
+        raise unknown_approval_error(request_id)
+    if state == "denied" and record.state in ("denied", "expired"):
+        return
+    raise expired_approval_error(request_id) if record.state == "expired" else used_approval_error(record)
+
+
+async def _load_records(
+    connection: AsyncConnection, owner: str, request_ids: Sequence[str]
+) -> Mapping[str, ApprovalRecord]:
+    query = select(*_COLUMNS).where(approvals.c.owner == owner, approvals.c.id.in_(request_ids))
+    return {row.id: _record_of(row) for row in await connection.execute(query)}
+
+
+def _record_of(row: Row[Any]) -> ApprovalRecord:
+    fields = dict(row._mapping)
+    if fields["state"] == "open" and fields["expires_us"] <= now_us():
+        fields["state"] = "expired"
+    return ApprovalRecord(**fields)

@@ -1,0 +1,121 @@
+"""The approvals of one response: those that its request gives, and those that it asks for."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from gateway.errors import StoreUnavailable
+from gateway.state.approvals import ApprovalStore
+from translation.hosted.approvals import (
+    NO_ANSWERS,
+    ApprovalAnswers,
+    ApprovalRecord,
+    ApprovalRequest,
+    list_request_ids,
+    recorded_text,
+    review_answers,
+)
+from translation.hosted.tools import digest_arguments
+from translation.representation.json_types import Item
+
+_log = structlog.get_logger(__name__)
+
+_DAY_US: Final = 86_400 * 1_000_000
+
+
+class ResponseApprovals:
+    """The approvals of a response that begins. What is asked and answered is in the store before it has an effect.
+
+    `answers` are stored when the response is. If nothing else stores the response before it runs, `confirmation` stores
+    them: it is awaited before the first call, and raises InvalidRequest if another request was faster.
+    """
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        owner: str,
+        response_id: str,
+        answers: ApprovalAnswers = NO_ANSWERS,
+        *,
+        ttl_days: float,
+    ) -> None:
+        self.answers: Final = answers
+        self.confirmation: Callable[[], Awaitable[None]] | None = None
+        self._store = store
+        self._owner = owner
+        self._response_id = response_id
+        self._ttl_us = int(ttl_days * _DAY_US)
+
+    def store_answers(self) -> Awaitable[None]:
+        """Stores the answers, for a response that is not stored itself. Raises InvalidRequest and StoreUnavailable."""
+        return self._store.answer_approvals(self._owner, self.answers, self._response_id)
+
+    async def confirm(self) -> None:
+        """Returns when the answers are stored, so that the approved calls may run. Raises what `confirmation` does."""
+        if self.answers.is_empty:
+            return
+        if self.confirmation is not None:
+            await self.confirmation()
+        for request_id in self.answers.approved:
+            _log.info("approval_used", approval=request_id)
+        for request_id in self.answers.denied:
+            _log.info("approval_denied", approval=request_id)
+
+    async def reopen(self) -> None:
+        """Lets the approvals be used again, because none of their calls was sent."""
+        if not self.answers.approved:
+            return
+        try:
+            await self._store.reopen_approvals(self._owner, [*self.answers.approved], self._response_id)
+        except StoreUnavailable:
+            _log.warning("approvals_not_reopened", approvals=[*self.answers.approved])
+
+    async def void(self, request_ids: Sequence[str]) -> None:
+        """Stores that approvals were not used, because the tool has changed. Raises StoreUnavailable."""
+        if request_ids:
+            await self._store.void_approvals(self._owner, request_ids, self._response_id)
+            _log.info("approvals_void", approvals=[*request_ids])
+
+    async def store_requests(self, requests: Sequence[ApprovalRequest]) -> None:
+        """Stores approvals that the response asks for, before the client learns of them. Raises StoreUnavailable."""
+        expires_us = time.time_ns() // 1000 + self._ttl_us
+        records = [_record_of(request, self._response_id, expires_us) for request in requests]
+        await self._store.store_approvals(self._owner, records)
+        for record in records:
+            _log.info("approval_requested", approval=record.id, server=record.server_label, tool=record.tool_name)
+
+
+async def load_answers(
+    store: ApprovalStore, owner: str, items: Sequence[Item], own_items: Sequence[Item], server_labels: Iterable[str]
+) -> ApprovalAnswers:
+    """Returns the answers to approvals in an input that count. `items` and `own_items` are those of `review_answers`.
+
+    Raises InvalidRequest for an answer that does not count, and StoreUnavailable.
+    """
+    request_ids = list_request_ids(items)
+    if not request_ids:
+        return NO_ANSWERS
+    return review_answers(items, own_items, await store.load_approvals(owner, request_ids), server_labels)
+
+
+def _record_of(request: ApprovalRequest, response_id: str, expires_us: int) -> ApprovalRecord:
+    item, tool = request.item, request.tool
+    return ApprovalRecord(
+        id=item["id"],
+        response_id=response_id,
+        server_label=recorded_text(item["server_label"]),
+        tool_name=recorded_text(item["name"]),
+        origin=recorded_text(_origin_of(tool.origin)),
+        arguments_digest=digest_arguments(item["arguments"]),
+        definition_digest=tool.definition_digest,
+        expires_us=expires_us,
+    )
+
+
+def _origin_of(address: str) -> str:
+    """Returns scheme, host and port of an address: its path and query may hold credentials."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else parts.scheme

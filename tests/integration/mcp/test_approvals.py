@@ -1,0 +1,221 @@
+"""Calls that the client has to approve: what is asked, what runs, and what the model reads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.mcp.approving import ADD, answer, approving, kinds_of, request_of
+from tests.mcp_server import CountingServer, mcp_server
+from tests.upstream.builders import chat_calls, chat_text
+
+
+@pytest.fixture(scope="module")
+def calc() -> Iterator[CountingServer]:
+    with mcp_server() as server:
+        yield server
+
+
+async def test_the_order_of_events_of_a_call_that_is_asked_for_and_approved(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        asking: Any = await gateway.client.responses.create(
+            model="m", input="2 + 3?", tools=[gateway.tool()], stream=True
+        )
+        events = [event async for event in asking]
+        types = [event.type.removeprefix("response.") for event in events]
+        assert types == [
+            "created",
+            "in_progress",
+            "output_item.added",
+            "mcp_list_tools.in_progress",
+            "mcp_list_tools.completed",
+            "output_item.done",
+            "output_item.added",
+            "output_item.done",
+            "completed",
+        ]
+        response = events[-1].response
+        assert response.status == "completed"
+        assert response.usage is not None
+        request = request_of(response.model_dump(mode="json"))
+        assert request == {
+            "id": request["id"],
+            "type": "mcp_approval_request",
+            "arguments": ADD[1],
+            "name": "add",
+            "server_label": "calc",
+        }
+        assert [event.item.model_dump(mode="json") for event in events[-3:-1]] == [request] * 2
+        assert calc.runs["add"] == 0
+        body: Any = {"model": "m", "input": [answer(request)], "tools": [gateway.tool()], "stream": True}
+        going_on: Any = await gateway.client.responses.create(**body, previous_response_id=response.id)
+        events = [event async for event in going_on]
+        assert [event.type.removeprefix("response.") for event in events][:10] == [
+            "created",
+            "in_progress",
+            "output_item.added",
+            "mcp_call.in_progress",
+            "mcp_call_arguments.delta",
+            "mcp_call.in_progress",
+            "mcp_call_arguments.done",
+            "mcp_call.completed",
+            "output_item.done",
+            "output_item.added",
+        ]
+        first = events[2].item
+        assert (first.type, first.approval_request_id, first.arguments) == ("mcp_call", request["id"], "")
+        assert events[-1].response.output_text == "Read: 5"
+        assert calc.runs["add"] == 1
+
+
+POLICIES: dict[str, tuple[Any, bool]] = {
+    "absent": ({}, True),
+    "always": ({"require_approval": "always"}, True),
+    "never": ({"require_approval": "never"}, False),
+    "always for another tool": ({"require_approval": {"always": {"tool_names": ["fail"]}}}, False),
+    "never for this tool": ({"require_approval": {"never": {"tool_names": ["add"]}}}, False),
+    "never for another tool": ({"require_approval": {"never": {"tool_names": ["fail"]}}}, True),
+    "never for tools that read": ({"require_approval": {"never": {"read_only": True}}}, False),
+}
+
+
+async def test_require_approval_in_all_its_forms(calc: CountingServer, tmp_path: Path) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        for name, (fields, is_asked) in POLICIES.items():
+            calc.runs.clear()
+            response = await gateway.ask(tools=[gateway.tool(**fields)])
+            assert ("mcp_approval_request" in kinds_of(response), calc.runs["add"]) == (is_asked, 1 - is_asked), name
+
+
+@pytest.mark.parametrize("way", ["previous_response_id", "conversation", "history"])
+async def test_a_denied_call_has_no_item_and_the_model_reads_why(
+    way: str, calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        more: Any = {}
+        if way == "conversation":
+            more = {"conversation": (await gateway.client.conversations.create()).id}
+        asked = await gateway.ask(**more, store=way != "history")
+        items = [answer(request_of(asked), approve=False, reason="too risky")]
+        if way == "previous_response_id":
+            more = {"previous_response_id": asked["id"]}
+        elif way == "history":
+            items = [{"role": "user", "content": "2 + 3?"}, *asked["output"], *items]
+        response = await gateway.ask(items, **more)
+        assert kinds_of(response) == ["message"]
+        text = response["output"][0]["content"][0]["text"]
+        assert text == "Read: The user did not approve this call. It was not run. Reason: too risky"
+        assert calc.runs["add"] == 0
+
+
+@pytest.mark.parametrize("way", ["conversation", "history", "background"])
+async def test_an_approval_works_in_every_way_to_continue(way: str, calc: CountingServer, tmp_path: Path) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        more: Any = {}
+        if way == "conversation":
+            more = {"conversation": (await gateway.client.conversations.create()).id}
+        asked = await gateway.ask(**more, store=way != "history")
+        items = [answer(request_of(asked))]
+        if way == "history":
+            items = [{"role": "user", "content": "2 + 3?"}, *asked["output"], *items]
+            more = {"store": False}
+        elif way == "background":
+            more = {"previous_response_id": asked["id"], "background": True}
+        created: Any = await gateway.client.responses.create(
+            **{"model": "m", "input": items, "tools": [gateway.tool()], **more}
+        )
+        while created.status in ("queued", "in_progress"):
+            created = await gateway.client.responses.retrieve(created.id)
+        response = created.model_dump(mode="json")
+        assert kinds_of(response) == ["mcp_call", "message"]
+        assert created.output_text == "Read: 5"
+        assert calc.runs["add"] == 1
+
+
+async def test_fault_30_an_approval_is_used_once(calc: CountingServer, tmp_path: Path) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        asked = await gateway.ask()
+        given = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        first = await gateway.ask(**given)
+        again = await gateway.send(**given)
+        assert (again.status_code, again.json()["error"]["code"]) == (400, "approval_already_used")
+        assert first["id"] in again.json()["error"]["message"]
+        assert (await gateway.refuse(**given, stream=True))[1] == "approval_already_used"
+        assert (await gateway.refuse(**given, background=True))[1] == "approval_already_used"
+        denied = [answer(request_of(asked), approve=False)]
+        assert (await gateway.refuse(denied, previous_response_id=asked["id"]))[1] == "approval_already_used"
+        assert calc.runs["add"] == 1
+
+
+async def test_fault_30_a_history_with_answers_of_the_past_is_no_replay(calc: CountingServer, tmp_path: Path) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        question = {"role": "user", "content": "2 + 3?"}
+        history: list[Any] = [question]
+        for approve in (True, False):
+            asked = await gateway.ask(history, store=False)
+            history += [*asked["output"], answer(request_of(asked), approve=approve)]
+            history += [*(await gateway.ask(history, store=False))["output"], question]
+        asked = await gateway.ask(history, store=False)
+        assert request_of(asked)["id"] not in str(history)
+        outputs = [message["content"] for message in await gateway.last_messages() if message["role"] == "tool"]
+        assert outputs == ["5", "The user did not approve this call. It was not run."]
+        assert calc.runs["add"] == 1
+
+
+async def test_fault_36_the_calls_that_are_answered_run_and_the_others_stay_open(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    calls = chat_calls(*(("calc_add", f'{{"a": {number}, "b": 0}}') for number in range(3)))
+    async with approving(calc, tmp_path, calls, chat_text("One."), chat_text("Two.")) as gateway:
+        asked = await gateway.ask()
+        requests = [item for item in asked["output"] if item["type"] == "mcp_approval_request"]
+        assert len(requests) == 3
+        items = [answer(requests[1]), answer(requests[2], approve=False)]
+        second = await gateway.ask(items, previous_response_id=asked["id"])
+        assert kinds_of(second) == ["mcp_call", "message"]
+        outputs = [message["content"] for message in await gateway.last_messages() if message["role"] == "tool"]
+        assert [text.split(".")[0] for text in outputs] == [
+            "This call waits for the approval of the user",
+            "1",
+            "The user did not approve this call",
+        ]
+        third = await gateway.ask([answer(requests[0])], previous_response_id=second["id"])
+        assert third["output"][0]["output"] == "0"
+        assert calc.runs["add"] == 2
+
+
+async def test_fault_37_a_message_instead_of_an_answer_leaves_the_request_open(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path, chat_calls(ADD), chat_text("Fine."), chat_text("5.")) as gateway:
+        asked = await gateway.ask()
+        second = await gateway.ask("Never mind.", previous_response_id=asked["id"])
+        assert kinds_of(second) == ["message"]
+        messages = await gateway.last_messages()
+        assert messages[-2]["content"] == "The user did not approve this call. It was not run."
+        late = await gateway.ask([answer(request_of(asked))], previous_response_id=second["id"])
+        assert kinds_of(late) == ["mcp_call", "message"]
+        assert calc.runs["add"] == 1
+
+
+async def test_fault_38_an_equal_call_after_an_approval_is_asked_for_again(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path, chat_calls(ADD)) as gateway:
+        asked = await gateway.ask()
+        again = await gateway.ask([answer(request_of(asked))], previous_response_id=asked["id"])
+        assert kinds_of(again) == ["mcp_call", "mcp_approval_request"]
+        assert request_of(again)["id"] != request_of(asked)["id"]
+        third = await gateway.ask([answer(request_of(again))], previous_response_id=again["id"])
+        assert kinds_of(third) == ["mcp_call", "mcp_approval_request"], "an approval later in the chain works too"
+        assert calc.runs["add"] == 2
+
+
+async def test_a_response_asks_for_a_limited_number_of_approvals(calc: CountingServer, tmp_path: Path) -> None:
+    calls = chat_calls(*(("calc_add", f'{{"a": {number}, "b": 0}}') for number in range(3)))
+    async with approving(calc, tmp_path, calls, mcp={"open_approvals": 2}) as gateway:
+        kinds = kinds_of(await gateway.ask())
+        assert kinds == ["mcp_list_tools", "mcp_approval_request", "mcp_approval_request", "mcp_call"]
