@@ -107,9 +107,10 @@ class LoopDriver:
         approved_ids: Iterable[str] = (),
         changed_ids: Sequence[str] = (),
         bounds: LoopBounds = DEFAULT_BOUNDS,
+        own_tools: Sequence[HostedTool] = (),
         **params: Any,
     ) -> None:
-        catalogue = ToolCatalogue.build(tools, [tool["name"] for tool in own if "name" in tool])
+        catalogue = ToolCatalogue.build(tools, [tool["name"] for tool in own if "name" in tool], own_tools)
         history = resolve_history(past, catalogue.name_of, approved_ids=frozenset(approved_ids))
         numbers = count(1)
         turn = Turn(model="m", items=history.items, tools=own, **params)

@@ -4,22 +4,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from math import inf
 from typing import Any, Final
 
 import orjson
 import structlog
-from mcp_types import CallToolResult
 
 from dataplane.source import Source
 from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
-from gateway.mcp.operator_server import ToolListing
-from gateway.mcp.results import is_read_only, item_of_tool, outcome_of
+from gateway.mcp.results import is_read_only, item_of_tool
 from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.executors import McpExecutor, OperatorExecutor, ReadResultExecutor, ToolExecutor
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.rounds import round_source
@@ -33,6 +31,7 @@ from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
@@ -76,8 +75,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._changed_ids: Sequence[str] = ()
         """The approvals that do not count, because their tool is another one now."""
         self._connections: dict[str, McpConnection] = {}
-        self._listings: dict[str, ToolListing] = {}
-        """The tools of the operator's servers, as they are for this response until its end."""
+        self._executors: dict[str, ToolExecutor] = {}
+        """What runs the calls of each server, by its label."""
+        self._reader = ResultReader(bounds.result_chars)
         self._clock = LoopClock(bounds.seconds)
 
     def batches(self) -> AsyncGenerator[Batch, None]:
@@ -90,6 +90,12 @@ class ToolLoopExchange(SteppedSource[Batch]):
             for requested in (each for each in self._servers if each.operator is None):
                 connection = McpConnection(requested.server, self._host.egress)
                 self._connections[requested.label] = await stack.enter_async_context(connection)
+                self._executors[requested.label] = McpExecutor(
+                    connection,
+                    deadline_s=self._host.settings.call_deadline_s,
+                    max_pages=self._host.settings.max_list_pages,
+                    sees_images=self._sees_images,
+                )
             loop, opening = await self._begin()
             if opening:
                 yield opening
@@ -181,11 +187,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
             catalogue.name_of,
             approved_ids=self._answers.approved,
             standings=self._answers.standings,
+            cut=self._reader.cut,
         )
         turn = replace(self._turn, items=history.items)
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         self._changed_ids = self._answers.find_changed(tools)
-        loop = ToolLoop(turn, catalogue, history.approved, self._bounds, new_id, changed_ids=self._changed_ids)
+        loop = ToolLoop(
+            turn, catalogue, history.approved, self._bounds, new_id, changed_ids=self._changed_ids, reader=self._reader
+        )
         if not shown:
             return loop, []
         events = loop.start()
@@ -200,7 +209,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
         that cannot be used. Raises McpFault."""
         left_out: Mapping[str, str]
         if requested.operator is not None:
-            listing = self._listings[requested.label] = await requested.operator.list_tools()
+            listing = await requested.operator.list_tools()
+            # The response goes on with this list until its end.
+            self._executors[requested.label] = OperatorExecutor(
+                requested.operator, listing.output_schemas, sees_images=self._sees_images
+            )
             left_out = listing.left_out
             items = [
                 item
@@ -266,7 +279,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 param="tools",
                 code="too_many_tools",
             )
-        return ToolCatalogue.build(tools, [tool["name"] for tool in self._turn.tools if tool.get("name")])
+        taken = [tool["name"] for tool in self._turn.tools if tool.get("name")]
+        return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
 
     async def _run_calls(self, loop: ToolLoop) -> AsyncGenerator[Batch, None]:
         """Runs the pending calls, several at once, and yields the events of each that ends."""
@@ -294,29 +308,13 @@ class ToolLoopExchange(SteppedSource[Batch]):
         left_s = self._clock.seconds_left
         if left_s <= 0:
             return execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
-        arguments: dict[str, Any] = orjson.loads(call.arguments)
         _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
-        try:
-            async with asyncio.timeout(None if left_s == inf else left_s):
-                result = await self._call_server(call.key, arguments)
-            outcome = outcome_of(result, sees_images=self._sees_images)
-        except TimeoutError:
-            outcome = McpFault("timeout", f"no answer within {left_s:g} s").as_outcome()
-        except McpFault as fault:
-            outcome = fault.as_outcome()
+        outcome = await self._find_executor(call).run(call, left_s)
         _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)
         return await _redact_outcome(outcome, self._redactor)
 
-    async def _call_server(self, key: ToolKey, arguments: dict[str, Any]) -> CallToolResult:
-        """Raises McpFault."""
-        settings = self._host.settings
-        if (connection := self._connections.get(key.server)) is not None:
-            return await connection.call_tool(
-                key.name, arguments, max_pages=settings.max_list_pages, deadline_s=settings.call_deadline_s
-            )
-        operator = next(each.operator for each in self._servers if each.label == key.server)
-        assert operator is not None
-        return await operator.call_tool(key.name, arguments, self._listings[key.server].output_schemas.get(key.name))
+    def _find_executor(self, call: HostedCall) -> ToolExecutor:
+        return ReadResultExecutor(self._reader) if call.tool is READ_RESULT else self._executors[call.key.server]
 
 
 def _forces_server(choice: Json, label: str) -> bool:

@@ -15,7 +15,7 @@ class CallChecks:
         self.max_argument_bytes = bounds.argument_bytes
         """The longest arguments of a call."""
         self._bounds = bounds
-        self._validator = CallValidator(catalogue.functions(), bounds.argument_bytes)
+        self._validator = CallValidator([*catalogue.functions(), *catalogue.own_functions()], bounds.argument_bytes)
         self.is_late = False
         """Whether the time of the loop is over."""
         self._call_count = 0

@@ -7,6 +7,7 @@ import orjson
 
 from translation.hosted.history import output_text_of
 from translation.hosted.outcomes import ToolOutcome, model_output_of
+from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import HostedTool, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
 from translation.representation.json_types import Item, Json
@@ -123,10 +124,10 @@ class HostedCall:
         phase = "failed" if self.outcome is not None and self.outcome.failed else "completed"
         return [Progressed(self.index, phase), ItemEnded(self.index, self._item(phase, self.arguments))]
 
-    def model_items(self, max_result_chars: int) -> tuple[Item, Item]:
-        """Returns the function call and its output, as the model reads them in the next round."""
+    def model_items(self, reader: ResultReader) -> tuple[Item, Item]:
+        """Returns the function call and its output, as the model reads them in the next round. `reader` cuts it."""
         outcome = self.outcome or ToolOutcome()
-        text = output_text_of({"output": outcome.output, "error": outcome.error})
+        text = reader.cut(self.item_id, output_text_of({"output": outcome.output, "error": outcome.error}))
         call = {
             "type": "function_call",
             "call_id": self.call_id,
@@ -134,7 +135,7 @@ class HostedCall:
             # A model that sees its own broken JSON again is refused by some upstreams.
             "arguments": self.arguments if is_json_object(self.arguments) else "{}",
         }
-        output = model_output_of(text, outcome.media, max_result_chars, self.model_note)
+        output = model_output_of(text + self.model_note, outcome.media)
         return call, {"type": "function_call_output", "call_id": self.call_id, "output": output}
 
     def _item(self, status: str, arguments: str) -> Item:

@@ -58,6 +58,7 @@ def resolve_history(
     *,
     approved_ids: Container[str] = (),
     standings: Mapping[str, Standing] = _NO_STANDINGS,
+    cut: Callable[[str, str], str] = lambda _, text: text,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the name by which it knows a tool.
 
@@ -67,6 +68,7 @@ def resolve_history(
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `standings` say why others are not run.
+    `cut` returns what the model reads of the result with an id.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -80,7 +82,8 @@ def resolve_history(
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
             case "mcp_call":
-                resolved += _call_and_output(_id_of(item, position), item, name_of, output_text_of(item))
+                call_id = _id_of(item, position)
+                resolved += _call_and_output(call_id, item, name_of, cut(call_id, output_text_of(item)))
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
                     output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)

@@ -15,6 +15,7 @@ from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.history import ApprovedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.output_queue import OutputQueue
+from translation.hosted.result_reader import ResultReader
 from translation.hosted.tool_choice import RoundChoices
 from translation.hosted.tool_round import ToolRound
 from translation.hosted.tools import ToolCatalogue
@@ -53,7 +54,8 @@ class ToolLoop:
     `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
     that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
     `changed_ids` are those of them whose tool has changed since: they are put to the client again, and the reply ends
-    without asking the model. `new_id` makes ids. Raises InvalidRequest for a tool choice that cannot be met.
+    without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut. Raises
+    InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ToolLoop:
         new_id: NewId,
         *,
         changed_ids: Container[str] = (),
+        reader: ResultReader | None = None,
     ) -> None:
         self.dropped_outcomes = 0
         """How many outcomes were not used, because their call was settled already."""
@@ -72,6 +75,8 @@ class ToolLoop:
         self._catalogue = catalogue
         self._bounds = bounds
         self._new_id = new_id
+        self.reader: Final = reader or ResultReader(bounds.result_chars)
+        """The results that were cut for the model, and the executor of its calls to read on in them."""
         self._choices = RoundChoices(turn, catalogue)
         self._checks = CallChecks(catalogue, bounds)
         self._output = OutputQueue()
@@ -169,7 +174,7 @@ class ToolLoop:
         self._finished = None
         self._round = ToolRound(self._catalogue, self._own_names, self._checks, self._output, self._new_id, withdrawal)
         turn = self._turn
-        tools = [*turn.tools, *self._catalogue.functions()] if offers_hosted else turn.tools
+        tools = [*turn.tools, *self._offered_functions()] if offers_hosted else turn.tools
         return replace(
             turn,
             items=[*self._items],
@@ -265,13 +270,17 @@ class ToolLoop:
         if (reason := current.finish(event.reason)) is not None:
             self._end = replace(self._finished, reason=reason)
 
+    def _offered_functions(self) -> Sequence[Json]:
+        functions = self._catalogue.functions()
+        return [*functions, *self._catalogue.own_functions()] if self.reader.has_results else functions
+
     def _append_items(self) -> None:
         """Appends what the last round added to the input; before the first round, the outputs of approved calls."""
         if self._round is not None:
-            self._items += self._round.model_items(self._bounds.result_chars)
+            self._items += self._round.model_items(self.reader)
             return
         for call, approval in reversed([*zip(self._approved, self._approvals, strict=True)]):
-            self._items.insert(approval.position, call.model_items(self._bounds.result_chars)[1])
+            self._items.insert(approval.position, call.model_items(self.reader)[1])
 
     def _count_remaining_tokens(self) -> int | None:
         """Returns how many tokens the model may still write; None if there is no limit."""

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from translation.representation.json_types import Json
-
-_CUT_TEXT: Final = "\n[… {count} of {total} characters left out …]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +40,11 @@ def http_error(code: int, message: str) -> ToolOutcome:
     return ToolOutcome(error={"type": "http_error", "code": code, "message": message})
 
 
-def cut_text(text: str, max_chars: int) -> str:
-    """Returns a text of at most `max_chars` characters and a note: its beginning, and a tenth of that from its end."""
-    if len(text) <= max_chars:
-        return text
-    tail = max_chars // 10
-    note = _CUT_TEXT.format(count=len(text) - max_chars, total=len(text))
-    return text[: max_chars - tail] + note + text[len(text) - tail :]
-
-
-def model_output_of(text: str, media: Sequence[Json], max_chars: int, note: str = "") -> Any:
+def model_output_of(text: str, media: Sequence[Json]) -> Any:
     """Returns the `output` of the function call output that the model reads: a text, or parts if there are media.
 
-    `note` follows the text, which may be cut. There is no part for an empty text, which some upstreams refuse.
+    There is no part for an empty text, which some upstreams refuse.
     """
-    cut = cut_text(text, max_chars) + note
     if not media:
-        return cut
-    return [{"type": "input_text", "text": cut}, *media] if cut else [*media]
+        return text
+    return [{"type": "input_text", "text": text}, *media] if text else [*media]

@@ -7,6 +7,7 @@ from typing import Final
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.output_queue import OutputQueue
+from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.collector import TurnCollector
 from translation.representation.delta_runs import TextKey, TextObserver
@@ -152,8 +153,9 @@ class ToolRound:
             if call.has_item:
                 self._output.put_call(call)
 
-    def model_items(self, max_result_chars: int) -> list[Item]:
-        """Returns what the round adds to the input of the next one: its items, then the outputs of its calls."""
+    def model_items(self, reader: ResultReader) -> list[Item]:
+        """Returns what the round adds to the input of the next one: its items, then the outputs of its calls, which
+        `reader` cuts."""
         items: list[Item] = []
         outputs: list[Item] = []
         for index, item in enumerate(self._collector.items):
@@ -161,7 +163,7 @@ class ToolRound:
             if hosted_call is None:
                 items.append(item)
                 continue
-            function_call, output = hosted_call.model_items(max_result_chars)
+            function_call, output = hosted_call.model_items(reader)
             items.append(function_call)
             outputs.append(output)
         return items + outputs

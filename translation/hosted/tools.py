@@ -83,37 +83,28 @@ class ToolCatalogue:
     """The tools of one response, by the names by which the model knows them. It never changes."""
 
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
+    own_tools: Mapping[str, HostedTool] = field(default_factory=dict)
+    """Tools of the gateway itself, which are offered only where there is something for them to do."""
 
     @classmethod
-    def build(cls, tools: Iterable[HostedTool], taken: Iterable[str] = ()) -> "ToolCatalogue":
+    def build(
+        cls, tools: Iterable[HostedTool], taken: Iterable[str] = (), own_tools: Iterable[HostedTool] = ()
+    ) -> "ToolCatalogue":
         """Returns the catalogue of these tools, in their order. `taken` are the names of the client's own functions.
 
         A tool whose name is taken gets a name with a digest. Of two tools with one key the first one counts.
         """
         used = {name.casefold() for name in taken}
-        named: dict[str, HostedTool] = {}
-        keys: set[ToolKey] = set()
-        for tool in tools:
-            if tool.key in keys:
-                continue
-            keys.add(tool.key)
-            plain = name = model_name_of(tool.key, tool.prefix)
-            attempt = 0
-            # A server may choose the names of its tools so that they collide with the names of another's.
-            while name.casefold() in used:
-                name = _shorten(plain, tool.key, attempt)
-                attempt += 1
-            used.add(name.casefold())
-            named[name] = tool
-        return cls(named)
+        return cls(_name_tools(tools, used), _name_tools(own_tools, used))
 
     def find(self, model_name: str) -> HostedTool | None:
         """Returns the tool that a model calls by this name; None if there is none."""
-        return self.tools.get(model_name)
+        return self.tools.get(model_name) or self.own_tools.get(model_name)
 
     def name_of(self, key: ToolKey) -> str:
         """Returns the name by which the model knows a tool, also if it is no longer listed."""
-        named = [(name, tool) for name, tool in self.tools.items() if tool.key.server == key.server]
+        tools = [*self.tools.items(), *self.own_tools.items()]
+        named = [(name, tool) for name, tool in tools if tool.key.server == key.server]
         prefix = named[0][1].prefix if named else None
         return next((name for name, tool in named if tool.key == key), model_name_of(key, prefix))
 
@@ -126,14 +117,41 @@ class ToolCatalogue:
         return ToolKey(next(iter(servers.values()), ""), model_name)
 
     def functions(self) -> Sequence[Json]:
-        """Returns the tools as function tools of the Responses API, which any upstream can be sent."""
-        return [
-            {
-                "type": "function",
-                "name": name,
-                "description": tool.description or "",
-                "parameters": tool.parameters,
-                "strict": False,
-            }
-            for name, tool in self.tools.items()
-        ]
+        """Returns the tools of servers as function tools of the Responses API, which any upstream can be sent."""
+        return _functions_of(self.tools)
+
+    def own_functions(self) -> Sequence[Json]:
+        """Returns the tools of the gateway itself in the same form."""
+        return _functions_of(self.own_tools)
+
+
+def _name_tools(tools: Iterable[HostedTool], used: set[str]) -> dict[str, HostedTool]:
+    """Returns the tools by names that are not in `used`, and adds those to it."""
+    named: dict[str, HostedTool] = {}
+    keys: set[ToolKey] = set()
+    for tool in tools:
+        if tool.key in keys:
+            continue
+        keys.add(tool.key)
+        plain = name = model_name_of(tool.key, tool.prefix)
+        attempt = 0
+        # A server may choose the names of its tools so that they collide with the names of another's.
+        while name.casefold() in used:
+            name = _shorten(plain, tool.key, attempt)
+            attempt += 1
+        used.add(name.casefold())
+        named[name] = tool
+    return named
+
+
+def _functions_of(tools: Mapping[str, HostedTool]) -> Sequence[Json]:
+    return [
+        {
+            "type": "function",
+            "name": name,
+            "description": tool.description or "",
+            "parameters": tool.parameters,
+            "strict": False,
+        }
+        for name, tool in tools.items()
+    ]

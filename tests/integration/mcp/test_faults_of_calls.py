@@ -188,6 +188,24 @@ async def test_8_a_large_result_within_the_limit_is_whole(answers: object) -> No
         assert 100_000 <= len(read) < 101_000, "the model reads its beginning and its end"
 
 
+async def test_8_a_model_reads_on_in_a_result_that_was_cut_and_later_turns_do_too() -> None:
+    text = "\n".join(f"row {number}" for number in range(1000))
+    call = {"type": "mcp_call", "id": "mcp_1", "server_label": "lookup", "name": "look_up", "arguments": "{}"}
+    past = [{**call, "output": text}, {"role": "user", "content": "And?"}]
+    reading = chat_calls(("read_result", '{"id": "mcp_1", "pattern": "^row 777$"}'))
+    async with scripted_mcp() as server, hosting(reading, chat_text("Done."), mcp={"result_chars": 1000}) as gateway:
+        response = await gateway.ask(mcp_tool(server.url), input=past)
+        read = call_of(response)
+        assert (read["server_label"], read["name"], server.calls) == ("gateway", "read_result", [])
+        assert read["output"] == f"[offset {text.index('row 777')}] row 777"
+        first, last = gateway.model.requests[0].json, await gateway.last_request()
+        (cut,) = [message["content"] for message in first["messages"] if message["role"] == "tool"]
+        assert len(cut) < 1200
+        assert "Read them with read_result, id 'mcp_1', offset 900" in cut
+        assert [tool["function"]["name"] for tool in first["tools"]] == ["lookup_look_up", "read_result"]
+        assert last["messages"][-1]["content"] == read["output"]
+
+
 @pytest.mark.parametrize("sees", [True, False])
 async def test_9_an_image_is_seen_or_noted_but_never_text(sees: bool) -> None:
     with mcp_server() as server:

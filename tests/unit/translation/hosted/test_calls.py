@@ -5,6 +5,7 @@ import pytest
 from tests.tool_rounds import hosted_tool
 from translation.hosted.calls import NO_ITEM, HostedCall, approval_request_item, is_json_object
 from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.result_reader import ResultReader
 from translation.representation.events import Delta, ItemEnded, ItemStarted, PartEnded, Progressed
 from translation.representation.json_types import Json
 
@@ -74,7 +75,7 @@ def test_a_call_that_was_cut_is_incomplete_and_neither_completed_nor_failed() ->
 def test_the_model_reads_a_function_call_and_its_output() -> None:
     call = new_call()
     call.outcome = ToolOutcome(output="x" * 300)
-    function_call, output = call.model_items(100)
+    function_call, output = call.model_items(ResultReader(100))
     assert function_call == {
         "type": "function_call",
         "call_id": "call_1",
@@ -88,7 +89,7 @@ def test_the_model_reads_a_function_call_and_its_output() -> None:
 def test_fault_25_the_model_does_not_read_its_broken_arguments_but_the_item_keeps_them() -> None:
     call = new_call('{"a": ')
     call.outcome = execution_error("Could not parse arguments as JSON")
-    function_call, output = call.model_items(100)
+    function_call, output = call.model_items(ResultReader(100))
     assert function_call["arguments"] == "{}"
     assert output["output"] == "Could not parse arguments as JSON"
     ended = call.end_events()[-1]

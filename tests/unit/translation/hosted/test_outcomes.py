@@ -2,7 +2,6 @@
 
 from translation.hosted.outcomes import (
     ToolOutcome,
-    cut_text,
     execution_error,
     http_error,
     model_output_of,
@@ -23,17 +22,8 @@ def test_the_three_kinds_of_errors_have_the_forms_of_the_api() -> None:
     assert not ToolOutcome(output="x").failed
 
 
-def test_a_long_text_is_cut_in_the_middle_and_names_how_much_is_left_out() -> None:
-    assert cut_text("x" * 100, 100) == "x" * 100
-    cut = cut_text("a" * 100 + "b" * 100, 100)
-    assert cut.startswith("a" * 90 + "\n[")
-    assert cut.endswith("]\n" + "b" * 10)
-    assert "100 of 200 characters left out" in cut
-    assert cut_text("abcdef", 3).startswith("abc\n["), "a tenth of a short bound is nothing"
-
-
 def test_the_model_reads_a_text_or_parts() -> None:
-    assert model_output_of("5", (), 10) == "5"
-    assert model_output_of("", (), 10) == ""
-    assert model_output_of("5", (IMAGE,), 10) == [{"type": "input_text", "text": "5"}, IMAGE]
-    assert model_output_of("", (IMAGE,), 10) == [IMAGE], "some upstreams refuse empty texts"
+    assert model_output_of("5", ()) == "5"
+    assert model_output_of("", ()) == ""
+    assert model_output_of("5", (IMAGE,)) == [{"type": "input_text", "text": "5"}, IMAGE]
+    assert model_output_of("", (IMAGE,)) == [IMAGE], "some upstreams refuse empty texts"

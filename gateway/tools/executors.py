@@ -1,0 +1,95 @@
+"""What runs the calls of hosted tools: one executor for each server, and one for the gateway's own tools."""
+
+import asyncio
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Protocol
+
+import orjson
+from mcp_types import CallToolResult
+
+from gateway.mcp.connection import McpConnection
+from gateway.mcp.errors import McpFault
+from gateway.mcp.operator_server import OperatorServer
+from gateway.mcp.results import outcome_of
+from translation.hosted.calls import HostedCall
+from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.result_reader import ResultReader
+
+
+class ToolExecutor(Protocol):
+    """Runs calls of the tools of one server. Several may run at once."""
+
+    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+        """Runs a call whose arguments were checked, and returns what came of it, also if it failed.
+
+        `deadline_s` is the time that the response has left, which may be infinite.
+
+        It holds no more of a result than its server may answer with. If it is cancelled, the call is cancelled at the
+        server, and nothing of it runs on here.
+        """
+        ...
+
+
+class McpExecutor:
+    """Calls tools over a connection of the response. A call whose outcome is not known is not repeated."""
+
+    def __init__(self, connection: McpConnection, *, deadline_s: float, max_pages: int, sees_images: bool) -> None:
+        self._connection = connection
+        self._deadline_s = deadline_s
+        self._max_pages = max_pages
+        self._sees_images = sees_images
+
+    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+        arguments: dict[str, Any] = orjson.loads(call.arguments)
+        try:
+            result = await self._connection.call_tool(
+                call.key.name,
+                arguments,
+                max_pages=self._max_pages,
+                deadline_s=min(deadline_s, self._deadline_s),
+            )
+        except McpFault as fault:
+            return fault.as_outcome()
+        return outcome_of(result, sees_images=self._sees_images)
+
+
+class OperatorExecutor:
+    """Calls tools of a server of the configuration, over its connection. The operator says which may be repeated.
+
+    `output_schemas` are those of the tools as they are for this response.
+    """
+
+    def __init__(
+        self, server: OperatorServer, output_schemas: Mapping[str, dict[str, Any]], *, sees_images: bool
+    ) -> None:
+        self._server = server
+        self._output_schemas = output_schemas
+        self._sees_images = sees_images
+
+    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+        arguments: dict[str, Any] = orjson.loads(call.arguments)
+        name = call.key.name
+        try:
+            async with asyncio.timeout(None if deadline_s == inf else deadline_s):
+                result: CallToolResult = await self._server.call_tool(name, arguments, self._output_schemas.get(name))
+        except McpFault as fault:
+            return fault.as_outcome()
+        except TimeoutError:
+            return McpFault("timeout", f"no answer within {deadline_s:g} s").as_outcome()
+        return outcome_of(result, sees_images=self._sees_images)
+
+
+class ReadResultExecutor:
+    """Runs calls to read on in results that were cut. They have no effects, so they may be repeated."""
+
+    def __init__(self, reader: ResultReader) -> None:
+        self._reader = reader
+
+    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+        arguments = orjson.loads(call.arguments)
+        try:
+            async with asyncio.timeout(None if deadline_s == inf else deadline_s):
+                return await asyncio.to_thread(self._reader.read, arguments)  # a result may have megabytes
+        except TimeoutError:
+            return execution_error(f"timeout: no answer within {deadline_s:g} s")
