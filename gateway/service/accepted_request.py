@@ -1,8 +1,11 @@
 """A request that was validated, routed and planned: how its reply is produced, and what of it is stored."""
 
+import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.recorder import ReplyRecorder
 from gateway.service.run import Run
@@ -40,9 +43,18 @@ class AcceptedRequest:
     async def _produce_and_store(self, recorder: ReplyRecorder) -> Json:
         recorder.begin_unsent()
         try:
-            result = await self.run.produce_reply()
+            try:
+                result = await self.run.produce_reply()
+            except Exception as error:
+                if (failed := self.run.fail_reply(error)) is not None:
+                    with suppress(StoreUnavailable):  # the client gets the error of the reply
+                        await recorder.finish(failed)
+                raise
             await recorder.finish(result)
             return result
+        except asyncio.CancelledError:
+            await recorder.abandon(self.run.fail_reply(ShuttingDown()))
+            raise
         finally:
             await recorder.abandon(None)
 

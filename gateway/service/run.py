@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dataplane.source import IteratedSource, Source
-from gateway.errors import TurnFailed
+from gateway.errors import TurnFailed, failed_event
 from gateway.logs import bind_tool_warnings, bind_unreported
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.replies.client_params import OverflowParams
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.loss_header import (
     LOSS_HEADER,
@@ -42,6 +42,8 @@ class Run:
     """Keeps the plan's provider open until the reply has ended."""
     late_losses: list[Loss] = field(default_factory=list, init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and what the reply lacks."""
+    _collector: ReplyCollector | None = field(default=None, init=False)
+    """Collects the JSON reply of a run that calls tools."""
 
     def build_stream(self) -> ReplyStream:
         """Returns the reply as a stream. The plan's exchange is used, so only one reply can be produced."""
@@ -69,6 +71,18 @@ class Run:
             self._overflow_params.name_param_of(error)
             raise
 
+    def fail_reply(self, error: Exception) -> Json | None:
+        """Returns the failed JSON reply, with what it had when `error` ended it; None if it had called no tool.
+
+        What a tool did is done. Without the reply nobody would know.
+        """
+        if self._collector is None:
+            return None
+        if self._collector.failed is None:
+            self._collector.feed([failed_event(error)])
+        reply = self._collector.result()
+        return reply if any(item["type"] == "mcp_call" for item in reply.get("output", ())) else None
+
     @property
     def calls_tools(self) -> bool:
         """Whether the gateway calls tools while it produces the reply."""
@@ -94,6 +108,7 @@ class Run:
             return reply
         exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+        self._collector = collector if plan.calls_tools else None
 
         def collect(batch: Batch) -> None:
             events = batch if event_stage is None else event_stage.feed(batch)

@@ -76,7 +76,7 @@ def kinds_of(response: Json) -> list[str]:
 
 @asynccontextmanager
 async def approving(
-    calc: CountingServer, folder: Path, *scripts: Any, key: str = "key-of-ann", mcp: Any = None
+    calc: CountingServer, folder: Path, *scripts: Any, key: str = "key-of-ann", mcp: Any = None, **sections: Any
 ) -> AsyncIterator[Approving]:
     """Serves the model `m`, which calls once unless there are other scripts, to two owners."""
     calc.runs.clear()
@@ -90,6 +90,7 @@ async def approving(
             "tools": {"mcp": mcp or {}},
             "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
             "models": {"m": {"provider": "up"}},
+            **sections,
         }
         headers = {"authorization": f"Bearer {key}"}
         with serving(config) as gateway:

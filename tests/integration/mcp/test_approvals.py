@@ -8,7 +8,8 @@ import pytest
 
 from tests.integration.mcp.approving import ADD, answer, approving, kinds_of, request_of
 from tests.mcp_server import CountingServer, mcp_server
-from tests.upstream.builders import chat_calls, chat_text
+from tests.upstream.builders import Json, chat_calls, chat_text
+from tests.upstream.script import silence
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +220,25 @@ async def test_a_response_asks_for_a_limited_number_of_approvals(calc: CountingS
     async with approving(calc, tmp_path, calls, mcp={"open_approvals": 2}) as gateway:
         kinds = kinds_of(await gateway.ask())
         assert kinds == ["mcp_list_tools", "mcp_approval_request", "mcp_approval_request", "mcp_call"]
+
+
+async def test_an_approval_of_a_background_response_that_waits_for_its_turn(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    scripts = [chat_calls(ADD), silence, chat_text("Five.")]
+    async with approving(calc, tmp_path, *scripts, background={"max_running": 1}) as gateway:
+        asked = await gateway.ask()
+        running = await gateway.client.responses.create(model="m", input="Hang.", background=True)
+        body: Any = {"model": "m", "input": [answer(request_of(asked))], "tools": [gateway.tool()], "background": True}
+        waiting = await gateway.client.responses.create(**body, previous_response_id=asked["id"])
+        assert waiting.status == "queued"
+        assert (await gateway.refuse(**given(asked)))[1] == "approval_already_used", "it is used although nothing runs"
+        await gateway.client.responses.cancel(running.id)
+        while waiting.status in ("queued", "in_progress"):
+            waiting = await gateway.client.responses.retrieve(waiting.id)
+        assert kinds_of(waiting.model_dump(mode="json")) == ["mcp_call", "message"]
+        assert calc.runs["add"] == 1
+
+
+def given(asked: Json) -> Any:
+    return {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
