@@ -57,8 +57,8 @@ async def hang() -> str:
 @server.tool()
 async def grow(context: Context[Any]) -> str:
     """Adds a tool, and tells the client so."""
-    server.add_tool(lambda: "new", name="grown", description="Has come later.")
-    await context.session.send_tool_list_changed()
+    server.add_tool(lambda: "new", name="grown", description="Was added later.")
+    await context.notify_tools_changed()
     return "grown"
 
 

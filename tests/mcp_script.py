@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeAlias
 
-from tests.upstream import Reply, ScriptedUpstream
+from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, Json, dump, json_reply
 from tests.upstream.request import Request
 from tests.upstream.script import Exchange, Script
@@ -59,10 +59,32 @@ def sse_frame(message: Any) -> bytes:
     return b"event: message\ndata: " + dump(message) + b"\n\n"
 
 
+_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+async def change_stream(exchange: Exchange) -> None:
+    """The stream on which a legacy server talks unasked: it reports a change of its tools, and stays open."""
+    await Reply(headers=SSE, body=[sse_frame(_CHANGED), Hang()])(exchange)
+
+
+async def change_subscription(exchange: Exchange) -> None:
+    """A subscription at a modern server, which reports a change of the tools, and stays open."""
+    meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": exchange.request.json["id"]}}
+    honored = {"notifications": {"toolsListChanged": True}, **meta}
+    acknowledged = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": honored}
+    frames = [sse_frame(acknowledged), sse_frame({**_CHANGED, "params": meta})]
+    await Reply(headers=SSE, body=[*frames, Hang()])(exchange)
+
+
 class ScriptedMcp:
     """`calls` are the requests to call a tool that arrived; `received(method)` has all messages of one method."""
 
-    def __init__(self, upstream: ScriptedUpstream, scripts: Mapping[str, Sequence[Script]], era: Era) -> None:
+    def __init__(
+        self, upstream: ScriptedUpstream, scripts: Mapping[str, Sequence[Script]], era: Era, get: Script | None
+    ) -> None:
+        self._get = get
+        reports_changes = get is not None or "subscriptions/listen" in scripts
+        self._capabilities = {"tools": {"listChanged": True} if reports_changes else {}}
         self.upstream = upstream
         self.url = f"{upstream.url}/mcp"
         self._scripts = {method: deque(each) for method, each in scripts.items()}
@@ -80,6 +102,8 @@ class ScriptedMcp:
         await self._choose(exchange.request)(exchange)
 
     def _choose(self, request: Request) -> Script:
+        if request.method == "GET" and self._get is not None:
+            return self._get
         if request.method != "POST":
             return json_reply({}, 200 if request.method == "DELETE" else 405)
         message = request.json
@@ -87,11 +111,13 @@ class ScriptedMcp:
         if scripts := self._scripts.get(method):
             return scripts.popleft() if len(scripts) > 1 else scripts[0]
         if method == "server/discover" and self._era == "modern":
-            return answer({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **_COMPLETE})
+            return answer({"supportedVersions": ["2026-07-28"], "capabilities": self._capabilities, **_COMPLETE})
         if method == "initialize":
             version = message["params"]["protocolVersion"]
             info = {"name": "scripted", "version": "1"}
-            return answer({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}, _SESSION)
+            return answer(
+                {"protocolVersion": version, "capabilities": self._capabilities, "serverInfo": info}, _SESSION
+            )
         if method == "tools/list":
             return answer(list_result(LOOK_UP))
         if "id" not in message or "method" not in message:
@@ -105,12 +131,14 @@ async def scripted_mcp(
     *,
     era: Era = "modern",
     methods: Mapping[str, Script | Sequence[Script]] | None = None,
+    get: Script | None = None,
 ) -> AsyncIterator[ScriptedMcp]:
     """Serves the tool `look_up`. `call` answers its calls, in turn and then for ever with the last one; `methods` do so
-    for others. A legacy server has sessions, and only knows `initialize`."""
+    for others, `get` the request for the stream on which the server talks unasked. A legacy server has sessions, and
+    only knows `initialize`."""
     scripts = dict(methods or {}) | ({} if call is None else {"tools/call": call})
     listed = {name: [each] if callable(each) else list(each) for name, each in scripts.items()}
     async with ScriptedUpstream() as upstream:
-        server = ScriptedMcp(upstream, listed, era)
+        server = ScriptedMcp(upstream, listed, era, get)
         upstream.on("/mcp", server.play)
         yield server

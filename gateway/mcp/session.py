@@ -5,6 +5,7 @@ The library's scopes of cancellation have to be left in the task that entered th
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import structlog
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -34,6 +36,10 @@ _Request: TypeAlias = tuple[Send[Any], asyncio.Future[Any]]
 
 _QUEUE_SIZE: Final = 64
 _CLOSE_S: Final = 2.0
+_MIN_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 60.0
+"""Between two subscriptions to changes."""
+
 _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
 
@@ -133,19 +139,31 @@ class McpSession:
     async def _listen(self, client: Client) -> None:
         """Keeps a subscription to changes of the list of tools open, for a server that needs one to report them.
 
-        The transport sees the reports themselves. A server that has no subscriptions, or ends them, is not subscribed
-        to again: its list is read again after a while in any case.
+        The transport sees the reports themselves. What changes while there is no subscription is not reported, so the
+        list counts as changed when one is opened again.
         """
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return
-        current_record.set(RequestRecord(self._server.max_result_bytes))
-        try:
-            async with client.listen(tools_list_changed=True) as subscription:
-                async for _ in subscription:
-                    pass
-        except (MCPError, RuntimeError, ValidationError) as error:
-            _log.info("mcp_subscription_ended", server=self._server.label, error=type(error).__name__)
+        pause_s = _MIN_PAUSE_S
+        while True:
+            current_record.set(RequestRecord(self._server.max_result_bytes))
+            began = time.monotonic()
+            try:
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        pass
+            except (MCPError, RuntimeError, ValidationError) as error:
+                _log.info("mcp_subscription_ended", server=self._server.label, error=type(error).__name__)
+                if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
+                    return
+            if self._transport.is_lost:
+                return
+            is_lasting = time.monotonic() - began > _MAX_PAUSE_S
+            pause_s = _MIN_PAUSE_S if is_lasting else min(2 * pause_s, _MAX_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            if self._report_change is not None:
+                self._report_change()
 
     async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
         record = RequestRecord(self._server.max_result_bytes, result)

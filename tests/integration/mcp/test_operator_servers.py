@@ -1,5 +1,6 @@
 """MCP servers of the configuration: used by a label alone, or by every request for a model."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,18 @@ from typing import Any
 import pytest
 from openai import APIStatusError, BadRequestError
 
-from tests.integration.mcp.hosting import call_of, error_text, hosting, items_of, until
+from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of, until
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
-from tests.mcp_script import answer, list_result, rpc_error, scripted_mcp, text_result
+from tests.mcp_script import (
+    Era,
+    answer,
+    change_stream,
+    change_subscription,
+    list_result,
+    rpc_error,
+    scripted_mcp,
+    text_result,
+)
 from tests.mcp_server import CountingServer, mcp_server
 from tests.upstream import Reply, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
@@ -167,6 +177,77 @@ async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
     ):
         (listed,) = items_of(await gateway.ask(), "mcp_list_tools")
         assert [tool["description"] for tool in listed["tools"]] == ["Looks up."]
+
+
+async def test_16_two_servers_whose_tools_would_have_one_name_are_refused_with_both_names() -> None:
+    first = answer(list_result({**LOOK_UP_TOOL, "name": "b_c"}))
+    second = answer(list_result({**LOOK_UP_TOOL, "name": "C"}))
+    async with (
+        scripted_mcp(methods={"tools/list": first}) as one,
+        scripted_mcp(methods={"tools/list": second}) as two,
+        hosting(
+            chat_text("Hi."), mcp=configured(a={"url": one.url}, a_b={"url": two.url}), models=model_with("a")
+        ) as gateway,
+    ):
+        await gateway.ask()
+        _, failed = items_of(await gateway.ask(*using("a", "a_b")), "mcp_list_tools")
+        assert "'C' would be called 'a_b_C', like the tool 'b_c' of the server 'a'" in failed["error"]
+        assert names_sent(await gateway.last_request()) == ["a_b_c"], "the running set stays"
+
+
+async def listed_names(gateway: Hosting) -> set[str]:
+    """The tools that the model gets in a new response."""
+    await gateway.ask()
+    return {*names_sent(await gateway.last_request())}
+
+
+async def until_listed(gateway: Hosting, name: str) -> None:
+    async with asyncio.timeout(10):
+        while name not in await listed_names(gateway):
+            pass
+
+
+async def test_20_a_change_during_a_response_is_in_the_next_one() -> None:
+    calls = [child_calls("grow"), child_calls("grown"), DONE]
+    async with hosting(*calls, mcp=configured(child={"stdio": CHILD}), models=model_with("child")) as gateway:
+        response = await gateway.ask()
+        grow, grown = items_of(response, "mcp_call")
+        assert grow["output"] == "grown"
+        assert error_text(grown) == "child_grown is not a valid tool name"
+        await until_listed(gateway, "child_grown")
+        again = await gateway.ask(
+            previous_response_id=None, input=[*response["output"], {"role": "user", "content": "?"}]
+        )
+        (listed,) = items_of(again, "mcp_list_tools")
+        assert "grown" in {tool["name"] for tool in listed["tools"]}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_20_a_server_over_http_reports_its_changes(era: Era) -> None:
+    lists = [answer(list_result(LOOK_UP_TOOL)), answer(list_result({**LOOK_UP_TOOL, "name": "new"}))]
+    reports = change_stream if era == "legacy" else None
+    methods: Any = {"tools/list": lists, "subscriptions/listen": change_subscription}
+    async with (
+        scripted_mcp(era=era, methods=methods, get=reports) as server,
+        hosting(chat_text("Hi."), mcp=configured(it={"url": server.url}), models=model_with("it")) as gateway,
+    ):
+        assert await listed_names(gateway) <= {"it_look_up", "it_new"}
+        await until_listed(gateway, "it_new")
+        assert len(server.received("tools/list")) == 2
+
+
+async def test_a_list_is_read_again_after_its_time_to_live_and_stays_if_that_fails() -> None:
+    lists = [answer(list_result(LOOK_UP_TOOL)), Reply(500), answer(list_result({**LOOK_UP_TOOL, "name": "new"}))]
+    async with (
+        scripted_mcp(methods={"tools/list": lists}) as server,
+        hosting(
+            chat_text("Hi."), mcp=configured(it={"url": server.url, "list_ttl_s": 0.01}), models=model_with("it")
+        ) as gateway,
+    ):
+        names = [await listed_names(gateway) for _ in range(3)]
+        assert names[0] == {"it_look_up"}
+        assert set() not in names
+        await until_listed(gateway, "it_new")
 
 
 class TestChildren:
