@@ -86,14 +86,15 @@ class CountingServer:
 
 
 @contextmanager
-def mcp_server(*, json_response: bool = False, stateless: bool = False) -> Iterator[CountingServer]:
-    """Serves the tools over streamable HTTP, in a thread."""
+def mcp_server(*, json_response: bool = False, stateless: bool = False, sse: bool = False) -> Iterator[CountingServer]:
+    """Serves the tools over streamable HTTP, or over the older HTTP+SSE, in a thread."""
     counting = CountingServer()
-    app = counting.build().streamable_http_app(json_response=json_response, stateless_http=stateless)
+    built = counting.build()
+    app = built.sse_app() if sse else built.streamable_http_app(json_response=json_response, stateless_http=stateless)
     config = uvicorn.Config(counting.watch(app), log_config=None, lifespan="on")
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
-    counting.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    counting.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{'sse' if sse else 'mcp'}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

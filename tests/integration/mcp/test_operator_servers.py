@@ -250,6 +250,26 @@ async def test_a_list_is_read_again_after_its_time_to_live_and_stays_if_that_fai
         await until_listed(gateway, "it_new")
 
 
+async def test_a_server_of_the_older_transport_is_served_and_found_again_after_it_was_away() -> None:
+    calls = [ADD, DONE, chat_calls(("calc_long", '{"size": 2000000}')), DONE, ADD, DONE]
+    with mcp_server(sse=True) as server:
+        mcp = configured(calc={"sse": server.url, "auth": {"bearer": "the-operators-token"}}) | {"max_result_mb": 1}
+        async with hosting(*calls, mcp=mcp, models=model_with("calc")) as gateway:
+            assert call_of(await gateway.ask())["output"] == "5"
+            assert server.headers["authorization"] == "Bearer the-operators-token"
+            assert call_of(await gateway.ask())["status"] == "failed"
+            assert call_of(await gateway.ask())["output"] == "5"
+        assert server.runs["add"] == 2
+
+
+async def test_a_server_of_the_older_transport_that_refuses_is_named() -> None:
+    async with scripted_mcp(get=Reply(403, body=b"no")) as server:
+        mcp = configured(calc={"sse": server.url})
+        async with hosting(chat_text("never"), mcp=mcp) as gateway:
+            with pytest.raises(APIStatusError, match="HTTP status 403: no"):
+                await gateway.ask(*using("calc"))
+
+
 class TestChildren:
     """Servers with `stdio`."""
 
