@@ -1,6 +1,7 @@
 """The command `responses-gateway`."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Coroutine
 from dataclasses import fields
@@ -67,7 +68,7 @@ def serve(
         int | None, typer.Option(metavar="N", help="The number of server processes. Overrides server.workers.")
     ] = None,
 ) -> None:
-    """Run the server until SIGTERM or SIGINT. SIGHUP makes it load its keys, providers and models again."""
+    """Run the server until SIGTERM or SIGINT. SIGHUP makes it load its keys, providers, models and tools again."""
     options = {"host": host, "port": port, "workers": workers}
     server_options = {key: value for key, value in options.items() if value is not None}
     settings = _load_settings(config, server_options)
@@ -167,6 +168,79 @@ def doctor(
         typer.echo(str(error), err=True)
         healthy = False
     raise typer.Exit(0 if healthy else 1)
+
+
+mcp_app = typer.Typer(help="List and try the tools of the configured MCP servers.", no_args_is_help=True)
+app.add_typer(mcp_app, name="mcp")
+
+
+@mcp_app.command(name="list")
+def list_mcp_tools(
+    server: Annotated[
+        list[str] | None, typer.Argument(metavar="[SERVER]...", help="Names of servers. Default: all of them.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """List the tools of MCP servers as models know them. Exits with 1 if a server cannot be used."""
+    settings = _load_quiet_settings(config)
+    labels = list(dict.fromkeys(_require_mcp_server(settings, label) for label in server or settings.tools.mcp.servers))
+    if not labels:
+        _exit_with_error("no MCP servers are configured: write tools.mcp.servers")
+
+    from gateway.cli.mcp_servers import list_server_tools
+    from gateway.text_table import format_table
+
+    listed = asyncio.run(list_server_tools(settings, labels))
+    rows = [row for tools in listed for row in tools.rows]
+    header = ("SERVER", "TOOL", "READ-ONLY", "APPROVAL", "DESCRIPTION")
+    typer.echo("\n".join(format_table([header, *rows])))
+    problems = [problem for tools in listed for problem in tools.problems]
+    for problem in problems:
+        typer.echo(problem, err=True)
+    raise typer.Exit(1 if problems else 0)
+
+
+@mcp_app.command(name="try")
+def try_mcp_tool(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of the server.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name of the tool.")],
+    arguments: Annotated[str, typer.Argument(metavar="[JSON]", help="Its arguments, as a JSON object.")] = "{}",
+    config: ConfigOption = None,
+) -> None:
+    """Call one tool of an MCP server, and print its result. Approvals do not apply. Exits with 1 if the call fails."""
+    settings = _load_quiet_settings(config)
+    _require_mcp_server(settings, server)
+
+    from gateway.cli.mcp_servers import read_call_arguments, try_tool
+    from gateway.mcp.errors import McpFault
+
+    if (parsed := read_call_arguments(arguments)) is None:
+        _exit_with_error(f"the arguments are no JSON object: {arguments}")
+    try:
+        result = asyncio.run(try_tool(settings, server, tool, parsed))
+    except McpFault as fault:
+        typer.echo(f"{server}: {fault}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(result.text)
+    typer.echo(f"{'failed' if result.has_failed else 'ok'} after {result.ms:.0f} ms", err=True)
+    raise typer.Exit(1 if result.has_failed else 0)
+
+
+def _load_quiet_settings(config: Path | None) -> Settings:
+    """Returns the settings for a command that says itself what goes wrong."""
+    from gateway.logs import configure_logs
+
+    settings = _load_settings(config, {})
+    configure_logs(logging.ERROR, settings.log.format)
+    return settings
+
+
+def _require_mcp_server(settings: Settings, label: str) -> str:
+    """Returns a label that is configured. Exits with 2 for any other."""
+    if label not in settings.tools.mcp.servers:
+        known = ", ".join(settings.tools.mcp.servers) or "none"
+        _exit_with_error(f"no MCP server is named {label!r} in tools.mcp.servers; there are: {known}")
+    return label
 
 
 OwnerOption = Annotated[

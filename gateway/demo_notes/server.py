@@ -76,7 +76,9 @@ def build_notes_server() -> Server[Any]:
             text = actions[params.name](**(params.arguments or {}))
         except KeyError:
             return _fail(f"there is no tool {params.name}")
-        except (TypeError, ValueError) as error:
+        except TypeError:
+            return _fail("the arguments do not fit the tool's schema")
+        except ValueError as error:
             return _fail(str(error))
         return CallToolResult(content=[TextContent(type="text", text=text)])
 

@@ -103,10 +103,16 @@ class OperatorServer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._calls: set[asyncio.Task[Any]] = set()
         self._is_removed = False
+        self._last_output = ""
 
     @property
     def label(self) -> str:
         return self.settings.server.label
+
+    @property
+    def last_output(self) -> str:
+        """The end of what the command of the server wrote to its standard error last, without credentials."""
+        return self._last_output if self._session is None else self._session.last_output
 
     # Tools
 
@@ -243,7 +249,7 @@ class OperatorServer:
         except McpFault as fault:
             self._report_fault(fault)
             if self._session is opening:  # the first of those who waited for it
-                self._session = None
+                self._session, self._last_output = None, opening.last_output
                 self._count_failure()
             raise
         return session

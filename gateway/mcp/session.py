@@ -72,6 +72,11 @@ class McpSession:
         """Whether requests can be sent. A session that is not has to be closed and replaced."""
         return not (self._owner.done() or self._transport.is_lost)
 
+    @property
+    def last_output(self) -> str:
+        """The end of what a server with a command wrote to its standard error."""
+        return self._transport.last_output
+
     async def wait_until_open(self) -> None:
         """Waits for the end of the handshake. Raises McpFault if there is no connection."""
         await self._opened.wait()

@@ -4,9 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 """
 
 import asyncio
-import os
 import re
-import signal
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -15,15 +13,13 @@ from typing import Any, Final
 import anyio
 import mcp_types
 import orjson
-import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from gateway.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.mcp.errors import McpFault
 from gateway.mcp.server import StdioCommand
-
-_log = structlog.get_logger(__name__)
 
 _READ_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
@@ -32,11 +28,9 @@ _STDERR_BYTES: Final = 8 * 1024
 _PROBE_S: Final = 3.0
 """How long a server may think about `server/discover`: one that does not know it may not answer at all."""
 
-_EXIT_S: Final = 1.0
-"""How long a server may take to end after its input is closed, and again after SIGTERM."""
+_DRAIN_S: Final = 1.0
+"""How long the rest of its output may take to be read after it has ended."""
 
-_POLL_S: Final = 0.01
-_WATCH_S: Final = 0.25
 _REQUESTS_PER_MINUTE: Final = 64
 """How many requests of its own a server may send. Further ones are dropped."""
 
@@ -54,7 +48,7 @@ _Message = SessionMessage | Exception
 
 
 class StdioTransport:
-    """A child process, started by `connect`. `stderr` is the end of what it wrote there."""
+    """A server that is started when the library enters it, and ended when it leaves."""
 
     def __init__(
         self,
@@ -75,7 +69,7 @@ class StdioTransport:
         self._readers_ended = anyio.Event()
 
     @property
-    def stderr(self) -> str:
+    def last_output(self) -> str:
         """The end of what the server wrote to its standard error, without credentials."""
         return self._scrub(self._stderr.decode(errors="replace"))
 
@@ -106,20 +100,19 @@ class StdioTransport:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read, process, incoming)
                 tasks.start_soon(self._write_stdin, process, outgoing, incoming, tasks)
-                tasks.start_soon(_end_orphans, process)
+                tasks.start_soon(end_orphans, process)
                 try:
                     yield received, sent
                 finally:
                     self.is_lost = True
                     received.close()
                     with anyio.CancelScope(shield=True):
-                        await _end_process(process)
-                        with anyio.move_on_after(_EXIT_S):
+                        await end_process(process)
+                        with anyio.move_on_after(_DRAIN_S):
                             await self._readers_ended.wait()
                     tasks.cancel_scope.cancel()
         finally:
-            _kill_group(process.pid)
-            _close_pipes(process)
+            release_process(process)
             for stream in (incoming, received, sent, outgoing):
                 stream.close()
 
@@ -240,51 +233,3 @@ class StdioTransport:
 def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:
     error = mcp_types.ErrorData(code=code, message=message)
     return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
-
-
-async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """Ends a process and its group: by closing its input, then SIGTERM, then SIGKILL. It is reaped afterwards."""
-    try:
-        if process.stdin is not None:
-            process.stdin.close()
-        if not await _exits(process):
-            _signal_group(process.pid, signal.SIGTERM)
-            await _exits(process)
-    finally:
-        _kill_group(process.pid)
-    if not await _exits(process):
-        _log.warning("mcp_process_not_ended", pid=process.pid)
-
-
-async def _end_orphans(process: asyncio.subprocess.Process) -> None:
-    """Ends what a server started, once it has ended itself: it may hold the pipes, so that their end is never seen."""
-    while process.returncode is None:  # noqa: ASYNC110  # there is no other sign of it while the pipes are held
-        await anyio.sleep(_WATCH_S)
-    _kill_group(process.pid)
-
-
-def _close_pipes(process: asyncio.subprocess.Process) -> None:
-    """Closes the pipes of a process that has ended, in case that others hold their other ends."""
-    # There is no public way; the library does the same.
-    if (transport := getattr(process, "_transport", None)) is not None:
-        with suppress(PermissionError):
-            transport.close()
-
-
-async def _exits(process: asyncio.subprocess.Process) -> bool:
-    """Waits for the end of a process. Not by its `wait`, which also waits for pipes that other processes hold."""
-    deadline = time.monotonic() + _EXIT_S
-    while process.returncode is None:
-        if time.monotonic() > deadline:
-            return False
-        await anyio.sleep(_POLL_S)
-    return True
-
-
-def _kill_group(pid: int) -> None:
-    _signal_group(pid, signal.SIGKILL)
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)

@@ -22,6 +22,11 @@ class ServerTransport(Protocol):
     @property
     def is_lost(self) -> bool: ...
 
+    @property
+    def last_output(self) -> str:
+        """The end of what the server wrote to its standard error; empty for one elsewhere."""
+        ...
+
     async def enter(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
         """Returns the transport for the library. What it holds is closed with the stack. Raises McpFault."""
         ...
@@ -37,6 +42,10 @@ class HttpTransport:
     @property
     def is_lost(self) -> bool:
         return self._guarded.is_session_lost
+
+    @property
+    def last_output(self) -> str:
+        return ""
 
     async def enter(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
         server = self._server

@@ -29,6 +29,7 @@ from gateway.routes.contexts import contexts_routes
 from gateway.routes.conversations import conversations_routes
 from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
+from gateway.routes.mcp_servers import mcp_servers_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.pages import pages_routes
@@ -52,6 +53,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     generate_routes,
     models_routes,
     owner_data_routes,
+    mcp_servers_routes,
     health_routes,
     pages_routes,
 )

@@ -22,7 +22,8 @@ def health_routes(service: Service) -> APIRouter:
 
         Returns 503 after the process was told to stop, and while an embedded engine is not running. With an unreachable
         store the process remains ready for requests that need none, and after a configuration that could not be loaded
-        it serves the one before; `degraded` then says what is wrong with the store or the configuration.
+        it serves the one before; `degraded` then says what is wrong with the store or the configuration. The state
+        of the configured MCP servers, `mcp_servers`, never changes the status.
         """
         return build_json_reply(*report_readiness(service))
 
@@ -34,13 +35,15 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     if service.drain.begun:
         return {"status": "draining"}, 503
     report = service.engines.report_conditions()
-    engines = {"engines": report} if report else {}
+    details: Json = {"engines": report} if report else {}
+    if servers := service.operator_servers.report_conditions():
+        details["mcp_servers"] = servers  # for information: the process serves all else without them
     if (not_ready_reason := service.engines.not_ready_reason) is not None:
-        return {"status": not_ready_reason, **engines}, 503
+        return {"status": not_ready_reason, **details}, 503
     conditions = {
         "store": None if service.store is None else service.store.degraded_reason,
         "configuration": service.configuration_problem,
     }
     if degraded := {name: reason for name, reason in conditions.items() if reason is not None}:
-        return {"status": "degraded", "degraded": degraded, **engines}, 200
-    return {"status": "ready", **engines}, 200
+        return {"status": "degraded", "degraded": degraded, **details}, 200
+    return {"status": "ready", **details}, 200

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.config.mcp_server_settings import McpServerSettings
@@ -28,7 +29,7 @@ class OperatorServers:
         self._egress: Final = egress
         self._running: dict[str, OperatorServer] = {}
         self._lock: Final = threading.Lock()  # large requests are planned in threads
-        self._closing: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def configured(self) -> Mapping[str, McpServerSettings]:
@@ -45,12 +46,26 @@ class OperatorServers:
             return server
 
     def use(self, settings: McpSettings) -> None:
-        """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end."""
+        """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end.
+
+        New ones are connected at once, so that the log and `report_conditions` have those that cannot be used.
+        """
         before, self._settings = self._settings, settings
         for label, server in [*self._running.items()]:
             if _describe(settings, label) != _describe(before, label):
                 del self._running[label]
-                self._end(server.remove(settings.removal_grace_s))
+                self._start(server.remove(settings.removal_grace_s))
+        for label in settings.servers:
+            if _describe(settings, label) != _describe(before, label):
+                self._start(self._examine(label))
+
+    async def _examine(self, label: str) -> None:
+        """Connects a server and lists its tools. What goes wrong is reported where it occurs."""
+        from gateway.mcp.errors import McpFault
+
+        if (server := self.find(label)) is not None:
+            with suppress(McpFault):
+                await server.list_tools()
 
     def report_conditions(self) -> Json:
         """Returns what is known of each server without asking it: whether it is connected, and how many tools it has.
@@ -58,6 +73,23 @@ class OperatorServers:
         Of failures it has the kind alone, since anybody may read it.
         """
         return {label: self._condition_of(label) for label in self._settings.servers}
+
+    def describe_servers(self) -> list[Json]:
+        """Returns all servers with the tools that are known at the moment, without waiting."""
+        described = []
+        for label in self._settings.servers:
+            server = self._running.get(label)
+            named = [] if server is None or server.listing is None else [*self._name_tools(label, server.listing.tools)]
+            items = (
+                {}
+                if server is None or server.listing is None
+                else {each["name"]: each for each in server.listing.items}
+            )
+            tools = [{**items[tool.name], "model_name": name} for name, tool in named]
+            described.append(
+                {"object": "mcp_server", "server_label": label, **self._condition_of(label), "tools": tools}
+            )
+        return described
 
     def list_names(self) -> Mapping[str, ToolKey]:
         """Returns all tools that are known at the moment, by the names by which models know them, without waiting."""
@@ -72,10 +104,10 @@ class OperatorServers:
         """Ends all servers at once."""
         self._settings = self._settings.model_copy(update={"servers": {}})
         for server in self._running.values():
-            self._end(server.remove(0))
+            self._start(server.remove(0))
         self._running.clear()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def _condition_of(self, label: str) -> Json:
         server = self._running.get(label)
@@ -86,10 +118,10 @@ class OperatorServers:
             return {"status": "failed", "reason": server.fault.kind, **tools}
         return {"status": "ready", **tools}
 
-    def _end(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _build(self, label: str) -> "OperatorServer":
         # Imported here, because the library is large and most processes never call a tool.

@@ -24,6 +24,7 @@ from tests.mcp_script import (
 from tests.mcp_server import CountingServer, mcp_server
 from tests.upstream import Reply, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
+from tests.upstream.script import Script
 
 CHILD = [sys.executable, str(Path(__file__).parents[2] / "mcp_child.py")]
 ADD = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
@@ -237,7 +238,11 @@ async def test_20_a_server_over_http_reports_its_changes(era: Era) -> None:
 
 
 async def test_a_list_is_read_again_after_its_time_to_live_and_stays_if_that_fails() -> None:
-    lists = [answer(list_result(LOOK_UP_TOOL)), Reply(500), answer(list_result({**LOOK_UP_TOOL, "name": "new"}))]
+    lists: list[Script] = [
+        answer(list_result(LOOK_UP_TOOL)),
+        Reply(500),
+        answer(list_result({**LOOK_UP_TOOL, "name": "new"})),
+    ]
     async with (
         scripted_mcp(methods={"tools/list": lists}) as server,
         hosting(

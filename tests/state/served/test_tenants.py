@@ -104,6 +104,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/generate"): "it names a model and keeps nothing",
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
+    ("GET", "/v1/gateway/mcp-servers"): "it takes no id: what it shows is the operator's",
     ("DELETE", "/v1/gateway/owner-data"): "it takes no id: what goes is the asker's own",
     ("GET", "/healthz"): "about the process",
     ("GET", "/readyz"): "about the process",

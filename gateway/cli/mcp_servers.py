@@ -1,0 +1,100 @@
+"""Implements the commands `mcp list` and `mcp try`, which connect to the configured MCP servers."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+import orjson
+from mcp_types import Tool
+
+from gateway.config.mcp_server_settings import McpServerSettings
+from gateway.config.settings import Settings
+from gateway.mcp.errors import McpFault
+from gateway.mcp.operator_server import OperatorServer
+from gateway.mcp.results import is_read_only, outcome_of
+from gateway.tools.operator_servers import OperatorServers
+from translation.hosted.calls import is_json_object
+from translation.hosted.history import output_text_of
+from translation.hosted.policy import needs_approval
+
+_DESCRIPTION_CHARS: Final = 60
+
+
+class ServerTools(NamedTuple):
+    """The tools of a server as rows of a table, and what is wrong with it, one line each."""
+
+    rows: Sequence[Sequence[str]]
+    problems: Sequence[str]
+
+
+class CallResult(NamedTuple):
+    """What came of a call, and how long it took in milliseconds without the connection."""
+
+    text: str
+    has_failed: bool
+    ms: float
+
+
+async def list_server_tools(settings: Settings, labels: Sequence[str]) -> list[ServerTools]:
+    """Connects the servers of these labels, all at once, and lists their tools."""
+    async with _using_servers(settings) as servers:
+        return await asyncio.gather(*(_list_tools(servers, label) for label in labels))
+
+
+async def try_tool(settings: Settings, label: str, name: str, arguments: dict[str, Any]) -> CallResult:
+    """Calls a tool by its name at the server, or by the name that models know. Raises McpFault."""
+    async with _using_servers(settings) as servers:
+        server = _require_server(servers, label)
+        listing = await server.list_tools()
+        key = servers.list_names().get(name)
+        plain = key.name if key is not None and key.server == label else name
+        if listing.find(plain) is None:
+            known = ", ".join(tool.name for tool in listing.tools) or "none"
+            raise McpFault("protocol_error", f"{label} has no tool {name}; it has: {known}")
+        began = time.monotonic()
+        result = await server.call_tool(plain, arguments, listing.output_schemas.get(plain))
+        outcome = outcome_of(result, sees_images=False)
+        text = output_text_of({"output": outcome.output, "error": outcome.error})
+        return CallResult(text, outcome.failed, (time.monotonic() - began) * 1000)
+
+
+def read_call_arguments(text: str) -> dict[str, Any] | None:
+    """Returns the arguments of a call; None if the text is no JSON object."""
+    return orjson.loads(text) if is_json_object(text) else None
+
+
+async def _list_tools(servers: OperatorServers, label: str) -> ServerTools:
+    server, own = _require_server(servers, label), servers.configured[label]
+    try:
+        listing = await server.list_tools()
+    except McpFault as fault:
+        words = [f"{label}: its output: {line}" for line in server.last_output.splitlines()[-3:]]
+        return ServerTools([], [f"{label}: {fault}", *words])
+    names = {key.name: name for name, key in servers.list_names().items() if key.server == label}
+    rows = [(label, names[tool.name], *_describe_tool(tool, own)) for tool in listing.tools]
+    return ServerTools(rows, [f"{label}: left out: {name}: {reason}" for name, reason in listing.left_out.items()])
+
+
+def _describe_tool(tool: Tool, own: McpServerSettings) -> tuple[str, str, str]:
+    read_only = is_read_only(tool)
+    approval = needs_approval(own.require_approval, tool.name, is_read_only=read_only and own.trusted)
+    description = " ".join((tool.description or "").split())
+    short = description if len(description) <= _DESCRIPTION_CHARS else f"{description[: _DESCRIPTION_CHARS - 3]}..."
+    return "yes" if read_only else "no", "always" if approval else "never", short
+
+
+def _require_server(servers: OperatorServers, label: str) -> OperatorServer:
+    server = servers.find(label)
+    assert server is not None
+    return server
+
+
+@asynccontextmanager
+async def _using_servers(settings: Settings) -> AsyncGenerator[OperatorServers, None]:
+    servers = OperatorServers(settings.tools.mcp, settings.egress)
+    try:
+        yield servers
+    finally:
+        await servers.aclose()

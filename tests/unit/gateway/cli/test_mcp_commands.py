@@ -1,0 +1,72 @@
+"""The commands `mcp list` and `mcp try`, with the server of notes that ships with the gateway."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+import yaml
+from typer.testing import CliRunner, Result
+
+from gateway.cli import commands
+
+NOTES = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "trusted": True}
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr("gateway.logs.configure_logs", lambda *_: None)
+    program = "import sys; sys.stderr.write('no module named notes'); sys.exit(1)"
+    servers = {
+        "notes": {**NOTES, "approval": {"never": {"read_only": True}}},
+        "broken": {"stdio": [sys.executable, "-c", program]},
+    }
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump({"tools": {"mcp": {"servers": servers}}}, sort_keys=False))
+    with structlog.testing.capture_logs():
+        yield str(file)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.app, ["mcp", *arguments])
+
+
+def test_the_tools_of_all_servers_are_listed_and_a_broken_one_is_named(config: str) -> None:
+    done = run("list", "--config", config)
+    assert done.exit_code == 1
+    assert [line.split()[:4] for line in done.stdout.splitlines()] == [
+        ["SERVER", "TOOL", "READ-ONLY", "APPROVAL"],
+        ["notes", "notes_create_note", "no", "always"],
+        ["notes", "notes_search", "yes", "never"],
+        ["notes", "notes_list_notes", "yes", "never"],
+    ]
+    assert "broken: the connection closed" in done.stderr
+    assert "broken: its output: no module named notes" in done.stderr
+
+
+def test_a_tool_is_tried_by_either_of_its_names(config: str) -> None:
+    done = run("try", "notes", "notes_create_note", '{"text": "green"}', "--config", config)
+    assert (done.exit_code, done.stdout) == (0, "note 1\n")
+    assert done.stderr.startswith("ok after ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["try", "notes", "erase"], 1, "notes: notes has no tool erase; it has: create_note, search, list_notes"),
+        (["try", "notes", "search", "tiger"], 2, "the arguments are no JSON object: tiger"),
+        (["list", "nodes"], 2, "no MCP server is named 'nodes' in tools.mcp.servers; there are: notes, broken"),
+    ],
+)
+def test_what_fails_is_named(config: str, arguments: list[str], code: int, message: str) -> None:
+    done = run(*arguments, "--config", config)
+    assert done.exit_code == code
+    assert message in done.stderr
+
+
+def test_without_servers_there_is_nothing_to_list(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("{}")
+    done = run("list", "--config", str(file))
+    assert (done.exit_code, done.stderr) == (2, "no MCP servers are configured: write tools.mcp.servers\n")
