@@ -184,8 +184,10 @@ class ToolHost:
     def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
         """Raises InvalidRequest for a label that the configuration does not have, and for keys of the operator's."""
         label = tool["server_label"]
-        operator = None if self.operator_servers is None else self.operator_servers.find(label)
-        if operator is None or self.operator_servers is None:
+        servers = self.operator_servers
+        own = None if servers is None else servers.configured.get(label)
+        operator = None if servers is None else servers.find(label)
+        if own is None or operator is None:
             raise InvalidRequest(
                 f"the gateway's configuration has no MCP server {label!r}: send its `server_url`, or another label",
                 param=f"{param}.server_label",
@@ -196,7 +198,6 @@ class ToolHost:
                 f"{label!r} is a server of the gateway's configuration, which has its credentials: leave `{key}` out",
                 param=f"{param}.{key}",
             )
-        own = self.operator_servers.configured[label]
         return RequestedServer(
             operator.settings.server,
             position,
