@@ -226,6 +226,13 @@ def test_reasoning_cut_after_a_call_is_what_is_incomplete() -> None:
     ]
 
 
+def test_text_after_a_list_without_calls_is_text() -> None:
+    (item,) = collect(
+        decode(ChatDecoder(counting_ids()), [chunk({"tool_calls": [None]}), said("yes"), chunk(finish="stop")])
+    )
+    assert item["content"][0]["text"] == "yes"
+
+
 def test_text_after_a_call_that_has_no_arguments_yet_comes_after_it() -> None:
     chunks = [calls(call(0, id="a", name="f")), said("yes"), calls(call(0, arguments="{}")), chunk(finish="stop")]
     events = decode(ChatDecoder(counting_ids()), chunks)
