@@ -15,6 +15,7 @@ GatewayError
   OriginRefused        a page of another host asked for a WebSocket
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
+  RunInProgress        another run of an AG-UI thread has not ended
   TooManyRequests      a key has `limits.open_requests` open
   TooManySockets       a key has `limits.websockets` open
   TooManyJobs          an owner has `limits.background_jobs` queued or running
@@ -105,6 +106,13 @@ class TooManyConnections(GatewayError):
 
 class TooManyQueued(GatewayError):
     pass
+
+
+class RunInProgress(GatewayError):
+    def __init__(self) -> None:
+        super().__init__(
+            "a run of this thread is in progress: wait for its end", param="threadId", headers={"retry-after": "1"}
+        )
 
 
 class OwnerLimitReached(GatewayError):
@@ -201,6 +209,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     OriginRefused: ErrorReply(403, _INVALID_TYPE, "origin_not_allowed"),
     TooManyConnections: ErrorReply(503, _SERVER_TYPE, "too_many_connections"),
     TooManyQueued: ErrorReply(429, "rate_limit_error", "websocket_queue_full"),
+    RunInProgress: ErrorReply(409, _INVALID_TYPE, "run_in_progress"),
     TooManyRequests: ErrorReply(429, "rate_limit_error", "too_many_open_requests"),
     TooManySockets: ErrorReply(429, "rate_limit_error", "too_many_websockets"),
     TooManyJobs: ErrorReply(429, "rate_limit_error", "too_many_background_jobs"),

@@ -134,6 +134,15 @@ async def resolve_continuation(
     )
 
 
+def continue_thread(history: Sequence[Item], body: Json, conversation_id: str) -> Continuation:
+    """Returns the continuation of a thread by a validated body, whose input follows these items of its conversation."""
+    return Continuation(
+        history=_drop_unfinished_calls(history),
+        new_items=to_storable_items(body.get("input"), new_id),
+        conversation_id=conversation_id,
+    )
+
+
 def previous_not_found(response_id: str) -> InvalidRequest:
     """Returns the error for a `previous_response_id` that is unknown, deleted, or another owner's."""
     return InvalidRequest(

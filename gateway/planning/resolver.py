@@ -16,6 +16,7 @@ from providers.base import Capabilities, Provider
 from providers.engine_checks import tool_parser_problem
 from providers.model_families import find_family
 from providers.profiles import profile_for
+from translation.errors import InvalidRequest
 from translation.representation.profile import Profile
 
 
@@ -81,6 +82,20 @@ class Resolver:
                     return route if sealer_and_owner is None else route.with_reasoning_seal(*sealer_and_owner)
         known = (row.pattern for row in self._rows if row.is_exact and _matches_any(row.pattern, allowed))
         raise UnknownModel(f"the model '{name:.200}' does not exist: {suggest_models(name, known)}", param="model")
+
+    def first_model(self, allowed: Sequence[str]) -> str:
+        """Returns the first exact model name in the config that `allowed` matches: the default of requests without one.
+
+        Raises InvalidRequest if there is none.
+        """
+        for row in self._rows:
+            if row.is_exact and _matches_any(row.pattern, allowed):
+                return row.pattern
+        raise InvalidRequest(
+            "model is required: the config has no exact model name to use as the default",
+            param="model",
+            code="missing_required_parameter",
+        )
 
     def model_rows(self) -> "Sequence[_ModelRow]":
         """Returns the configured models in the order of the config."""

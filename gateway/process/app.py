@@ -23,6 +23,7 @@ from gateway.http.path_suggestions import suggest_path
 from gateway.process.providers import build_providers
 from gateway.process.reload import Reloader
 from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.routes.agui import agui_routes
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
@@ -51,6 +52,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     chat_routes,
     completions_routes,
     generate_routes,
+    agui_routes,
     models_routes,
     owner_data_routes,
     mcp_servers_routes,

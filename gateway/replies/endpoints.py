@@ -110,6 +110,8 @@ class Endpoint:
     """Whether replies of an upstream with the same dialect may be relayed."""
     allows_storage: bool = True
     """Whether replies may be stored."""
+    allows_jobs: bool = True
+    """Whether replies may outlive their HTTP request."""
 
 
 def _includes_usage(body: Json) -> bool:

@@ -95,6 +95,8 @@ class ForegroundRecorder:
         self._begin_timer = asyncio.get_running_loop().call_later(self._begin_delay_s, self.begin)
 
     def begin(self) -> None:
+        if self._begin_task is not None:
+            return  # `begin_now` was called
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
         self._begin_task = _start_detached_task(self._store.create_response(self._new_response))
 
@@ -106,6 +108,19 @@ class ForegroundRecorder:
     def leave_approvals_open(self) -> None:
         """Stores the response without the approvals that its request gives: a later response may use them."""
         self._new_response = replace(self._new_response, answers=NO_ANSWERS)
+
+    async def begin_now(self) -> None:
+        """Stores the beginning, and returns when it is committed. Raises what `create_response` raises."""
+        self.begin()
+        assert self._begin_task is not None
+        try:
+            await asyncio.shield(self._begin_task)
+        except asyncio.CancelledError:
+            await self.abandon(None)
+            raise
+        except Exception:
+            self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
+            raise
 
     async def finish(self, result: Json | None) -> None:
         assert result is not None

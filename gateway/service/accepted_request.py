@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream
-from gateway.replies.recorder import ReplyRecorder
+from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.service.run import Run
 from gateway.state.store import NewResponse
 from translation.representation.json_types import Item, Json
@@ -28,6 +28,14 @@ class AcceptedRequest:
     @property
     def response_id(self) -> str:
         return self.run.identity.id
+
+    async def store_beginning(self) -> None:
+        """Stores the beginning of a foreground response before its reply begins.
+
+        Raises StoreUnavailable, InvalidRequest and RunInProgress.
+        """
+        if isinstance(self.recorder, ForegroundRecorder):
+            await self.recorder.begin_now()
 
     def build_stream(self) -> ReplyStream:
         """Returns the reply as a stream. Its sender commits the reply to `recorder` before it concludes the stream."""

@@ -12,14 +12,23 @@ from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint
 from gateway.sealing.sealer import Sealer
 from gateway.service.catalogue import Catalogue
+from gateway.state.store import ThreadTurn
 from translation.errors import InvalidRequest
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 _MAX_LOGGED_CHARS = 200
 
 _MAX_FIELDS = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
+
+
+class ThreadRun(NamedTuple):
+    """A request as the next run of a thread. Its response gets the id `response_id`, which is known before it runs."""
+
+    response_id: str
+    history: Sequence[Item]
+    turn: ThreadTurn
 
 
 class AdmittedRequest(NamedTuple):
@@ -32,6 +41,8 @@ class AdmittedRequest(NamedTuple):
     """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
     losses: Sequence[Loss] = ()
     """What was lost before the request was planned, in the client's parameter names."""
+    thread: ThreadRun | None = None
+    """The thread that the request is a run of, whose items are its history; None if it names its history itself."""
 
     @contextmanager
     def renaming_params(self) -> Iterator[None]:

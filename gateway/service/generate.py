@@ -5,7 +5,6 @@ Knows neither the store nor the Responses API.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from gateway.config.settings import Settings
@@ -66,14 +65,7 @@ class GenerateAdapter:
 
     def default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
-        for row in self._resolver.model_rows():
-            if row.is_exact and any(fnmatchcase(row.pattern, pattern) for pattern in allowed):
-                return row.pattern
-        raise InvalidRequest(
-            "model is required: the config has no exact model name to use as the default",
-            param="model",
-            code="missing_required_parameter",
-        )
+        return self._resolver.first_model(allowed)
 
     def _resolve_profile(self, body: Json, route: Route) -> Profile:
         """Returns the model's profile, adjusted by the request's parameters.

@@ -19,7 +19,7 @@ from gateway.planning.body_views import (
     build_upstream_body,
     parse_storage_options,
 )
-from gateway.planning.continuation import Continuation, EmptyHistoryStore, resolve_continuation
+from gateway.planning.continuation import Continuation, EmptyHistoryStore, continue_thread, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, require_no_loss
 from gateway.planning.resolver import Route
@@ -108,14 +108,16 @@ class Intake:
             await self._admission.require_listed(route, principal)
         if body.get("context_management") and endpoint.dialect == "responses":
             body = await fill_compaction_threshold(body, route)
-        identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)
+        thread = admitted.thread
+        response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
+        identity = ReplyIdentity(response_id, self._clock(), route.name)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             return await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, strict=strict
             )
         storage = NOT_STORED
         if self._store is not None:
-            storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable)
+            storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable and endpoint.allows_jobs)
         if storage.stored and self._store is not None and self._store.degraded_reason is not None:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
@@ -132,7 +134,11 @@ class Intake:
                 storage,
                 strict=strict,
             )
-        state = await resolve_continuation(self._store or EmptyHistoryStore(), principal.name, body, connection_items)
+        if thread is None:
+            store = self._store or EmptyHistoryStore()
+            state = await resolve_continuation(store, principal.name, body, connection_items)
+        else:
+            state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
         if body.get("tools") or route.mcp_servers:
             approvals = await self._load_approvals(endpoint, principal.name, body, route, identity.id, state)
@@ -210,6 +216,8 @@ class Intake:
         new = self._build_new_response(accepted, principal, view, storage, state)
         if approvals is not None:
             new = replace(new, answers=approvals.answers)
+        if admitted.thread is not None:
+            new = replace(new, thread=admitted.thread.turn)
         if not storage.is_detached:
             assert self._store is not None
             assert self._lease is not None

@@ -32,6 +32,7 @@ from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
+from gateway.service.agui import AguiRuns
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
@@ -78,6 +79,7 @@ class Service:
         )
         self._keepalive_s = settings.server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
+        self._running_threads: set[tuple[str, str]] = set()
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
         self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress)
@@ -110,6 +112,7 @@ class Service:
         self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
         self.generate_adapter = generate_adapter
         self.accept = intake.accept
+        self.agui_runs = AguiRuns(intake.accept, resolver, self.store, self.build_event_stream, self._running_threads)
         self.resume_job = intake.resume_job
         self._authenticator = authenticator
         name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
@@ -141,6 +144,15 @@ class Service:
             )
         with Guard(receive, self.drain, scope.get(CLIENT)):
             return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
+
+    async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
+        """Returns the events of an AG-UI run. `model` is that of the path. Raises what `serve_create` raises."""
+        headers = headers_of(scope)
+        principal = self._authenticate(headers)
+        self._open_requests.add_until_end(principal.name, scope)
+        strict = is_strict(headers)
+        body, _, weight = await self._read_json(scope, receive)
+        return await self.agui_runs.serve(principal, body, model, scope, weight=weight, strict=strict)
 
     async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""

@@ -19,6 +19,9 @@ from translation.representation.json_types import Item, Json
 ACTIVE_STATUSES = ("queued", "in_progress")
 """The statuses of a response that has not ended."""
 
+LAST_RUN_KEY = "agui_run"
+"""The key of a conversation's metadata that has the response id of the last run, if it is a thread of AG-UI."""
+
 
 class SchemaMismatch(Exception):
     """The database's tables do not fit this version of the gateway. The message is one line and says what to do."""
@@ -27,6 +30,20 @@ class SchemaMismatch(Exception):
 class LeaseLost(Exception):
     """The worker no longer holds the response: it was cancelled, deleted, or claimed by another worker after the lease
     had expired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadTurn:
+    """A response that is the next run of a thread, whose runs follow one another.
+
+    `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the last run that was
+    known when this one was prepared: its response id, or None. Only the first `kept_items` of the conversation remain;
+    all of them with None.
+    """
+
+    conversation: Json
+    previous_run: str | None
+    kept_items: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +68,8 @@ class NewResponse:
     """The losses of the request, as the value of the header `x-gateway-loss`."""
     answers: ApprovalAnswers = NO_ANSWERS
     """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
+    thread: ThreadTurn | None = None
+    """The thread that it is the next run of; None if it is of none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +133,15 @@ class ResponseStore(Protocol):
     async def create_response(self, new: NewResponse) -> None:
         """Store a new response with its input items and its job. Its event log, if any, starts with `response.created`.
 
-        Raises InvalidRequest if the parent has been deleted meanwhile, or if an approval has been answered meanwhile.
+        Raises InvalidRequest if the parent has been deleted meanwhile, or if an approval has been answered meanwhile,
+        and RunInProgress if its thread has got another run meanwhile.
         """
         ...
 
     async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
         """Store a response that was not stored before and has ended: `create_response` and `finish_response` in one.
 
-        `response` is its end. `new` must have neither a job nor an event log. Raises InvalidRequest if the parent has
+        `response` is its end. `new` must have no job, event log or thread. Raises InvalidRequest if the parent has
         been deleted meanwhile.
         """
         ...

@@ -35,6 +35,9 @@ PACKAGES = {
     "LangChain (`langchain-openai`)": "langchain-openai",
     "pydantic-ai": "pydantic-ai-slim",
     "opencode": "opencode-linux-x64",
+    "AG-UI (`@ag-ui/client`)": "@ag-ui/client",
+    "AG-UI of the first generation (`@ag-ui/client`)": "@ag-ui/client-0",
+    "CopilotKit (`@copilotkit/runtime`)": "@copilotkit/runtime",
 }
 """Client on the page -> its package in the locks of tests/clients."""
 
@@ -45,7 +48,9 @@ def block_of(language: str, page: str = "docs/operations.md") -> str:
 
 
 def test_the_page_names_the_versions_that_are_tested() -> None:
-    npm = json.loads((ROOT / "tests/clients/package.json").read_text())["dependencies"]
+    wanted = json.loads((ROOT / "tests/clients/package.json").read_text())["dependencies"]
+    # A second version of a package has an alias: `npm:PACKAGE@VERSION`.
+    npm = {name: version.rpartition("@")[2] for name, version in wanted.items()}
     lines = (ROOT / "tests/clients/requirements.in").read_text().splitlines()
     pip = {
         requirement.name: str(requirement.specifier).removeprefix("==")

@@ -1,18 +1,21 @@
-"""Stores conversations and their items in SQL."""
+"""Stores conversations and their items in SQL, and the threads that are conversations."""
 
 import time
 from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Row, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.errors import RunInProgress
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
+from gateway.state.store import LAST_RUN_KEY, ThreadTurn
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 
@@ -144,6 +147,36 @@ async def append_item_rows(
     return True
 
 
+async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn, run: str) -> None:
+    """Make `run` the last run of a thread, within the transaction that creates its response.
+
+    The thread's row is locked until the transaction ends. Raises RunInProgress if the last run is not the one that is
+    expected: then another one has begun.
+    """
+    conversation_id = turn.conversation["id"]
+    is_thread = (conversations.c.owner == owner, conversations.c.id == conversation_id)
+    now = time.time_ns() // 1000
+    body = await connection.scalar(
+        update(conversations).where(*is_thread).values(used_us=now).returning(conversations.c.body)
+    )
+    if body is None:
+        row = {"owner": owner, "id": conversation_id, "created_us": now, "used_us": now, "next_position": 0}
+        claimed = _with_run(turn.conversation, run)
+        try:
+            await connection.execute(insert(conversations).values(**row, body=dump_json(claimed)))
+        except IntegrityError:
+            raise RunInProgress from None
+        return
+    conversation = parse_json(body)
+    if (conversation.get("metadata") or {}).get(LAST_RUN_KEY) != turn.previous_run:
+        raise RunInProgress
+    await connection.execute(
+        update(conversations).where(*is_thread).values(body=dump_json(_with_run(conversation, run)))
+    )
+    if turn.kept_items is not None:
+        await _delete_items_after(connection, owner, conversation_id, turn.kept_items)
+
+
 async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
     """Delete the conversations with these keys (owner, id) and their items, within a transaction. Returns how many
     existed."""
@@ -201,3 +234,16 @@ async def _load_item_page(connection: AsyncConnection, owner: str, conversation_
     query = query.order_by(position.asc() if page.order == "asc" else position.desc()).limit(page.limit + 1)
     bodies = (await connection.scalars(query)).all()
     return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+
+
+async def _delete_items_after(connection: AsyncConnection, owner: str, conversation_id: str, count: int) -> None:
+    """Delete all items of a conversation but its first `count`."""
+    position = conversation_items.c.position
+    is_item = (conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id)
+    first = await connection.scalar(select(position).where(*is_item).order_by(position).offset(count).limit(1))
+    if first is not None:
+        await connection.execute(delete(conversation_items).where(*is_item, position >= first))
+
+
+def _with_run(conversation: Json, run: str) -> Json:
+    return conversation | {"metadata": {**(conversation.get("metadata") or {}), LAST_RUN_KEY: run}}

@@ -99,6 +99,9 @@ PROBES: dict[Route, list[Probe]] = {
     ],
 }
 
+NAMED_BY_CLIENTS: set[Route] = {("POST", "/v1/agui"), ("POST", "/v1/agui/{model}")}
+"""Routes whose objects have names that their clients choose: an equal name of another owner is another object."""
+
 WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
     ("POST", "/generate"): "it names a model and keeps nothing",
@@ -213,7 +216,7 @@ def tenants(store_url: str) -> Iterator[tuple[Tenant, Tenant]]:
 
 
 def test_every_route_has_a_recipe() -> None:
-    assert sorted(routes() - PROBES.keys() - WITHOUT_IDS.keys()) == []
+    assert sorted(routes() - PROBES.keys() - WITHOUT_IDS.keys() - NAMED_BY_CLIENTS) == []
     for (method, path), probes in PROBES.items():
         assert probes, f"{method} {path} is asked nothing"
 
@@ -239,6 +242,31 @@ def test_the_same_requests_find_what_is_ones_own(tenants: tuple[Tenant, Tenant])
             assert status == 200, (route, probe, text)
             if route[0] == "DELETE":
                 ann.renew()
+
+
+def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = tenants
+    for route in sorted(routes() & NAMED_BY_CLIENTS):
+        asked = {
+            tenant: Probe(
+                body={
+                    "threadId": f"of {route}",
+                    "runId": "run",
+                    "messages": [{"id": "1", "role": "user", "content": f"of-{tenant.name}"}],
+                    "forwardedProps": {"model": "demo"},
+                }
+            )
+            for tenant in tenants
+        }
+        first = ann.ask(route, asked[ann], {"model": "demo"})
+        before = ann.snapshot()
+        other = bob.ask(route, asked[bob], {"model": "demo"})
+        assert (first[0], other[0]) == (200, 200), (route, first, other)
+        assert "of-ann" in first[1]
+        assert "of-bob" in other[1]
+        assert "of-ann" not in other[1]
+        assert ann.snapshot() == before
+        assert "of-ann" in ann.ask(route, asked[ann], {"model": "demo"})[1]
 
 
 def test_lists_have_ones_own_rows_only(tenants: tuple[Tenant, Tenant]) -> None:

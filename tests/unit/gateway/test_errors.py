@@ -14,6 +14,7 @@ from gateway.errors import (
     GatewayError,
     MethodNotAllowed,
     OwnerLimitReached,
+    RunInProgress,
     ShuttingDown,
     TurnFailed,
     UnknownModel,
@@ -54,6 +55,8 @@ ROWLESS = {
 def example(kind: type[Exception]) -> Exception:
     if kind is ShuttingDown:
         return ShuttingDown()
+    if kind is RunInProgress:
+        return RunInProgress()
     if kind is CredentialsNotStored:
         return CredentialsNotStored()
     if kind is TurnFailed:

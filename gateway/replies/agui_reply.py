@@ -1,0 +1,82 @@
+"""The reply to an AG-UI run: its events for the client, and the response that is stored."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gateway.replies.endpoints import RESPONSES
+from providers.base import Batch
+from providers.new_id import new_id
+from translation.agui.encode import AguiEncoder
+from translation.agui.run_end import CANCELLED
+from translation.agui.schema import validate
+from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Usage
+from translation.representation.json_types import Json
+from translation.responses.decode import ResponsesDecoder
+from translation.responses.snapshot import Snapshot
+
+AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=False)
+"""The Responses endpoint with the body of a run. Its encoder is set for each run, because it has the run's ids."""
+
+
+class AguiReplyEncoder:
+    """A FrameEncoder of one run. `response` is the response as it is stored.
+
+    `on_end` is called before the end of the run is sent: from then on its client may start the next run.
+    """
+
+    def __init__(self, encoder: AguiEncoder, snapshot: Snapshot, on_end: Callable[[], None] = lambda: None) -> None:
+        self._encoder = encoder
+        self._snapshot = snapshot
+        self._on_end = on_end
+
+    @property
+    def ended(self) -> bool:
+        return self._encoder.ended
+
+    @property
+    def failed(self) -> Failed | None:
+        return self._encoder.failed
+
+    @property
+    def response(self) -> Json:
+        return self._snapshot.response
+
+    def feed(self, batch: Batch) -> bytes:
+        events: list[Event] = []
+        for event in batch:
+            # The items that the client gets are those of the snapshot, whose encrypted reasoning is sealed.
+            if isinstance(event, ItemEnded):
+                item = self._snapshot.end_item(event)
+                events.append(ItemEnded(event.index, item, event.status))
+            elif isinstance(event, ItemStarted):
+                events.append(ItemStarted(event.index, self._snapshot.start_item(event).start))
+            else:
+                self._snapshot.apply(event)
+                events.append(event)
+        return self._encoder.feed(events)
+
+    def conclude(self) -> bytes:
+        self._on_end()
+        return self._encoder.conclude()
+
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver]) -> None:
+        return self._encoder.delta_template(run, observers)
+
+
+def encode_stored_run(response: Json, encoder: AguiEncoder) -> bytes:
+    """Returns the events of a run that has ended, from its stored response."""
+    # An incomplete response has all of its items, so the events before a failure are read from it as such.
+    status = response["status"]
+    has_failed = status in ("failed", CANCELLED)
+    events = ResponsesDecoder(new_id).feed({**response, "status": "incomplete"} if has_failed else response)
+    if isinstance(end := events[-1], Finished) and end.usage is not None:
+        # A stored response has a zero for each part that the upstream did not report.
+        usage = end.usage
+        end.usage = Usage(usage.input, usage.output, usage.cache_read or None, None, usage.reasoning or None)
+    if status == "failed":
+        error = response["error"]
+        events[-1] = Failed(error.get("type") or error["code"], error["message"])
+    elif status == CANCELLED:
+        events[-1] = Failed(CANCELLED, "the run was stopped")
+    return encoder.feed(events) + encoder.conclude()

@@ -1,0 +1,25 @@
+"""/v1/agui: runs of AG-UI clients."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.routes.request_docs import json_request_body
+from gateway.service.service import Service
+from translation.agui.schema import REQUEST_SCHEMA
+
+
+def agui_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["AG-UI"])
+
+    @router.post("/v1/agui", openapi_extra=json_request_body(REQUEST_SCHEMA))
+    async def run_agent(request: Request) -> Response:
+        """Run an agent for an AG-UI client, as an event stream. The model is `forwardedProps.model`, or the default."""
+        return await service.serve_agui(request.scope, request.receive, None)
+
+    @router.post("/v1/agui/{model:path}", openapi_extra=json_request_body(REQUEST_SCHEMA))
+    async def run_model(model: str, request: Request) -> Response:
+        """Run an agent with this model for an AG-UI client, as an event stream."""
+        return await service.serve_agui(request.scope, request.receive, model)
+
+    return router

@@ -1,0 +1,74 @@
+"""A client of the AG-UI endpoint, as small as one can be: it sends runs and keeps the messages of its thread."""
+
+from typing import Any
+
+import httpx
+
+from tests.agui_events import Json, read_run
+
+PATIENCE_S = 20.0
+
+
+def user(text: str, message_id: str = "u1") -> Json:
+    return {"id": message_id, "role": "user", "content": text}
+
+
+def run_input(*messages: Json, thread: str = "t", run: str = "r1", **more: Any) -> Json:
+    """The body of a run of a client of version 1.0."""
+    return {"threadId": thread, "runId": run, "messages": [*messages], "protocolVersion": "1.0", **more}
+
+
+class AguiThread:
+    """One thread. `messages` is what its client has: its own messages, and those that the runs made."""
+
+    def __init__(self, http: httpx.AsyncClient, thread: str = "t", **more: Any) -> None:
+        self._http = http
+        self._thread = thread
+        self._more = more
+        self._runs = 0
+        self.messages: list[Json] = []
+        self.reply: httpx.Response | None = None
+
+    async def run(self, *messages: Json, model: str = "", **more: Any) -> list[Json]:
+        """Sends the next run, with these messages at the end of the thread. Returns its events."""
+        self._runs += 1
+        self.messages += messages
+        body = run_input(
+            *self.messages, thread=self._thread, run=f"{self._thread}-r{self._runs}", **{**self._more, **more}
+        )
+        self.reply = await self._http.post(f"/v1/agui{model and '/'}{model}", json=body)
+        assert self.reply.status_code == 200, self.reply.text
+        events = read_run(self.reply.content)
+        self._apply(events)
+        return events
+
+    def _apply(self, events: list[Json]) -> None:
+        """Does to the messages what the events say, as the official clients do."""
+        for event in events:
+            match event["type"]:
+                case "TEXT_MESSAGE_START":
+                    self.messages.append({"id": event["messageId"], "role": "assistant", "content": ""})
+                case "REASONING_MESSAGE_START":
+                    self.messages.append({"id": event["messageId"], "role": "reasoning", "content": ""})
+                case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
+                    self._message(event["messageId"])["content"] += event["delta"]
+                case "REASONING_ENCRYPTED_VALUE":
+                    self._message(event["entityId"])["encryptedValue"] = event["encryptedValue"]
+                case "TOOL_CALL_START":
+                    parent = event.get("parentMessageId", event["toolCallId"])
+                    if not any(message["id"] == parent for message in self.messages):
+                        self.messages.append({"id": parent, "role": "assistant"})
+                    function = {"name": event["toolCallName"], "arguments": ""}
+                    call = {"id": event["toolCallId"], "type": "function", "function": function}
+                    self._message(parent).setdefault("toolCalls", []).append(call)
+                case "TOOL_CALL_ARGS":
+                    calls = [call for message in self.messages for call in message.get("toolCalls") or ()]
+                    (call,) = [call for call in calls if call["id"] == event["toolCallId"]]
+                    call["function"]["arguments"] += event["delta"]
+                case "TOOL_CALL_RESULT":
+                    result = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
+                    self.messages.append({"id": event["messageId"], **result})
+
+    def _message(self, message_id: str) -> Json:
+        (found,) = [message for message in self.messages if message["id"] == message_id]
+        return found

@@ -1,0 +1,313 @@
+"""A run becomes a Responses request that follows what is stored of its thread."""
+
+from typing import Any
+
+import pytest
+
+from translation.agui.history import join_history
+from translation.agui.messages import NO_RESULT, read_messages
+from translation.agui.request_body import RunRequest, build_run_request
+from translation.agui.schema import validate
+from translation.errors import InvalidRequest
+from translation.responses.schema.request import validate as validate_responses
+
+Json = dict[str, Any]
+
+HELLO: Json = {"id": "1", "role": "user", "content": "hello"}
+ANSWER: Json = {"id": "msg_1", "role": "assistant", "content": "Hi"}
+MORE: Json = {"id": "3", "role": "user", "content": "more"}
+
+STORED_HELLO: Json = {
+    "type": "message",
+    "id": "msg_0",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "hello"}],
+}
+STORED_ANSWER: Json = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+}
+REASONING: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
+LISTED: Json = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": []}
+REQUEST: Json = {
+    "id": "mcpr_1",
+    "type": "mcp_approval_request",
+    "server_label": "docs",
+    "name": "search",
+    "arguments": '{"q":1}',
+}
+CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "add", "arguments": '{"a":1}'}
+OUTPUT: Json = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "3"}
+APPROVED_CALL: Json = {
+    **REQUEST,
+    "id": "mcp_1",
+    "type": "mcp_call",
+    "output": "found",
+    "error": None,
+    "approval_request_id": "mcpr_1",
+}
+
+
+def calling(call_id: str, name: str = "add", arguments: str = '{"a":1}') -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {
+        "id": call_id,
+        "role": "assistant",
+        "toolCalls": [{"id": call_id, "type": "function", "function": function}],
+    }
+
+
+def result(call_id: str, content: str = "3") -> Json:
+    return {"id": f"{call_id}:result", "role": "tool", "toolCallId": call_id, "content": content}
+
+
+ASKING = calling("mcpr_1", "docs_search", '{"q":1}')
+
+
+def build(*messages: Json, stored: Any = (), **more: Any) -> RunRequest:
+    body = {"threadId": "t", "runId": "r", "messages": list(messages), **more}
+    validate(body)
+    request = build_run_request(body, model="m", stored=stored)
+    validate_responses(request.body)
+    return request
+
+
+def types(items: Any) -> list[str]:
+    return [item["type"] for item in items]
+
+
+def test_a_first_run_is_its_messages() -> None:
+    request = build(HELLO)
+    assert request.body == {
+        "model": "m",
+        "stream": True,
+        "input": [{"type": "message", "role": "user", "content": "hello"}],
+        "include": ["reasoning.encrypted_content"],
+    }
+    assert (request.history, request.losses, request.denied_ids, request.unanswered) == ((), [], [], [])
+
+
+def test_what_is_stored_already_is_the_history() -> None:
+    stored = [STORED_HELLO, LISTED, REASONING, STORED_ANSWER]
+    request = build(HELLO, ANSWER, MORE, stored=stored)
+    assert request.history == stored
+    assert [item["content"] for item in request.body["input"]] == ["more"]
+
+
+def test_reasoning_that_the_client_keeps_is_not_sent_twice() -> None:
+    thought = {"id": "rs_1:0", "role": "reasoning", "content": "Hm."}
+    stored = [STORED_HELLO, REASONING, STORED_ANSWER]
+    assert build(HELLO, thought, ANSWER, MORE, stored=stored).body["input"][0]["content"] == "more"
+    new = build(HELLO, ANSWER, thought, MORE, stored=stored).body["input"]
+    assert types(new) == ["reasoning", "message"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "kept", "sent"),
+    [
+        ([HELLO, MORE], 1, 1),  # The answer was deleted, to get another one.
+        ([{**HELLO, "content": "good day"}], 0, 1),
+        ([HELLO, {**ANSWER, "content": "Ho"}, MORE], 1, 2),
+        ([MORE], 0, 1),
+        ([], 0, 0),
+    ],
+)
+def test_a_history_that_was_changed_is_that_of_the_client(messages: list[Json], kept: int, sent: int) -> None:
+    request = build(*messages, stored=[STORED_HELLO, STORED_ANSWER])
+    assert (len(request.history), len(request.body["input"])) == (kept, sent)
+
+
+def test_messages_with_media_are_compared_as_a_whole() -> None:
+    image = {"type": "image", "source": {"type": "url", "value": "http://a"}}
+    other = {"type": "image", "source": {"type": "url", "value": "http://b"}}
+    sent = {**HELLO, "content": [image]}
+    stored = build(sent).body["input"]
+    assert build(sent, MORE, stored=stored).history == stored
+    assert build({**HELLO, "content": [other]}, MORE, stored=stored).history == []
+
+
+def test_a_frontend_result_answers_the_stored_call() -> None:
+    request = build(HELLO, calling("call_1"), result("call_1"), stored=[STORED_HELLO, CALL])
+    assert request.body["input"] == [{"type": "function_call_output", "call_id": "call_1", "output": "3"}]
+
+
+def test_a_result_that_is_stored_is_not_sent_again() -> None:
+    request = build(HELLO, calling("call_1"), result("call_1"), MORE, stored=[STORED_HELLO, CALL, OUTPUT])
+    assert types(request.body["input"]) == ["message"]
+    assert not request.losses
+
+
+def test_a_stream_that_broke_after_a_frontend_call_leaves_no_dead_end() -> None:
+    request = build(HELLO, calling("call_1"), MORE, stored=[STORED_HELLO, CALL])
+    assert types(request.body["input"]) == ["function_call_output", "message"]
+    assert request.body["input"][0]["output"] == NO_RESULT
+    unstored = build(HELLO, calling("call_1"), MORE, stored=[STORED_HELLO])
+    assert types(unstored.body["input"]) == ["function_call", "function_call_output", "message"]
+
+
+def test_calls_that_the_gateway_ran_are_in_the_history() -> None:
+    own = {**APPROVED_CALL, "approval_request_id": None}
+    request = build(
+        HELLO, calling("mcp_1", "docs_search", '{"q":1}'), result("mcp_1", "found"), stored=[STORED_HELLO, LISTED, own]
+    )
+    assert (len(request.history), request.body["input"], request.losses) == (3, [], [])
+
+
+def test_a_result_without_a_call_is_reported() -> None:
+    request = build(HELLO, result("call_9"))
+    assert [str(loss) for loss in request.losses] == ["messages[1]=dropped"]
+
+
+def test_context_and_instructions_hold_for_the_run_only() -> None:
+    context = [{"description": "page", "value": "start"}, {"description": "cart", "value": {"items": 2}}]
+    props = {"instructions": "Be brief."}
+    request = build(HELLO, context=context, forwardedProps=props)
+    assert request.body["instructions"] == (
+        'Be brief.\n\nContext from the application:\npage: start\ncart: {"items":2}'
+    )
+    assert len(request.body["input"]) == 1
+
+
+def test_the_state_is_for_the_model_only_if_the_client_wants_it() -> None:
+    request = build(HELLO, state={"a": 1})
+    assert "instructions" not in request.body
+    assert [str(loss) for loss in request.losses] == ["state=not sent"]
+    shown = build(HELLO, state={"a": 1}, forwardedProps={"include_state": True})
+    assert shown.body["instructions"].endswith('State of the application: {"a":1}')
+    assert not shown.losses
+    assert not build(HELLO, state={}).losses
+
+
+def test_parameters_are_forwarded_and_other_properties_reported() -> None:
+    props = {"temperature": 0.5, "include": ["message.output_text.logprobs"], "threadMetadata": {}, "seed": None}
+    request = build(HELLO, forwardedProps=props)
+    assert request.body["temperature"] == 0.5
+    assert request.body["include"] == ["message.output_text.logprobs", "reasoning.encrypted_content"]
+    assert "seed" not in request.body
+    assert [str(loss) for loss in request.losses] == ["forwardedProps.threadMetadata=dropped"]
+
+
+def test_sealed_reasoning_is_asked_for_once() -> None:
+    props = {"include": ["reasoning.encrypted_content"]}
+    assert build(HELLO, forwardedProps=props).body["include"] == ["reasoning.encrypted_content"]
+
+
+def test_tools_of_the_client_are_functions_and_hosted_tools_follow() -> None:
+    hosted = {"type": "mcp", "server_label": "docs", "server_url": "http://a"}
+    tools = [{"name": "add", "description": "adds", "parameters": {"type": "object"}}, {"name": "now"}]
+    request = build(HELLO, tools=tools, forwardedProps={"tools": [hosted]})
+    assert [tool.get("name") for tool in request.body["tools"]] == ["add", "now", None]
+    assert request.body["tools"][1]["parameters"] == {"type": "object", "properties": {}}
+    assert request.names["tools[2].server_url"] == "forwardedProps.tools[0].server_url"
+
+
+def test_parameters_have_the_clients_names() -> None:
+    names = build(HELLO, MORE, result("x"), tools=[{"name": "add"}]).names
+    assert names["temperature"] == "forwardedProps.temperature"
+    assert names["reasoning.effort"] == "forwardedProps.reasoning.effort"
+    assert names["input[1].content"] == "messages[1]"
+    assert "temperature" in set(names)
+    assert len(names) > 5
+    for unknown in ("model", "tools[0].name", "input[7]", "input[x]", "other"):
+        assert names.get(unknown, "same") == "same"
+
+
+@pytest.mark.parametrize(
+    ("tools", "param"),
+    [
+        ({"type": "mcp"}, "forwardedProps.tools"),
+        (["mcp"], "forwardedProps.tools[0]"),
+        ([{"type": "function", "name": "add"}], "forwardedProps.tools[0]"),
+    ],
+)
+def test_forwarded_tools_are_hosted_tools(tools: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        build(HELLO, forwardedProps={"tools": tools})
+    assert refused.value.param == param
+
+
+def resume(**entry: Any) -> list[Json]:
+    return [{"interruptId": "mcpr_1", "status": "resolved", **entry}]
+
+
+INTERRUPTED = [STORED_HELLO, REQUEST]
+
+
+def test_an_approval_is_an_answer_before_all_other_input() -> None:
+    answered = resume(payload={"approved": True, "reason": "fine"})
+    request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, resume=answered)
+    assert types(request.body["input"]) == ["mcp_approval_response", "message"]
+    assert request.body["input"][0]["approve"] is True
+    assert request.body["input"][0]["reason"] == "fine"
+    assert request.history == INTERRUPTED
+    assert (request.denied_ids, request.unanswered) == ([], [])
+
+
+@pytest.mark.parametrize("entry", [{"payload": {"approved": False}}, {"status": "cancelled"}])
+def test_a_denial_and_a_cancelled_interrupt_are_the_same(entry: Json) -> None:
+    request = build(HELLO, ASKING, stored=INTERRUPTED, resume=resume(**entry))
+    assert request.body["input"][0]["approve"] is False
+    assert request.denied_ids == ["mcpr_1"]
+
+
+def test_an_interrupt_that_is_not_answered_stays_open() -> None:
+    unknown = {"interruptId": "mcpr_9", "status": "cancelled"}
+    resumes: list[Json] = [{}, {"resume": []}, {"resume": [unknown]}]
+    for more in resumes:
+        request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, protocolVersion="1.0", **more)
+        assert request.unanswered == [REQUEST]
+
+
+def test_an_answer_to_an_unknown_interrupt_is_reported_and_left_out() -> None:
+    unknown: Json = {"interruptId": "mcpr_9", "status": "resolved", "payload": {"approved": True}}
+    request = build(HELLO, stored=[STORED_HELLO], resume=[unknown])
+    assert request.body["input"] == []
+    assert [str(loss) for loss in request.losses] == ["resume[0]=dropped"]
+    twice = [*resume(payload={"approved": True}), *resume(payload={"approved": False})]
+    assert [str(loss) for loss in build(HELLO, ASKING, stored=INTERRUPTED, resume=twice).losses] == [
+        "resume[1]=dropped"
+    ]
+
+
+def test_an_old_client_that_goes_on_without_an_answer_denies() -> None:
+    request = build(HELLO, ASKING, MORE, stored=INTERRUPTED)
+    assert types(request.body["input"]) == ["mcp_approval_response", "message"]
+    assert request.denied_ids == ["mcpr_1"]
+    assert not request.unanswered
+    assert build(HELLO, ASKING, stored=INTERRUPTED).unanswered == [REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("payload", "param"),
+    [
+        (None, "resume[0].payload"),
+        ("yes", "resume[0].payload"),
+        ({"approved": "yes"}, "resume[0].payload"),
+        ({"approved": True, "editedArgs": {"q": 2}}, "resume[0].payload.editedArgs"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused_by_field(payload: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        build(HELLO, ASKING, stored=INTERRUPTED, resume=resume(payload=payload))
+    assert refused.value.param == param
+
+
+def test_answered_requests_are_closed() -> None:
+    denial: Json = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False}
+    for last in (denial, APPROVED_CALL):
+        request = build(HELLO, ASKING, result("mcpr_1"), MORE, stored=[*INTERRUPTED, last])
+        assert not request.unanswered
+        assert types(request.body["input"]) == ["message"]
+
+
+def test_a_changed_name_of_a_hosted_tool_is_the_same_call() -> None:
+    entries = read_messages([HELLO, calling("mcpr_1", "docs_search_0a1b2c3d", '{"q":1}')])
+    assert len(join_history(INTERRUPTED, entries).history) == 2
+    assert len(join_history(INTERRUPTED, read_messages([HELLO, calling("mcpr_1", "docs_search", "{}")])).history) == 1
+
+
+def test_items_without_content_are_not_compared() -> None:
+    empty = {**STORED_ANSWER, "content": None}
+    assert len(build(HELLO, MORE, stored=[STORED_HELLO, empty]).history) == 2

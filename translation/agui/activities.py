@@ -1,0 +1,39 @@
+"""Builds activities: what hosted tools are doing, which is no part of the conversation."""
+
+from collections.abc import Sequence
+
+from translation.agui.open_item import OpenItem
+from translation.representation.events import Progressed
+from translation.representation.json_types import Item, Json
+
+
+def build_list_activity(item: Item, *, is_done: bool = True) -> Json:
+    """Returns the snapshot of the list of a server's tools."""
+    content: Json = {"serverLabel": item["server_label"], "status": "in_progress"}
+    if is_done:
+        error = {"error": item["error"]} if item.get("error") else {}
+        tools = [tool["name"] for tool in item.get("tools") or ()]
+        content |= {"status": "failed" if error else "completed", "tools": tools, **error}
+    return _snapshot(item, content)
+
+
+def build_progress(entry: OpenItem, event: Progressed) -> Sequence[Json]:
+    """Returns the phase of a hosted call: as a snapshot first, then as what has changed."""
+    if entry.item["type"] == "mcp_list_tools" or (entry.phase == event.phase and not event.extra):
+        return ()
+    is_first, entry.phase = entry.phase is None, event.phase
+    if is_first:
+        content: Json = {"toolCallId": entry.call_id, "status": event.phase}
+        return [_snapshot(entry.item, content | ({"details": event.extra} if event.extra else {}))]
+    patch: list[Json] = [{"op": "replace", "path": "/status", "value": event.phase}]
+    if event.extra:
+        patch.append({"op": "add", "path": "/details", "value": event.extra})
+    return [{"type": "ACTIVITY_DELTA", **_address(entry.item), "patch": patch}]
+
+
+def _snapshot(item: Item, content: Json) -> Json:
+    return {"type": "ACTIVITY_SNAPSHOT", **_address(item), "content": content, "replace": True}
+
+
+def _address(item: Item) -> Json:
+    return {"messageId": f"{item['id']}:activity", "activityType": item["type"]}

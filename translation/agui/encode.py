@@ -1,0 +1,328 @@
+"""Encodes events as AG-UI events, one server-sent event each."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from translation.agui.activities import build_list_activity, build_progress
+from translation.agui.open_item import OpenItem
+from translation.agui.run import PROTOCOL_VERSION, RunHead
+from translation.agui.run_end import RunEnd
+from translation.agui.tool_items import STREAMED_TYPES, is_hosted_call, result_text, view_call
+from translation.framing import sse
+from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Started,
+)
+from translation.representation.json_types import Item, Json
+
+_TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
+
+
+class AguiEncoder:
+    """Encodes one run, from RUN_STARTED to its end.
+
+    The batches must satisfy the event grammar, and every ItemEnded must have its final item. `denied_ids` are the
+    interrupts that this run resumes by refusing their calls: their results are sent first. `expiry_of` returns when the
+    interrupt of a request for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are
+    requests for approvals from before this run that remain open at its end.
+    """
+
+    def __init__(
+        self,
+        head: RunHead,
+        *,
+        response_id: str,
+        model: str,
+        denied_ids: Sequence[str] = (),
+        expiry_of: Callable[[Item], str | None] = lambda _: None,
+        open_requests: Iterable[Item] = (),
+    ) -> None:
+        self.ended = False
+        """Whether the run is over. Then `conclude` returns its last events."""
+        self.failed: Failed | None = None
+        """The failure that ended the run, if there is one."""
+        self._head = head
+        self._response_id = response_id
+        self._denied_ids = denied_ids
+        self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests)
+        self._is_concluded = False
+        self._items: dict[int, OpenItem] = {}
+        self._templates: dict[tuple[int, int | None], bytes] = {}
+        self._parent_id: str | None = None
+        """The message that the next call belongs to: the text before it, or the first call beside it."""
+
+    def feed(self, batch: Sequence[Event]) -> bytes:
+        """Returns the frames of one batch, without the end of the run."""
+        frames: list[bytes] = []
+        templates = self._templates
+        for event in batch:
+            if type(event) is not Delta:
+                _EVENT_WRITERS[type(event)](self, event, frames)
+                continue
+            template = templates.get((event.index, event.part_index))
+            if template is None:
+                self._write_text(event.index, event.part_index, event.text, frames)
+            else:
+                self._items[event.index].texts[event.part_index] += len(event.text)
+                frames.append(template % orjson.dumps(event.text))
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def conclude(self) -> bytes:
+        """Returns the end of the run, once, after `ended`. A second call returns empty bytes.
+
+        Until then a Failed may still be fed. It replaces the end.
+        """
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        events = self._end.build_error(self.failed) if self.failed is not None else self._end.build_finish()
+        return b"".join(sse.encode_data(orjson.dumps(event)) for event in events)
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """Returns None: this encoder has no delta template, so every delta has to be fed."""
+        return
+
+    def _start(self, event: Started, frames: list[bytes]) -> None:
+        head = self._head
+        started: Json = {"type": "RUN_STARTED", "threadId": head.thread_id, "runId": head.run_id}
+        if head.parent_run_id is not None:
+            started["parentRunId"] = head.parent_run_id
+        if head.is_versioned:
+            started |= {"protocolVersion": PROTOCOL_VERSION, "metadata": {"responseId": self._response_id}}
+        _write(frames, started)
+        for call_id in self._denied_ids:
+            self._write_result(call_id, "The call was not approved, and not run.", frames)
+
+    def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
+        item = event.item
+        entry = self._items[event.index] = OpenItem(item)
+        kind = item["type"]
+        if kind == "mcp_list_tools":
+            _write(frames, build_list_activity(item, is_done=False))
+        elif kind in STREAMED_TYPES:
+            if not (kind == "mcp_call" and item.get("approval_request_id")):
+                self._start_call(entry, frames)
+            if item.get("arguments"):
+                self._write_text(event.index, None, item["arguments"], frames)
+
+    def _start_part(self, event: PartStarted, frames: list[bytes]) -> None:
+        entry = self._items[event.index]
+        part = event.part
+        entry.texts[event.part_index] = 0
+        if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None and part.get(key):
+            self._write_text(event.index, event.part_index, part[key], frames)
+
+    def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
+        """Writes a text without a template: the first of its part. It builds the template for those that follow."""
+        entry = self._items[index]
+        kind = entry.item["type"]
+        entry.texts.setdefault(part_index, 0)
+        entry.texts[part_index] += len(text)
+        if not text:
+            return
+        if kind == "message":
+            content = {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._start_message(entry, frames)}
+        elif kind == "reasoning" and part_index is not None:
+            message_id = self._start_thought(entry, part_index, frames)
+            content = {"type": "REASONING_MESSAGE_CONTENT", "messageId": message_id}
+        elif kind in STREAMED_TYPES and entry.is_started:
+            content = {"type": "TOOL_CALL_ARGS", "toolCallId": entry.call_id}
+        else:
+            return
+        template = orjson.dumps(content)[:-1].replace(b"%", b"%%")
+        template = b'data: %b,"delta":%%b}\n\n' % template
+        self._templates[index, part_index] = template
+        frames.append(template % orjson.dumps(text))
+
+    def _start_message(self, entry: OpenItem, frames: list[bytes]) -> str:
+        message_id: str = entry.item["id"]
+        if not entry.is_started:
+            entry.is_started = True
+            self._parent_id = message_id
+            _write(frames, {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"})
+        return message_id
+
+    def _start_thought(self, entry: OpenItem, part_index: int, frames: list[bytes]) -> str:
+        if not entry.is_started:
+            entry.is_started = True
+            self._parent_id = None
+            _write(frames, {"type": "REASONING_START", "messageId": entry.item["id"]})
+        message_id = entry.open_parts[part_index] = reasoning_message_id(entry.item["id"], part_index)
+        entry.first_thought_id = entry.first_thought_id or message_id
+        _write(frames, {"type": "REASONING_MESSAGE_START", "messageId": message_id, "role": "reasoning"})
+        return message_id
+
+    def _start_call(self, entry: OpenItem, frames: list[bytes]) -> None:
+        call = view_call(entry.item)
+        assert call is not None
+        entry.is_started = True
+        started: Json = {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.name}
+        if self._parent_id is not None:
+            started["parentMessageId"] = self._parent_id
+        else:
+            # A client makes a message of this call, under the id of the call. Calls beside it go into that message.
+            self._parent_id = call.call_id
+        _write(frames, started)
+
+    def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
+        entry = self._items[event.index]
+        part = event.part or {}
+        if event.part_index is None:
+            if entry.item["type"] == "mcp_call" and entry.is_started:
+                # The client sees that the arguments are complete while the tool runs.
+                self._end_arguments(entry, part.get("arguments") or "", frames)
+            return
+        if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None:
+            self._write_missing_text(event.index, event.part_index, part.get(key) or "", frames)
+        self._end_thought(entry, event.part_index, frames)
+
+    def _end_thought(self, entry: OpenItem, part_index: int, frames: list[bytes]) -> None:
+        if (message_id := entry.open_parts.pop(part_index, None)) is not None:
+            _write(frames, {"type": "REASONING_MESSAGE_END", "messageId": message_id})
+
+    def _write_missing_text(self, index: int, part_index: int | None, whole: str, frames: list[bytes]) -> None:
+        """Writes what a whole text has beyond the deltas."""
+        if missing := whole[self._items[index].texts.get(part_index, 0) :]:
+            self._write_text(index, part_index, missing, frames)
+
+    def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
+        entry = self._items[event.index]
+        item = event.item
+        assert item is not None
+        match item["type"]:
+            case "message":
+                self._write_missing_parts(event.index, item.get("content") or (), frames)
+                if entry.is_started:
+                    _write(frames, {"type": "TEXT_MESSAGE_END", "messageId": entry.item["id"]})
+            case "reasoning":
+                self._end_reasoning(event.index, item, frames)
+            case "mcp_list_tools":
+                _write(frames, build_list_activity(item))
+            case _:
+                self._end_call(event, entry, item, frames)
+
+    def _write_missing_parts(self, index: int, parts: Iterable[Json], frames: list[bytes]) -> None:
+        """Writes the parts of an item that had no events of their own."""
+        if any(self._items[index].texts.values()):
+            return
+        for part_index, part in enumerate(parts):
+            if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None:
+                self._write_text(index, part_index, part.get(key) or "", frames)
+
+    def _end_reasoning(self, index: int, item: Item, frames: list[bytes]) -> None:
+        entry = self._items[index]
+        self._write_missing_parts(index, [*(item.get("summary") or ()), *(item.get("content") or ())], frames)
+        encrypted = item.get("encrypted_content")
+        if encrypted and entry.first_thought_id is None:
+            # Clients keep the value with a message. Without one they lose it.
+            self._start_thought(entry, 0, frames)
+        for part_index in list(entry.open_parts):
+            self._end_thought(entry, part_index, frames)
+        if encrypted:
+            value = {
+                "type": "REASONING_ENCRYPTED_VALUE",
+                "subtype": "message",
+                "entityId": entry.first_thought_id,
+                "encryptedValue": encrypted,
+            }
+            _write(frames, value)
+        if entry.is_started:
+            _write(frames, {"type": "REASONING_END", "messageId": entry.item["id"]})
+
+    def _end_call(self, event: ItemEnded, entry: OpenItem, item: Item, frames: list[bytes]) -> None:
+        call = view_call(item)
+        if call is None:
+            return
+        is_resumed = item["type"] == "mcp_call" and bool(item.get("approval_request_id"))
+        if not is_resumed:
+            if not entry.is_started:
+                self._start_call(entry, frames)
+            self._end_arguments(entry, call.arguments, frames)
+        if item["type"] == "mcp_approval_request":
+            self._end.requests.append(item)
+        elif is_hosted_call(item):
+            self._write_result(call.call_id, result_text(item), frames)
+            if item["type"] == "image_generation_call" and item.get("result"):
+                image = {"toolCallId": call.call_id, "image": item["result"]}
+                image["mimeType"] = f"image/{item.get('output_format') or 'png'}"
+                _write(frames, {"type": "CUSTOM", "name": "image", "value": image})
+        elif item.get("status") != "incomplete" and event.status != "incomplete":
+            self._end.pending_ids.append(call.call_id)
+
+    def _end_arguments(self, entry: OpenItem, arguments: str, frames: list[bytes]) -> None:
+        if entry.has_arguments:
+            return
+        entry.has_arguments = True
+        sent = entry.texts.get(None, 0) if entry.item["type"] in STREAMED_TYPES else 0
+        if missing := arguments[sent:]:
+            _write(frames, {"type": "TOOL_CALL_ARGS", "toolCallId": entry.call_id, "delta": missing})
+        _write(frames, {"type": "TOOL_CALL_END", "toolCallId": entry.call_id})
+
+    def _write_result(self, call_id: str, content: str, frames: list[bytes]) -> None:
+        self._parent_id = None
+        result = {"type": "TOOL_CALL_RESULT", "messageId": f"{call_id}:result", "toolCallId": call_id}
+        _write(frames, result | {"content": content, "role": "tool"})
+
+    def _progress(self, event: Progressed, frames: list[bytes]) -> None:
+        for activity in build_progress(self._items[event.index], event):
+            _write(frames, activity)
+
+    def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
+        value = {"messageId": self._items[event.index].item["id"], "annotation": event.annotation}
+        _write(frames, {"type": "CUSTOM", "name": "annotation", "value": value})
+
+    def _note(self, event: Noted, frames: list[bytes]) -> None:
+        self._end.usage = event.usage or self._end.usage
+
+    def _forward(self, event: Opaque, frames: list[bytes]) -> None:
+        if self._head.sends_raw_events:
+            _write(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
+
+    def _finish(self, event: Finished, frames: list[bytes]) -> None:
+        self._end.usage = event.usage or self._end.usage
+        self._end.reason = event.reason
+        self.ended = True
+
+    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+        self._end.usage = event.usage or self._end.usage
+        self.failed = event
+        self.ended = True
+
+
+def reasoning_message_id(item_id: str, part_index: int) -> str:
+    """Returns the id of the message for one part of a reasoning item. The span of the whole item has the item's id."""
+    return f"{item_id}:{part_index}"
+
+
+def _write(frames: list[bytes], event: Mapping[str, Any]) -> None:
+    frames.append(sse.encode_data(orjson.dumps(event)))
+
+
+_EVENT_WRITERS: Final[dict[type[Event], Callable[[AguiEncoder, Any, list[bytes]], None]]] = {
+    Started: AguiEncoder._start,
+    ItemStarted: AguiEncoder._start_item,
+    PartStarted: AguiEncoder._start_part,
+    PartEnded: AguiEncoder._end_part,
+    ItemEnded: AguiEncoder._end_item,
+    Annotated: AguiEncoder._annotate,
+    Progressed: AguiEncoder._progress,
+    Noted: AguiEncoder._note,
+    Opaque: AguiEncoder._forward,
+    Finished: AguiEncoder._finish,
+    Failed: AguiEncoder._fail,
+}
+"""Type of event -> what writes it."""

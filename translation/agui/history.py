@@ -1,0 +1,82 @@
+"""Compares the messages of a run with the items that are stored of its thread.
+
+A client sends all messages of a thread with each run. The stored items say more than the messages: reasoning, lists of
+tools and approvals are in them. So as far as both agree, the stored items are the history, and what follows in the
+messages is the new input. Where they differ, the messages are right: their user may have edited or deleted some.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from translation.agui.messages import Entry, call_fact, message_fact, pair_outputs
+from translation.agui.tool_items import is_hosted_call, view_call
+from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
+from translation.representation.json_types import Item
+
+
+class JoinedHistory(NamedTuple):
+    """The history of a run, and its new input.
+
+    `history` is the beginning of the stored items. `entries` follow it. `dropped` are entries that mean nothing there.
+    """
+
+    history: Sequence[Item]
+    entries: Sequence[Entry]
+    dropped: Sequence[Entry]
+
+
+def join_history(stored: Sequence[Item], entries: Sequence[Entry]) -> JoinedHistory:
+    """Returns the stored items that the client's messages repeat, and the entries that they do not have."""
+    facts = [(index, fact) for index, item in enumerate(stored) for fact in _facts_of(item)]
+    compared = [position for position, entry in enumerate(entries) if entry.fact is not None]
+    matched = 0
+    for (_, fact), position in zip(facts, compared, strict=False):
+        if not _agree(fact, entries[position].fact):
+            break
+        matched += 1
+    history = stored if matched == len(facts) else stored[: facts[matched][0]]
+    # What is not compared belongs to what follows it, except the outputs of calls.
+    first_new = compared[matched - 1] + 1 if matched else 0
+    new = [entry for position, entry in enumerate(entries) if position >= first_new or entry.output_id is not None]
+    answered = _answered_ids(history)
+    called = [item["call_id"] for item in history if item["type"] in CALL_TYPES]
+    open_ids = [call_id for call_id in called if call_id not in answered]
+    paired, dropped = pair_outputs(new, open_ids, answered)
+    return JoinedHistory(history, paired, dropped)
+
+
+def open_requests(items: Sequence[Item]) -> list[Item]:
+    """Returns the requests for approvals among these items that nobody has answered, in their order."""
+    closed = {
+        item.get("approval_request_id") for item in items if item["type"] in ("mcp_approval_response", "mcp_call")
+    }
+    return [item for item in items if item["type"] == "mcp_approval_request" and item["id"] not in closed]
+
+
+def _facts_of(item: Item) -> list[tuple[str, ...]]:
+    """Returns what of an item the client has in its messages; empty for items that it does not see or may not keep."""
+    if item["type"] == "message":
+        fact = message_fact(item)
+        return [] if fact is None else [fact]
+    if item["type"] == "mcp_call" and item.get("approval_request_id"):
+        return []  # The client has the call of the request.
+    call = view_call(item)
+    return [] if call is None else [call_fact(call)]
+
+
+def _agree(stored: tuple[str, ...], sent: tuple[str, ...] | None) -> bool:
+    """Whether two facts are the same. The name of a hosted tool may have changed since, so its call is its id."""
+    if stored == sent:
+        return True
+    return sent is not None and stored[0] == sent[0] == "call" and stored[1] == sent[1] and stored[3] == sent[3]
+
+
+def _answered_ids(items: Sequence[Item]) -> set[str]:
+    """Returns the ids of the calls whose outputs are among these items, and of those that the gateway runs itself."""
+    answered: set[str] = set()
+    for item in items:
+        if item["type"] in CALL_OUTPUT_TYPES:
+            answered.add(item["call_id"])
+        elif (is_hosted_call(item) or item["type"] == "mcp_approval_request") and (call := view_call(item)) is not None:
+            answered.add(call.call_id)
+    return answered

@@ -1,0 +1,30 @@
+"""The state of one item while its AG-UI events are written."""
+
+from translation.agui.tool_items import view_call
+from translation.representation.json_types import Item
+
+
+class OpenItem:
+    """One item whose events are being written. `texts` maps its parts to how many characters of each were sent."""
+
+    __slots__ = ("first_thought_id", "has_arguments", "is_started", "item", "open_parts", "phase", "texts")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.is_started = False
+        """Whether its message, span or call was started."""
+        self.has_arguments = False
+        """Whether the arguments of the call were sent, and ended."""
+        self.first_thought_id: str | None = None
+        """The id of the first reasoning message, which has the encrypted value of the item."""
+        self.texts: dict[int | None, int] = {}
+        self.open_parts: dict[int, str] = {}
+        """Maps the parts of a reasoning item that are open to the ids of their messages."""
+        self.phase: str | None = None
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that the item is; the item's own id if it is none."""
+        call = view_call(self.item)
+        item_id: str = self.item["id"]
+        return item_id if call is None else call.call_id

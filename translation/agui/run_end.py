@@ -1,0 +1,99 @@
+"""Builds the last event of a run: that it finished, was interrupted, was stopped or failed, and its usage."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from translation.agui.run import RunHead
+from translation.agui.tool_items import view_call
+from translation.representation.events import Failed, FinishReason, Usage
+from translation.representation.json_types import Item, Json
+
+CANCELLED: Final = "cancelled"
+"""The code of a Failed event that stands for a run that was stopped."""
+
+_INCOMPLETE_REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+_APPROVAL_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["approved"],
+}
+"""The schema of the payload that answers an interrupt for an approval."""
+
+
+class RunEnd:
+    """What the last event of a run reports. It grows while the run goes on.
+
+    `requests` are the requests for approvals that remain open. `expiry_of` returns when one of them expires, as text in
+    the format of ISO 8601; None if it does not.
+    """
+
+    def __init__(
+        self, head: RunHead, *, model: str, expiry_of: Callable[[Item], str | None], requests: Iterable[Item] = ()
+    ) -> None:
+        self.usage: Usage | None = None
+        self.reason: FinishReason = "stop"
+        self.pending_ids: list[str] = []
+        """The calls that the client has to run."""
+        self.requests = list(requests)
+        self._head = head
+        self._model = model
+        self._expiry_of = expiry_of
+
+    def build_error(self, failed: Failed) -> Sequence[Json]:
+        """Returns the end of a run that failed or was stopped. Clients of 0.0.x know no run that was stopped."""
+        if failed.code == CANCELLED and self._head.is_versioned:
+            return [self._finished() | {"outcome": {"type": "cancelled"}} | self._build_usage()]
+        return [{"type": "RUN_ERROR", "message": failed.message, "code": failed.code} | self._build_usage()]
+
+    def build_finish(self) -> Sequence[Json]:
+        """Returns the end of a run that did not fail. An interrupt follows the state, which its client may restore."""
+        events: list[Json] = []
+        finished = self._finished()
+        if self.requests:
+            if self._head.state:
+                events.append({"type": "STATE_SNAPSHOT", "snapshot": self._head.state})
+            interrupts = [self._build_interrupt(request) for request in self.requests]
+            finished["outcome"] = {"type": "interrupt", "interrupts": interrupts}
+        elif self._head.is_versioned:
+            # Clients of 0.0.x refuse a success with further members, and some refuse an outcome altogether.
+            pending = {"pendingToolCallIds": self.pending_ids} if self.pending_ids else {}
+            finished["outcome"] = {"type": "success", **pending}
+        if (reason := _INCOMPLETE_REASONS.get(self.reason)) is not None:
+            finished["result"] = {"status": "incomplete", "incompleteDetails": {"reason": reason}}
+        return [*events, finished | self._build_usage()]
+
+    def _finished(self) -> Json:
+        return {"type": "RUN_FINISHED", "threadId": self._head.thread_id, "runId": self._head.run_id}
+
+    def _build_interrupt(self, request: Item) -> Json:
+        call = view_call(request)
+        assert call is not None
+        interrupt: Json = {
+            "id": request["id"],
+            "reason": "tool_call",
+            "message": f"Allow the call of {call.name}?",
+            "toolCallId": call.call_id,
+            "responseSchema": _APPROVAL_SCHEMA,
+        }
+        # A client of 0.0.x cannot leave a thread whose interrupt has expired: it refuses every further run.
+        if self._head.is_versioned and (expiry := self._expiry_of(request)) is not None:
+            interrupt["expiresAt"] = expiry
+        return interrupt
+
+    def _build_usage(self) -> Json:
+        usage = self.usage
+        if usage is None:
+            return {}
+        has_total = usage.input is not None and usage.output is not None
+        counts = {
+            "inputTokens": usage.input,
+            "outputTokens": usage.output,
+            "totalTokens": (usage.input or 0) + (usage.output or 0) if has_total else None,
+            "reasoningTokens": usage.reasoning,
+            "cachedInputTokens": usage.cache_read,
+            # Clients of 0.0.x do not know this count.
+            "cacheWriteInputTokens": usage.cache_write if self._head.is_versioned else None,
+        }
+        known = {key: count for key, count in counts.items() if count is not None}
+        return {"usage": [{"model": self._model, **known}]}

@@ -1,0 +1,203 @@
+"""The schema of `RunAgentInput`, the body of an AG-UI run.
+
+Source: the AG-UI specification 1.0, and what clients of 0.0.x send. Members that are not listed here are ignored, as
+the specification demands.
+"""
+
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+
+from pydantic import Field, Tag, TypeAdapter
+from typing_extensions import TypedDict
+
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+from translation.validation import build_adapter, check_body, discriminate_by, discriminate_by_shape
+
+_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class _DataSource(TypedDict):
+    """Media in base64."""
+
+    type: Literal["data"]
+    value: str
+    mimeType: str
+
+
+class _UrlSource(TypedDict):
+    type: Literal["url"]
+    value: str
+    mimeType: NotRequired[str | None]
+
+
+class _FileSource(TypedDict):
+    """A file that a provider stores."""
+
+    type: Literal["file"]
+    value: str
+    provider: NotRequired[str | None]
+
+
+_Source: TypeAlias = Annotated[
+    Annotated[_DataSource, Tag("data")] | Annotated[_UrlSource, Tag("url")] | Annotated[_FileSource, Tag("file")],
+    discriminate_by("type"),
+]
+
+
+class _TextPart(TypedDict):
+    type: Literal["text"]
+    text: str
+
+
+class _MediaPart(TypedDict):
+    type: Literal["image", "audio", "video", "document"]
+    source: _Source
+
+
+class _BinaryPart(TypedDict):
+    """A part of clients of 0.0.x, for any medium. One of `data`, `url` and `id` is set."""
+
+    type: Literal["binary"]
+    mimeType: str
+    id: NotRequired[str | None]
+    url: NotRequired[str | None]
+    data: NotRequired[str | None]
+    filename: NotRequired[str | None]
+
+
+_Part: TypeAlias = Annotated[
+    Annotated[_TextPart, Tag("text")]
+    | Annotated[_MediaPart, Tag("image")]
+    | Annotated[_MediaPart, Tag("audio")]
+    | Annotated[_MediaPart, Tag("video")]
+    | Annotated[_MediaPart, Tag("document")]
+    | Annotated[_BinaryPart, Tag("binary")],
+    discriminate_by("type"),
+]
+
+_Content: TypeAlias = Annotated[
+    Annotated[str, Tag("object")] | Annotated[list[_Part], Tag("plain")], discriminate_by_shape(list)
+]
+
+
+class _TextMessage(TypedDict):
+    id: _Name
+    role: Literal["developer", "system"]
+    content: str
+
+
+class _UserMessage(TypedDict):
+    id: _Name
+    role: Literal["user"]
+    content: _Content
+
+
+class _FunctionCall(TypedDict):
+    name: _Name
+    arguments: str
+
+
+class _ToolCall(TypedDict):
+    id: _Name
+    function: _FunctionCall
+    encryptedValue: NotRequired[str | None]
+
+
+class _AssistantMessage(TypedDict):
+    id: _Name
+    role: Literal["assistant"]
+    content: NotRequired[str | None]
+    toolCalls: NotRequired[list[_ToolCall] | None]
+
+
+class _ToolMessage(TypedDict):
+    id: _Name
+    role: Literal["tool"]
+    content: _Content
+    toolCallId: _Name
+    error: NotRequired[str | None]
+
+
+class _ReasoningMessage(TypedDict):
+    id: _Name
+    role: Literal["reasoning"]
+    content: NotRequired[str | None]
+    encryptedValue: NotRequired[str | None]
+
+
+class _ActivityMessage(TypedDict):
+    id: _Name
+    role: Literal["activity"]
+
+
+_Message: TypeAlias = Annotated[
+    Annotated[_TextMessage, Tag("developer")]
+    | Annotated[_TextMessage, Tag("system")]
+    | Annotated[_UserMessage, Tag("user")]
+    | Annotated[_AssistantMessage, Tag("assistant")]
+    | Annotated[_ToolMessage, Tag("tool")]
+    | Annotated[_ReasoningMessage, Tag("reasoning")]
+    | Annotated[_ActivityMessage, Tag("activity")],
+    discriminate_by("role"),
+]
+
+
+class _Tool(TypedDict):
+    """A tool that the client runs."""
+
+    name: _Name
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+
+
+class _Context(TypedDict):
+    description: str
+    value: Any
+
+
+class _ResumeEntry(TypedDict):
+    """The answer to one interrupt."""
+
+    interruptId: _Name
+    status: Literal["resolved", "cancelled"]
+    payload: NotRequired[Any]
+
+
+class _RunInput(TypedDict):
+    threadId: _Name
+    runId: _Name
+    messages: list[_Message]
+    protocolVersion: NotRequired[str | None]
+    parentRunId: NotRequired[str | None]
+    state: NotRequired[Any]
+    tools: NotRequired[list[_Tool] | None]
+    context: NotRequired[list[_Context] | None]
+    forwardedProps: NotRequired[Any]
+    resume: NotRequired[list[_ResumeEntry] | None]
+
+
+def validate(body: Json) -> None:
+    """Raises InvalidRequest for the first field that is malformed. Null is the same as no value.
+
+    Clients may forward anything, so properties that are not an object are refused only if they are not null or a list:
+    old clients send an empty list for none.
+    """
+    check_body(_adapter(), body)
+    props = body.get("forwardedProps")
+    if props and not isinstance(props, dict):
+        raise InvalidRequest("forwardedProps must be an object", param="forwardedProps", code="invalid_type")
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    return build_adapter(_RunInput)
+
+
+@cache
+def _request_schema() -> Json:
+    return {"$id": "agui", **_adapter().json_schema()}
+
+
+REQUEST_SCHEMA = _request_schema
+"""() -> the JSON schema of a run's body, for `/openapi.json`. It is built on the first call."""
