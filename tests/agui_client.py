@@ -55,7 +55,7 @@ class AguiThread:
                 case "REASONING_ENCRYPTED_VALUE":
                     self._message(event["entityId"])["encryptedValue"] = event["encryptedValue"]
                 case "TOOL_CALL_START":
-                    parent = event.get("parentMessageId", event["toolCallId"])
+                    parent = event.get("parentMessageId") or event["toolCallId"]
                     if not any(message["id"] == parent for message in self.messages):
                         self.messages.append({"id": parent, "role": "assistant"})
                     function = {"name": event["toolCallName"], "arguments": ""}
@@ -69,6 +69,6 @@ class AguiThread:
                     result = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
                     self.messages.append({"id": event["messageId"], **result})
 
-    def _message(self, message_id: str) -> Json:
+    def _message(self, message_id: str | None) -> Json:
         (found,) = [message for message in self.messages if message["id"] == message_id]
         return found

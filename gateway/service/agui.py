@@ -7,8 +7,8 @@ again is found, on any replica.
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from typing import Final, Protocol
 
 from starlette.responses import Response
@@ -24,20 +24,19 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import EventStreamReply
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import AdmittedRequest, RequestAdapter, ThreadRun
-from gateway.state.store import ACTIVE_STATUSES, LAST_RUN_KEY, Store, ThreadTurn
+from gateway.service.agui_threads import StoredThread, derive_id, load_thread
+from gateway.state.store import ACTIVE_STATUSES, Store
+from gateway.state.threads import ThreadTurn
 from translation.agui.encode import AguiEncoder
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import RunHead
 from translation.errors import InvalidRequest
+from translation.hosted.approvals import ApprovalRecord
 from translation.representation.events import Finished, Started
 from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response
 from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import Snapshot
-
-_THREAD_KEY: Final = "agui_thread"
-_MAX_METADATA_CHARS: Final = 512
-_ID_DIGITS: Final = 48
 
 _EVENT_STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
@@ -50,24 +49,18 @@ class _StillInterrupted(Exception):
         self.requests = requests
 
 
-class _StoredThread:
-    """What is stored of a thread before a run."""
-
-    def __init__(self, conversation: Json, previous_run: str | None, items: Sequence[Item]) -> None:
-        self.conversation = conversation
-        self.previous_run = previous_run
-        self.items = items
-
-
 class _Run:
     """One run: adapts its body, and makes its encoder. `thread` is None if nothing of it is stored."""
 
-    def __init__(self, resolver: Resolver, response_id: str, thread: _StoredThread | None) -> None:
+    def __init__(
+        self, resolver: Resolver, response_id: str, thread: StoredThread | None, *, approval_days: float
+    ) -> None:
         self._resolver = resolver
+        self._approval_s = approval_days * 86_400
         self._response_id = response_id
         self._thread = thread
         self._head: RunHead | None = None
-        self._denied_ids: Sequence[str] = ()
+        self._results: Mapping[str, str] = {}
         self.on_end: Callable[[], None] = lambda: None
 
     def default_model(self, allowed: Sequence[str]) -> str:
@@ -76,11 +69,15 @@ class _Run:
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
         """Returns the Responses request of a validated run. Raises InvalidRequest, and _StillInterrupted."""
         self._head = RunHead.from_input(body)
-        stored = () if self._thread is None else self._thread.items
-        request = build_run_request(body, model=route.name, stored=stored)
+        if self._thread is None:
+            request = build_run_request(body, model=route.name)
+        else:
+            runs_tools = "mcp" not in route.capabilities.hosted_tools
+            standings = self._thread.judge_requests(runs_tools=runs_tools)
+            request = build_run_request(body, model=route.name, stored=self._thread.items, standings=standings)
         if request.unanswered:
             raise _StillInterrupted(request.unanswered)
-        self._denied_ids = request.denied_ids
+        self._results = request.results
         admitted = AdmittedRequest({}, route, request.names, request.losses, self._build_thread_run(request))
         with admitted.renaming_params():
             responses_body = request.body
@@ -109,15 +106,21 @@ class _Run:
         snapshot = Snapshot(initial, presentation.clock, presentation.item_seal)
         return AguiReplyEncoder(self.make_encoder(identity.id, identity.model), snapshot, self.on_end)
 
-    def make_encoder(self, response_id: str, model: str, open_requests: Sequence[Item] = ()) -> AguiEncoder:
+    def make_encoder(self, response_id: str, model: str, requests: Sequence[Item] = ()) -> AguiEncoder:
         assert self._head is not None
         return AguiEncoder(
             self._head,
             response_id=response_id,
             model=model,
-            denied_ids=self._denied_ids,
-            open_requests=open_requests,
+            results=self._results,
+            expiry_of=self._find_expiry,
+            open_requests=requests,
         )
+
+    def _find_expiry(self, request: Item) -> str:
+        """Returns when a request expires: that of an earlier run by its record, that of this run by the setting."""
+        record = None if self._thread is None else self._thread.records.get(request["id"])
+        return _find_expiry(record) or _format_time(time.time() + self._approval_s)
 
 
 class Accept(Protocol):
@@ -145,13 +148,17 @@ class AguiRuns:
         store: Store | None,
         build_event_stream: Callable[..., EventStreamReply],
         running: set[tuple[str, str]],
+        *,
+        approval_days: float,
     ) -> None:
-        """`running` has the threads, of an owner, that have a run in this process which is not stored."""
+        """`approval_days` is how long the request for an approval is open. `running` has the threads of owners that
+        have a run in this process which is not stored."""
         self._accept = accept
         self._resolver = resolver
         self._store = store
         self._build_event_stream = build_event_stream
         self._running = running
+        self._approval_days = approval_days
 
     async def serve(
         self, principal: Principal, body: Json, model: str | None, scope: Scope, *, weight: int, strict: bool
@@ -162,15 +169,15 @@ class AguiRuns:
         """
         body = _with_model(body, model)
         owner, thread_id, run_id = principal.name, body.get("threadId"), body.get("runId")
-        thread: _StoredThread | None = None
-        response_id = _derive_id("resp", owner, str(thread_id), str(run_id))
+        thread: StoredThread | None = None
+        response_id = derive_id("resp", owner, str(thread_id), str(run_id))
         is_stored = self._store is not None and (_props_of(body)).get("store") is not False
         if self._store is not None and is_stored and isinstance(thread_id, str) and isinstance(run_id, str):
             stored = await self._store.load_response(owner, response_id)
             if stored is not None:
-                return self._replay(body, stored.response)
-            thread = await _load_thread(self._store, owner, thread_id)
-        run = _Run(self._resolver, response_id, thread)
+                return await self._replay(self._store, owner, body, stored.response)
+            thread = await load_thread(self._store, owner, thread_id)
+        run = _Run(self._resolver, response_id, thread, approval_days=self._approval_days)
         if thread is None:
             run.on_end = self._add_running((owner, str(thread_id)), scope)
         try:
@@ -188,11 +195,22 @@ class AguiRuns:
             accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
         )
 
-    def _replay(self, body: Json, response: Json) -> Response:
+    async def _replay(self, store: Store, owner: str, body: Json, response: Json) -> Response:
         if response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
         AGUI.validate(body)
-        encoder = AguiEncoder(RunHead.from_input(body), response_id=response["id"], model=response["model"])
+        requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
+        records = await store.load_approvals(owner, requests) if requests else {}
+        encoder = AguiEncoder(
+            RunHead.from_input(body),
+            response_id=response["id"],
+            model=response["model"],
+            expiry_of=lambda item: (
+                _format_time(records[item["id"]].expires_us / 1e6) if item["id"] in records else None
+            ),
+            # An interrupt that was answered since must not be shown as open again.
+            closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
+        )
         return _event_stream_of(encode_stored_run(response, encoder))
 
     def _add_running(self, key: tuple[str, str], scope: Scope) -> Callable[[], None]:
@@ -230,28 +248,13 @@ def _props_of(body: Json) -> Mapping[str, object]:
     return props if isinstance(props, dict) else {}
 
 
-async def _load_thread(store: Store, owner: str, thread_id: str) -> _StoredThread:
-    """Returns what is stored of a thread. Raises RunInProgress, and StoreUnavailable."""
-    conversation_id = _derive_id("conv", owner, thread_id)
-    conversation = await store.load_conversation(owner, conversation_id)
-    if conversation is None:
-        metadata = {_THREAD_KEY: thread_id[:_MAX_METADATA_CHARS]}
-        created_at = int(time.time())
-        new = {"id": conversation_id, "object": "conversation", "created_at": created_at, "metadata": metadata}
-        return _StoredThread(new, None, ())
-    previous_run = (conversation.get("metadata") or {}).get(LAST_RUN_KEY)
-    if previous_run is not None:
-        previous = await store.load_response(owner, previous_run)
-        if previous is not None and previous.response["status"] in ACTIVE_STATUSES:
-            raise RunInProgress
-    items = await store.load_conversation_history(owner, conversation_id)
-    return _StoredThread(conversation, previous_run, items or ())
+def _find_expiry(record: ApprovalRecord | None) -> str | None:
+    return None if record is None else _format_time(record.expires_us / 1e6)
 
 
-def _derive_id(prefix: str, *names: str) -> str:
-    """Returns the id of an object that the client has named. It is the same on every replica."""
-    digest = sha256("\0".join(names).encode(errors="surrogatepass")).hexdigest()
-    return f"{prefix}_{digest[:_ID_DIGITS]}"
+def _format_time(epoch_s: float) -> str:
+    """Returns a time in the format of ISO 8601, in whole seconds."""
+    return datetime.fromtimestamp(int(epoch_s), UTC).isoformat().replace("+00:00", "Z")
 
 
 def _event_stream_of(frames: bytes) -> Response:

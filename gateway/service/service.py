@@ -112,7 +112,14 @@ class Service:
         self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
         self.generate_adapter = generate_adapter
         self.accept = intake.accept
-        self.agui_runs = AguiRuns(intake.accept, resolver, self.store, self.build_event_stream, self._running_threads)
+        self.agui_runs = AguiRuns(
+            intake.accept,
+            resolver,
+            self.store,
+            self.build_event_stream,
+            self._running_threads,
+            approval_days=settings.tools.mcp.approval_days,
+        )
         self.resume_job = intake.resume_job
         self._authenticator = authenticator
         name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})

@@ -13,14 +13,12 @@ from typing import NamedTuple, Protocol
 from gateway.state.approvals import ApprovalStore
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
+from gateway.state.threads import ThreadTurn
 from translation.hosted.approvals import NO_ANSWERS, ApprovalAnswers
 from translation.representation.json_types import Item, Json
 
 ACTIVE_STATUSES = ("queued", "in_progress")
 """The statuses of a response that has not ended."""
-
-LAST_RUN_KEY = "agui_run"
-"""The key of a conversation's metadata that has the response id of the last run, if it is a thread of AG-UI."""
 
 
 class SchemaMismatch(Exception):
@@ -30,20 +28,6 @@ class SchemaMismatch(Exception):
 class LeaseLost(Exception):
     """The worker no longer holds the response: it was cancelled, deleted, or claimed by another worker after the lease
     had expired."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadTurn:
-    """A response that is the next run of a thread, whose runs follow one another.
-
-    `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the last run that was
-    known when this one was prepared: its response id, or None. Only the first `kept_items` of the conversation remain;
-    all of them with None.
-    """
-
-    conversation: Json
-    previous_run: str | None
-    kept_items: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

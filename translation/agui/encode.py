@@ -1,6 +1,6 @@
 """Encodes events as AG-UI events, one server-sent event each."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -35,10 +35,10 @@ _TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal", "reasoning_tex
 class AguiEncoder:
     """Encodes one run, from RUN_STARTED to its end.
 
-    The batches must satisfy the event grammar, and every ItemEnded must have its final item. `denied_ids` are the
-    interrupts that this run resumes by refusing their calls: their results are sent first. `expiry_of` returns when the
-    interrupt of a request for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are
-    requests for approvals from before this run that remain open at its end.
+    The batches must satisfy the event grammar, and every ItemEnded must have its final item. `results` are sent
+    first: those of earlier calls that were not run, by their ids. `expiry_of` returns when the interrupt of a request
+    for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are requests for approvals
+    from before this run that remain open at its end, and `closed_ids` requests of this run that no longer are.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class AguiEncoder:
         *,
         response_id: str,
         model: str,
-        denied_ids: Sequence[str] = (),
+        results: Mapping[str, str] | None = None,
         expiry_of: Callable[[Item], str | None] = lambda _: None,
         open_requests: Iterable[Item] = (),
+        closed_ids: Container[str] = (),
     ) -> None:
         self.ended = False
         """Whether the run is over. Then `conclude` returns its last events."""
@@ -57,7 +58,8 @@ class AguiEncoder:
         """The failure that ended the run, if there is one."""
         self._head = head
         self._response_id = response_id
-        self._denied_ids = denied_ids
+        self._results = results or {}
+        self._closed_ids = closed_ids
         self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests)
         self._is_concluded = False
         self._items: dict[int, OpenItem] = {}
@@ -104,8 +106,8 @@ class AguiEncoder:
         if head.is_versioned:
             started |= {"protocolVersion": PROTOCOL_VERSION, "metadata": {"responseId": self._response_id}}
         _write(frames, started)
-        for call_id in self._denied_ids:
-            self._write_result(call_id, "The call was not approved, and not run.", frames)
+        for call_id, result in self._results.items():
+            self._write_result(call_id, result, frames)
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
@@ -253,7 +255,8 @@ class AguiEncoder:
                 self._start_call(entry, frames)
             self._end_arguments(entry, call.arguments, frames)
         if item["type"] == "mcp_approval_request":
-            self._end.requests.append(item)
+            if item["id"] not in self._closed_ids:
+                self._end.requests.append(item)
         elif is_hosted_call(item):
             self._write_result(call.call_id, result_text(item), frames)
             if item["type"] == "image_generation_call" and item.get("result"):

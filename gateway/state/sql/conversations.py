@@ -15,7 +15,7 @@ from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
-from gateway.state.store import LAST_RUN_KEY, ThreadTurn
+from gateway.state.threads import LAST_RUN_KEY, ThreadTurn
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 

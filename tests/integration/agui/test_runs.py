@@ -12,7 +12,7 @@ from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.mcp_server import CountingServer, mcp_server
 from tests.serving import serving
-from tests.upstream import Pause, ScriptedUpstream
+from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_frame, error_reply, sse_reply
 
 TOOL = {"name": "get_weather", "description": "Weather.", "parameters": {"type": "object"}}
@@ -100,7 +100,7 @@ async def test_what_a_run_loses_is_in_its_header() -> None:
 
 async def test_two_runs_on_a_thread_do_not_overlap_without_a_store_either() -> None:
     go_on = asyncio.Event()
-    chunks = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
+    chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
     async with gateway(sse_reply(*chunks), chat_text("Two")) as (http, _):
         async with http.stream("POST", "/v1/agui", json=run_input(user("One?"))) as reply:
             pieces = reply.aiter_bytes()

@@ -11,7 +11,7 @@ import pytest
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.serving import Gateway, serving
-from tests.upstream import Pause, ScriptedUpstream
+from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_sse, chat_text, data_frame, error_reply, sse_reply
 
 TOOL = {"name": "get_weather", "description": "Weather.", "parameters": {"type": "object"}}
@@ -86,7 +86,7 @@ async def test_the_same_run_is_replayed_and_not_run_again(served: Served) -> Non
 
 async def test_a_second_run_on_a_thread_has_to_wait(served: Served) -> None:
     go_on = asyncio.Event()
-    chunks = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
+    chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
     served.upstream.on("/chat/completions", sse_reply(*chunks), chat_text("Two"))
     first = run_input(user("One?"))
     async with served.first.stream("POST", "/v1/agui", json=first) as reply:
@@ -125,7 +125,7 @@ async def test_runs_that_begin_at_once_are_one(served: Served) -> None:
 
 
 async def test_a_client_that_leaves_stops_its_run_and_the_thread_goes_on(served: Served) -> None:
-    chunks = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
+    chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
     served.upstream.on("/chat/completions", sse_reply(*chunks), chat_text("Two"))
     body = run_input(user("One?"))
     async with served.first.stream("POST", "/v1/agui", json=body) as reply:

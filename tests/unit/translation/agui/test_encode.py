@@ -386,6 +386,10 @@ def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
     assert interrupt["expiresAt"] == "2026-12-01T00:00:00Z"
 
 
+def test_a_request_that_was_answered_since_is_no_interrupt() -> None:
+    assert encode(*whole(REQUEST), closed_ids={"mcpr_1"})[-1]["outcome"] == {"type": "success"}
+
+
 def test_an_approved_call_has_only_its_result() -> None:
     item = mcp_call(approval_request_id="mcpr_1")
     events = encode(
@@ -401,9 +405,9 @@ def test_an_approved_call_has_only_its_result() -> None:
 
 
 def test_a_denied_call_gets_a_result() -> None:
-    events = encode(*message("Then not."), denied_ids=["mcpr_1"])
+    events = encode(*message("Then not."), results={"mcpr_1": "not approved"})
     assert kinds_of(events)[1] == "TOOL_CALL_RESULT"
-    assert events[1]["toolCallId"] == "mcpr_1"
+    assert (events[1]["toolCallId"], events[1]["content"]) == ("mcpr_1", "not approved")
 
 
 def test_requests_that_stay_open_interrupt_the_run_again() -> None:

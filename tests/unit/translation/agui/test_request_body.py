@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from translation.agui.history import join_history
+from translation.agui.interrupts import DENIED, RequestStandings
 from translation.agui.messages import NO_RESULT, read_messages
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.schema import validate
@@ -66,10 +67,13 @@ def result(call_id: str, content: str = "3") -> Json:
 ASKING = calling("mcpr_1", "docs_search", '{"q":1}')
 
 
-def build(*messages: Json, stored: Any = (), **more: Any) -> RunRequest:
+OPEN = RequestStandings(open_ids={"mcpr_1"})
+
+
+def build(*messages: Json, stored: Any = (), standings: RequestStandings = OPEN, **more: Any) -> RunRequest:
     body = {"threadId": "t", "runId": "r", "messages": list(messages), **more}
     validate(body)
-    request = build_run_request(body, model="m", stored=stored)
+    request = build_run_request(body, model="m", stored=stored, standings=standings)
     validate_responses(request.body)
     return request
 
@@ -86,7 +90,7 @@ def test_a_first_run_is_its_messages() -> None:
         "input": [{"type": "message", "role": "user", "content": "hello"}],
         "include": ["reasoning.encrypted_content"],
     }
-    assert (request.history, request.losses, request.denied_ids, request.unanswered) == ((), [], [], [])
+    assert (request.history, request.losses, request.results, request.unanswered) == ((), [], {}, [])
 
 
 def test_what_is_stored_already_is_the_history() -> None:
@@ -242,14 +246,15 @@ def test_an_approval_is_an_answer_before_all_other_input() -> None:
     assert request.body["input"][0]["approve"] is True
     assert request.body["input"][0]["reason"] == "fine"
     assert request.history == INTERRUPTED
-    assert (request.denied_ids, request.unanswered) == ([], [])
+    assert (request.results, request.unanswered) == ({}, [])
+    assert request.names["input[0].approval_request_id"] == "resume[0].interruptId"
 
 
 @pytest.mark.parametrize("entry", [{"payload": {"approved": False}}, {"status": "cancelled"}])
 def test_a_denial_and_a_cancelled_interrupt_are_the_same(entry: Json) -> None:
     request = build(HELLO, ASKING, stored=INTERRUPTED, resume=resume(**entry))
     assert request.body["input"][0]["approve"] is False
-    assert request.denied_ids == ["mcpr_1"]
+    assert request.results == {"mcpr_1": DENIED}
 
 
 def test_an_interrupt_that_is_not_answered_stays_open() -> None:
@@ -274,7 +279,7 @@ def test_an_answer_to_an_unknown_interrupt_is_reported_and_left_out() -> None:
 def test_an_old_client_that_goes_on_without_an_answer_denies() -> None:
     request = build(HELLO, ASKING, MORE, stored=INTERRUPTED)
     assert types(request.body["input"]) == ["mcp_approval_response", "message"]
-    assert request.denied_ids == ["mcpr_1"]
+    assert request.results == {"mcpr_1": DENIED}
     assert not request.unanswered
     assert build(HELLO, ASKING, stored=INTERRUPTED).unanswered == [REQUEST]
 
@@ -292,6 +297,33 @@ def test_an_answer_that_is_none_is_refused_by_field(payload: Any, param: str) ->
     with pytest.raises(InvalidRequest) as refused:
         build(HELLO, ASKING, stored=INTERRUPTED, resume=resume(payload=payload))
     assert refused.value.param == param
+
+
+def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
+    standings = RequestStandings(expired_ids={"mcpr_1"})
+    answered = resume(payload={"approved": True})
+    request = build(HELLO, ASKING, stored=INTERRUPTED, standings=standings, resume=answered)
+    assert [item["approve"] for item in request.body["input"]] == [False]
+    assert [str(loss) for loss in request.losses] == ["resume[0]=dropped"]
+    assert "expired" in request.results["mcpr_1"]
+
+
+def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
+    standings = RequestStandings(calls={"mcpr_1": APPROVED_CALL})
+    request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, standings=standings, protocolVersion="1.0")
+    assert types(request.body["input"]) == ["mcp_call", "message"]
+    assert request.results == {"mcpr_1": "found"}
+    again = build(HELLO, ASKING, result("mcpr_1", "found"), MORE, stored=INTERRUPTED, standings=standings)
+    assert (types(again.body["input"]), again.results) == (["mcp_call", "message"], {})
+
+
+def test_a_request_that_nobody_can_answer_any_more_is_no_dead_end() -> None:
+    request = build(
+        HELLO, ASKING, MORE, stored=INTERRUPTED, standings=RequestStandings(), protocolVersion="1.0", resume=[]
+    )
+    assert types(request.body["input"]) == ["message"]
+    assert "not known" in request.results["mcpr_1"]
+    assert not request.unanswered
 
 
 def test_answered_requests_are_closed() -> None:

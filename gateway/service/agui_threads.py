@@ -1,0 +1,86 @@
+"""Threads of AG-UI in the store: what is stored of a thread before its next run."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from gateway.errors import RunInProgress
+from gateway.state.store import ACTIVE_STATUSES, Store
+from gateway.state.threads import LAST_RUN_KEY
+from translation.agui.history import open_requests
+from translation.agui.interrupts import RequestStandings
+from translation.hosted.approvals import ApprovalRecord
+from translation.representation.json_types import Item, Json
+
+_THREAD_KEY: Final = "agui_thread"
+_MAX_METADATA_CHARS: Final = 512
+_ID_DIGITS: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class StoredThread:
+    """What is stored of a thread before a run. `records` are those of the requests for approvals among its items."""
+
+    conversation: Json
+    previous_run: str | None = None
+    items: Sequence[Item] = ()
+    records: Mapping[str, ApprovalRecord] = field(default_factory=dict)
+    calls: Mapping[str, Item] = field(default_factory=dict)
+    """Approved calls that were run by a run which failed later, by the ids of their requests."""
+
+    def judge_requests(self, *, runs_tools: bool) -> RequestStandings:
+        """Returns what can become of the requests. Without `runs_tools` the upstream knows them, and there are no
+        records."""
+        requests = [item["id"] for item in open_requests(self.items)]
+        states = {request_id: record.state for request_id, record in self.records.items()}
+        open_ids = {request_id for request_id in requests if states.get(request_id) == "open"}
+        if not runs_tools:
+            open_ids |= {request_id for request_id in requests if request_id not in states}
+        expired = {request_id for request_id, state in states.items() if state == "expired"}
+        return RequestStandings(open_ids=open_ids, expired_ids=expired, calls=self.calls)
+
+
+async def load_thread(store: Store, owner: str, thread_id: str) -> StoredThread:
+    """Returns what is stored of a thread. Raises RunInProgress, and StoreUnavailable."""
+    conversation_id = derive_id("conv", owner, thread_id)
+    conversation = await store.load_conversation(owner, conversation_id)
+    if conversation is None:
+        metadata = {_THREAD_KEY: thread_id[:_MAX_METADATA_CHARS]}
+        created_at = int(time.time())
+        new = {"id": conversation_id, "object": "conversation", "created_at": created_at, "metadata": metadata}
+        return StoredThread(new)
+    previous_run = (conversation.get("metadata") or {}).get(LAST_RUN_KEY)
+    if previous_run is not None:
+        previous = await store.load_response(owner, previous_run)
+        if previous is not None and previous.response["status"] in ACTIVE_STATUSES:
+            raise RunInProgress
+    items = await store.load_conversation_history(owner, conversation_id) or ()
+    requests = [item["id"] for item in open_requests(items)]
+    if not requests:
+        return StoredThread(conversation, previous_run, items)
+    records = await store.load_approvals(owner, requests)
+    calls = await _load_approved_calls(store, owner, records)
+    return StoredThread(conversation, previous_run, items, records, calls)
+
+
+async def _load_approved_calls(store: Store, owner: str, records: Mapping[str, ApprovalRecord]) -> dict[str, Item]:
+    """Returns the calls of approvals that were used by a run which is no part of its thread, because it failed."""
+    calls: dict[str, Item] = {}
+    for record in records.values():
+        if record.state == "used" and record.answered_by is not None and record.id not in calls:
+            stored = await store.load_response(owner, record.answered_by)
+            output = () if stored is None else stored.response["output"]
+            calls |= {
+                item["approval_request_id"]: item
+                for item in output
+                if item["type"] == "mcp_call" and item.get("approval_request_id") and item.get("status") != "incomplete"
+            }
+    return calls
+
+
+def derive_id(prefix: str, *names: str) -> str:
+    """Returns the id of an object that the client has named. It is the same on every replica."""
+    digest = sha256("\0".join(names).encode(errors="surrogatepass")).hexdigest()
+    return f"{prefix}_{digest[:_ID_DIGITS]}"

@@ -1,0 +1,124 @@
+"""Reads how a run answers the interrupts of its thread, which are requests for approvals of calls."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from translation.agui.history import JoinedHistory, open_requests
+from translation.agui.run import is_versioned
+from translation.agui.tool_items import result_text
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+
+DENIED: Final = "The call was not approved, and not run."
+_EXPIRED: Final = "The request for an approval has expired. The call was not run."
+_UNKNOWN: Final = "This approval no longer counts. What became of the call is not known here."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestStandings:
+    """What became of the requests for approvals of a thread that its items show no answer to. All are ids of requests.
+
+    `open_ids` can be answered. `calls` has the calls that were run by a run which failed later, and so is no part of
+    the thread. All others can no longer be answered.
+    """
+
+    open_ids: Container[str] = ()
+    expired_ids: Container[str] = ()
+    calls: Mapping[str, Item] = field(default_factory=dict)
+
+
+NO_STANDINGS: Final = RequestStandings()
+
+
+@dataclass(slots=True)
+class ResumedRequests:
+    """How a run goes on after interrupts. `items` come first in its input; `sources` are the fields that they are from.
+
+    `results` are what the client is to see as the results of calls that are not run, and `unanswered` the requests that
+    stay open: the run must not begin.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    results: dict[str, str] = field(default_factory=dict)
+    unanswered: list[Item] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+
+    def add(self, item: Item, source: str = "resume") -> None:
+        """Adds an item to the input."""
+        self.items.append(item)
+        self.sources.append(source)
+
+    def deny(self, request_id: str, result: str = DENIED) -> None:
+        """Adds the denial of a request, with what its client is to see."""
+        self.add({"type": "mcp_approval_response", "approval_request_id": request_id, "approve": False})
+        self.results[request_id] = result
+
+
+def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandings) -> ResumedRequests:
+    """Returns how a validated run answers the requests of its thread. Raises InvalidRequest for a malformed answer.
+
+    An answer to a request that is not open is left out: its client may have sent it before. A client of 0.0.x that goes
+    on without answers denies all of them, because it may not know interrupts.
+    """
+    resumed = ResumedRequests()
+    answers = _read_answers(run_input, joined, standings, resumed.losses)
+    resume = run_input.get("resume")
+    goes_on = resume is None and bool(joined.entries) and not is_versioned(run_input)
+    for request in open_requests(joined.history):
+        request_id = request["id"]
+        if (call := standings.calls.get(request_id)) is not None:
+            resumed.add(call)
+            resumed.results[request_id] = result_text(call)
+        elif request_id in standings.expired_ids:
+            resumed.deny(request_id, _EXPIRED)
+        elif request_id not in standings.open_ids:
+            resumed.results[request_id] = _UNKNOWN
+        elif (found := answers.get(request_id)) is not None:
+            index, answer = found
+            resumed.add(answer, f"resume[{index}].interruptId")
+            if not answer["approve"]:
+                resumed.results[request_id] = DENIED
+        elif goes_on:
+            resumed.deny(request_id)
+        else:
+            resumed.unanswered.append(request)
+    answered = {message["toolCallId"] for message in run_input["messages"] if message["role"] == "tool"}
+    for call_id in resumed.results.keys() & answered:
+        del resumed.results[call_id]
+    return resumed
+
+
+def _read_answers(
+    run_input: Json, joined: JoinedHistory, standings: RequestStandings, losses: list[Loss]
+) -> dict[str, tuple[int, Item]]:
+    """Returns the answers to open requests, with their positions, by the ids of the requests."""
+    open_ids = {item["id"] for item in open_requests(joined.history) if item["id"] in standings.open_ids}
+    answers: dict[str, tuple[int, Item]] = {}
+    entries: Sequence[Json] = run_input.get("resume") or ()
+    for index, entry in enumerate(entries):
+        interrupt_id = entry["interruptId"]
+        if interrupt_id in open_ids and interrupt_id not in answers:
+            answers[interrupt_id] = index, _read_answer(entry, index)
+        else:
+            losses.append(Loss(f"resume[{index}]", "dropped"))
+    return answers
+
+
+def _read_answer(entry: Json, index: int) -> Item:
+    answer: Item = {"type": "mcp_approval_response", "approval_request_id": entry["interruptId"], "approve": False}
+    if entry["status"] == "cancelled":
+        return answer
+    payload = entry.get("payload")
+    param = f"resume[{index}].payload"
+    if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
+        raise InvalidRequest('the payload must be {"approved": true} or {"approved": false}', param=param)
+    if payload.get("editedArgs") is not None:
+        message = "an approval holds for the arguments as the model wrote them: leave out editedArgs, or deny the call"
+        raise InvalidRequest(message, param=f"{param}.editedArgs")
+    answer["approve"] = payload["approved"]
+    if isinstance(reason := payload.get("reason"), str) and reason:
+        answer["reason"] = reason
+    return answer
