@@ -35,6 +35,7 @@ from gateway.tools.approvals import ResponseApprovals, load_answers
 from gateway.tools.host import ToolHost
 from providers.new_id import new_id
 from providers.redaction import Redactor
+from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.hosted.approvals import ApprovalAnswers
 from translation.representation.json_types import Item, Json
@@ -168,7 +169,10 @@ class Intake:
         host = find_tool_host(endpoint, body, route, self._tool_host)
         if host is None:
             return None
-        items = apply_compaction(state.context)
+        try:
+            items = apply_compaction(state.context)
+        except InvalidRequest:
+            items = []  # the plan raises it, with the client's name of the parameter
         labels = [*host.list_labels(body.get("tools") or ()), *route.mcp_servers]
         answers = await load_answers(self._store, owner, items, state.new_items, labels)
         return ResponseApprovals(self._store, owner, response_id, answers, ttl_days=host.settings.approval_days)

@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from translation.errors import Unrepresentable
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
@@ -39,19 +40,32 @@ def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames
     """Rewrites calls as function calls and outputs as function call outputs. Returns `items` itself if nothing changes.
 
     Names of tools that are no longer declared are claimed here, so that a repeated call of them can be mapped back.
-    Items of hosted tools that the upstream does not run are left out, which is a loss.
+    Items of hosted tools that the upstream does not run are left out, which is a loss. Raises Unrepresentable if one is
+    an approval of a call that the request ends with.
     """
     changed: dict[int, Item | None] = {}
     for i, item in enumerate(items):
         kind = item["type"]
         if kind in _KEPT_TYPES or (kind == "function_call" and not item.get("namespace")):
             continue
-        if (bridged := _bridge_item(item, i, native, names, losses)) is not item:
+        if (bridged := _bridge_item(item, i, native, names, losses)) is None:
+            _require_no_approval(items, i)
+        if bridged is not item:
             changed[i] = bridged
     if not changed:
         return items
     rewritten = (changed.get(i, item) for i, item in enumerate(items))
     return [item for item in rewritten if item is not None]
+
+
+def _require_no_approval(items: Sequence[Item], i: int) -> None:
+    """Raises Unrepresentable if the item that is left out is an approval that the request ends with: its client waits
+    for the call."""
+    if items[i].get("approve") and all(items[n]["type"] == "mcp_approval_response" for n in range(i, len(items))):
+        raise Unrepresentable(
+            "No tool of this request can run the approved call: send the `mcp` tool of its server with the approval.",
+            param=f"input[{i}]",
+        )
 
 
 def _bridge_item(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:

@@ -38,7 +38,7 @@ from translation.representation.json_types import Json
 
 _CONVERSATION_STATUSES: Final = ("completed", "incomplete")
 """A turn that ends with one of these statuses is added to its conversation. A failed turn is not: the client sends it
-again."""
+again, unless it has run a call that was approved."""
 
 
 class SqlResponseWriter:
@@ -73,7 +73,7 @@ class SqlResponseWriter:
             return
         async with self._database.write_transaction(new.owner) as connection:
             await _insert_rows(connection, new, row, item_rows)
-            if new.conversation_id is not None and response["status"] in _CONVERSATION_STATUSES:
+            if new.conversation_id is not None and _belongs_to_conversation(response):
                 await append_turn(connection, new.owner, new.conversation_id, response)
 
     async def finish_response(
@@ -159,7 +159,7 @@ class SqlResponseWriter:
             if row is None:
                 raise LeaseLost(response_id)
             await insert_items(connection, owner, response_id, OUTPUT_PLACE, response["output"])
-            if row.conversation_id is not None and response["status"] in _CONVERSATION_STATUSES:
+            if row.conversation_id is not None and _belongs_to_conversation(response):
                 await append_turn(connection, owner, row.conversation_id, response)
             if last is not None:
                 await insert_log_entry(connection, owner, response_id, last)
@@ -204,6 +204,13 @@ async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Value
     await connection.execute(INSERT_RESPONSE, row)
     if item_rows:
         await connection.execute(INSERT_ITEMS, item_rows)
+
+
+def _belongs_to_conversation(response: Json) -> bool:
+    """Whether an ended response is added to its conversation. An approval cannot be sent again, so its call is."""
+    if response["status"] in _CONVERSATION_STATUSES:
+        return True
+    return any(item.get("approval_request_id") for item in response["output"])
 
 
 def _unknown_parent(new: NewResponse) -> InvalidRequest:

@@ -67,6 +67,8 @@ async def test_faults_31_to_33_wrong_answers_are_refused_and_the_request_stays_o
         other: Any = [{**gateway.tool(), "server_label": "other"}]
         missing = await gateway.refuse([QUESTION, request, answer(request)], tools=other)
         assert missing == refused("approval_server_missing", "tools")
+        nothing = await gateway.refuse([QUESTION, request, answer(request)], tools=[])
+        assert nothing == refused("unsupported_parameter", "input[2]")
         assert calc.runs["add"] == 0
         response = await gateway.ask([QUESTION, request, answer(request)])
         assert kinds_of(response) == ["mcp_list_tools", "mcp_call", "message"]
@@ -220,6 +222,52 @@ async def test_fault_39_a_call_is_not_run_again_if_the_model_fails_after_it(
             last = (await gateway.raw.get("/responses?limit=1")).json()["data"]
         await continue_failed(gateway, asked, last[0])
         assert calc.runs["add"] == 1
+
+
+async def test_fault_39_a_conversation_goes_on_with_the_call_of_a_turn_that_failed(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path, chat_calls(ADD), reset, chat_text("It was 5.")) as gateway:
+        conversation = (await gateway.client.conversations.create()).id
+        asked = await gateway.ask(conversation=conversation)
+        given = [answer(request_of(asked))]
+        assert (await gateway.send(given, conversation=conversation)).status_code == 502
+        repeated = await gateway.ask(given, conversation=conversation)
+        assert kinds_of(repeated) == ["message"], "the call is in the conversation, so that the answer is past"
+        assert (await gateway.last_messages())[-1]["content"] == "5"
+        assert calc.runs["add"] == 1
+
+
+async def test_a_client_that_leaves_before_an_approved_call_can_use_the_approval_again(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    lists: list[Script] = [reply(list_result(LOOK_UP)), silence, reply(list_result(LOOK_UP))]
+    async with (
+        scripted_mcp(reply(text_result("found")), methods={"tools/list": lists}) as server,
+        approving(calc, tmp_path, chat_calls(FIND), chat_text("Done.")) as gateway,
+    ):
+        tools = look_up(server.url)
+        asked = await gateway.ask(tools=tools)
+        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        sending = asyncio.create_task(gateway.send(**given, tools=tools))
+        await until(lambda: len(server.received("tools/list")) == 2)
+        sending.cancel()
+        await until(server.received("tools/list")[1].closed.done)
+        replies: list[httpx.Response] = []
+        while not replies or replies[-1].status_code == 400:
+            replies.append(await gateway.send(**given, tools=tools))
+        assert kinds_of(replies[-1].json()) == ["mcp_call", "message"]
+        assert len(server.calls) == 1
+
+
+async def test_nothing_is_asked_for_that_cannot_be_stored(calc: CountingServer, tmp_path: Path) -> None:
+    async def lose_the_store(exchange: Exchange) -> None:
+        (tmp_path / "state.db").unlink()
+        await chat_calls(ADD)(exchange)
+
+    async with approving(calc, tmp_path, lose_the_store) as gateway:
+        sent = await gateway.send("2 + 3?", store=False)
+        assert (sent.status_code, sent.json()["error"]["code"]) == (503, "store_unavailable")
 
 
 async def test_a_client_that_leaves_in_an_approved_call_finds_it_in_the_response(

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -553,6 +553,16 @@ def test_past_calls_of_hosted_tools_are_left_out_unless_the_upstream_runs_them(i
     assert result.losses == [Loss("input[1]", f"{item['type']} left out")]
     asked = turn(FUNCTION, items=[said, item])
     assert bridge_tools(asked, kinds=CHAT, hosted=frozenset({kind})) == BridgedTurn(asked, None, ())
+
+
+def test_an_approval_that_nothing_can_run_is_refused_where_its_client_waits_for_it() -> None:
+    said: Json = {"type": "message", "role": "user", "content": []}
+    approval: Json = {"type": "mcp_approval_response", "approval_request_id": "mcpr", "approve": True}
+    denial = {**approval, "approve": False}
+    with pytest.raises(Unrepresentable, match="send the `mcp` tool of its server") as refused:
+        bridged(items=[said, approval, denial])
+    assert refused.value.param == "input[1]"
+    assert len(bridged(items=[approval, said, denial]).losses) == 2, "the first one is of the past"
 
 
 def test_the_request_is_not_changed() -> None:
