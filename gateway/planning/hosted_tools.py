@@ -10,7 +10,7 @@ from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
-from providers.base import Exchange
+from providers.base import Dialect, Exchange
 from translation.errors import Unrepresentable
 from translation.hosted.history import resolve_history
 from translation.hosted.tools import model_name_of
@@ -33,34 +33,38 @@ def prepare_hosted_exchange(
     tool_host: ToolHost,
     report_loss: Callable[[Loss], None],
     approvals: ResponseApprovals | None = None,
+    dialect: Dialect = "responses",
 ) -> HostedExchange:
     """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
 
-    `approvals` may be None if no call can need one. `report_loss` is called with losses that occur while the exchange
-    runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or the request asks for compaction.
+    `dialect` is the client's API. `approvals` may be None if no call can need one. `report_loss` is called with losses
+    that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or the
+    request asks for compaction.
     """
     if not route.capabilities.tools:
         raise Unrepresentable("the model's upstream does not support tools; leave out tools", param="tools")
-    if needs_compaction(body):
+    if dialect == "responses" and needs_compaction(body):
         raise Unrepresentable(
             "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",
             param="context_management",
         )
     if route.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
-    make_round = exchange_factory(route)
-    if asks_for_truncation(body):
+    make_round = exchange_factory(route, dialect)
+    if dialect == "responses" and asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)
     exchange = tool_host.make_exchange(
         turn,
         make_round,
-        max_tool_calls=body.get("max_tool_calls"),
-        in_background=bool(body.get("background")),
+        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
+        in_background=dialect == "responses" and bool(body.get("background")),
         sees_images=route.capabilities.images,
         approvals=approvals,
+        # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
+        runs_with_client_calls=dialect == "responses",
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
-    _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, "responses")
+    _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
     return HostedExchange(exchange, losses)
 
 

@@ -18,6 +18,7 @@ from gateway.planning.truncating_relay import TruncatingRelay
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
+from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
@@ -105,8 +106,10 @@ def make_plan(
 
 def find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> ToolHost | None:
     """Returns what runs the tools of this body that its upstream does not run itself; None if there are none."""
+    if endpoint.dialect == "chat":
+        return tool_host if route.mcp_servers else None
     tools = body.get("tools")
-    if endpoint.dialect != "responses" or not (tools or route.mcp_servers):
+    if not (tools or route.mcp_servers):
         return None
     tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
     return tool_host if route.mcp_servers or tool_host.runs_some(tools) else None
@@ -264,7 +267,11 @@ def _plan_translation(
     event_stage: EventStage | None = None
     try:
         if tool_host is not None:
-            exchange, turn_losses = prepare_hosted_exchange(turn, body, route, tool_host, losses.append, approvals)
+            exchange, turn_losses = prepare_hosted_exchange(
+                turn, body, route, tool_host, losses.append, approvals, endpoint.dialect
+            )
+            if endpoint.dialect == "chat":
+                event_stage = HostedCallsStage(losses.append)
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:

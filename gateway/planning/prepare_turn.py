@@ -98,11 +98,11 @@ def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchan
     return exchange, event_stage, losses
 
 
-def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
-    """Returns a function that prepares exchanges for turns of the Responses API, with events in the client's terms."""
+def exchange_factory(route: Route, dialect: Dialect = "responses") -> Callable[[Turn], Exchange]:
+    """Returns a function that prepares exchanges for turns, with events in the client's terms. `dialect` is its API."""
 
     def make_exchange(turn: Turn) -> Exchange:
-        exchange, event_stage, _ = prepare_exchange(turn, route, "responses")
+        exchange, event_stage, _ = prepare_exchange(turn, route, dialect)
         return exchange if event_stage is None else MappedExchange(exchange, event_stage)
 
     return make_exchange

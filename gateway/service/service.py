@@ -144,8 +144,10 @@ class Service:
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
-            # Whether input was truncated is known only once the upstream has accepted the shorter input.
-            late_headers = accepted.loss_headers if body.get("truncation") == "auto" else None
+            # Whether input was truncated is known once the upstream has accepted the shorter input, and which tools
+            # exist once their servers have listed them.
+            has_late_losses = body.get("truncation") == "auto" or accepted.run.calls_tools
+            late_headers = accepted.loss_headers if has_late_losses else None
             return self.build_event_stream(
                 accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
             )

@@ -137,11 +137,13 @@ class ToolHost:
         in_background: bool,
         sees_images: bool,
         approvals: "ResponseApprovals | None",
+        runs_with_client_calls: bool,
     ) -> Exchange:
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
         `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. `approvals` may
-        be None if none can be stored. Raises InvalidRequest for servers that cannot be named so.
+        be None if none can be stored. `runs_with_client_calls` is whether calls of a round in which the client has
+        to answer some are run. Raises InvalidRequest for servers that cannot be named so.
         """
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
@@ -150,6 +152,8 @@ class ToolHost:
         servers = self._read_servers(turn.tools, Redactor(credentials).redact)
         redactor = Redactor([*credentials, *self._list_secrets(servers)])
         bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
+        if not runs_with_client_calls:
+            bounds = replace(bounds, runs_with_client_calls=False)
         return ToolLoopExchange(
             self.without_hosted(turn),
             servers,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from translation.chat import reply_objects
-from translation.representation.events import Delta, Event, ItemEnded, ItemStarted
+from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, Noted
 from translation.representation.json_types import Json
 
 _CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
@@ -17,6 +17,7 @@ class ChunkRecorder:
         self._tool_calls: list[Json] = []
         self._types: list[str] = []
         self._call_numbers: dict[int, int] = {}
+        self._mcp_calls: list[Json] = []
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Takes one batch of events."""
@@ -30,6 +31,8 @@ class ChunkRecorder:
                     self._tool_calls.append(
                         {"index": number, **reply_objects.build_call(event.item, event.item.get(field) or "")}
                     )
+            elif isinstance(event, Noted):
+                self._mcp_calls = (event.facts or {}).get(reply_objects.MCP_CALLS, self._mcp_calls)
             elif isinstance(event, ItemEnded) and event.index in self._call_numbers:
                 status = event.status if event.item is None else event.item.get("status", event.status)
                 self._tool_calls.append({"index": self._call_numbers[event.index], "status": status})
@@ -38,9 +41,11 @@ class ChunkRecorder:
         """Returns the value of `extensions`.
 
         `reasoning_chunks` are texts. `tool_call_chunks` are as in a stream's `delta.tool_calls`: for each call its
-        start, the pieces of its arguments, and its end with the `status` of the call.
+        start, the pieces of its arguments, and its end with the `status` of the call. `mcp_calls` are the calls that
+        the gateway ran, if there are any.
         """
-        return {"reasoning_chunks": self._reasoning, "tool_call_chunks": self._tool_calls}
+        calls = {reply_objects.MCP_CALLS: self._mcp_calls} if self._mcp_calls else {}
+        return {"reasoning_chunks": self._reasoning, "tool_call_chunks": self._tool_calls, **calls}
 
     def _record_delta(self, event: Delta) -> None:
         item_type = self._types[event.index]

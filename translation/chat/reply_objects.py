@@ -58,6 +58,9 @@ _ERROR_TYPES = {
 
 PARAGRAPH_GAP = "\n\n"
 
+MCP_CALLS = "mcp_calls"
+"""The fact with the calls of hosted tools, and their key in `extensions`: items as the Responses API has them."""
+
 
 def is_own_paragraph(key: tuple[int, int | None], part_type: str | None) -> bool:
     """Whether `PARAGRAPH_GAP` separates a reasoning part from the reasoning before it. `key` is (item, part) index.

@@ -22,6 +22,8 @@ class LoopBounds:
     """The longest arguments of a call. A reply with longer ones ends there, as if the upstream had cut it."""
     open_approvals: int = 32
     """How many approvals one response may ask for."""
+    runs_with_client_calls: bool = True
+    """Whether calls of a round are run in which the client has calls to answer, so that the reply ends with it."""
     result_chars: int = 100_000
     """The most characters of a result that the model reads."""
 

@@ -14,6 +14,8 @@ class CallChecks:
     def __init__(self, catalogue: ToolCatalogue, bounds: LoopBounds) -> None:
         self.max_argument_bytes = bounds.argument_bytes
         """The longest arguments of a call."""
+        self.runs_with_client_calls = bounds.runs_with_client_calls
+        """Whether calls are run although the reply ends with their round."""
         self._bounds = bounds
         self._validator = CallValidator([*catalogue.functions(), *catalogue.own_functions()], bounds.argument_bytes)
         self.is_late = False

@@ -6,6 +6,7 @@ from typing import Final
 
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import NO_ITEM, HostedCall
+from translation.hosted.outcomes import execution_error
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import ToolCatalogue
@@ -29,6 +30,8 @@ from translation.representation.json_types import Item
 
 _WHOLE_REASONS: Final = frozenset({"stop", "tool_calls", "other"})
 """Finish reasons of a round that was not cut, so that its calls are whole."""
+
+_NOT_BESIDE_CLIENT_CALLS: Final = "Tool call skipped: it was made together with calls of the client"
 
 
 class ToolRound:
@@ -137,12 +140,21 @@ class ToolRound:
         if self._has_cut_call:
             return "length"
         if self._client_calls:
+            if not self._checks.runs_with_client_calls:
+                self._skip_calls()
             return reason
         if self._awaits_approval:
             return "stop"
         if not self._calls:
             return reason
         return None if self._withdrawal is None else "length"
+
+    def _skip_calls(self) -> None:
+        """Settles calls whose results the model could not read, because the next request does not have them."""
+        for call in self._calls.values():
+            if not call.is_settled:
+                call.outcome = execution_error(_NOT_BESIDE_CLIENT_CALLS)
+        self._output.release()
 
     def abandon_calls(self) -> None:
         """Ends all calls of a round that failed or was cut. None of them is run."""

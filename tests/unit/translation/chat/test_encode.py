@@ -247,5 +247,13 @@ def test_a_stream_has_the_extensions_of_the_completion(events: list[Event]) -> N
     assert "extensions" in last
 
 
+def test_calls_that_the_gateway_ran_are_in_the_extensions_only() -> None:
+    calls = [{"type": "mcp_call", "name": "add", "output": "5"}]
+    events = turn(text(0, "5"), Noted(facts={"mcp_calls": calls}), Noted(facts={"service_tier": "default"}))
+    (*_, last) = stream(events, extensions=True)
+    assert last["extensions"]["mcp_calls"] == calls
+    assert "mcp_calls" not in str(stream(events))
+
+
 def test_a_stream_has_no_extensions_unless_they_are_asked_for() -> None:
     assert not any("extensions" in chunk for chunk in stream(turn(thought(0, "h"), call(1, "f", "{}"))))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
+from translation.hosted.bounds import LoopBounds
 from translation.hosted.outcomes import execution_error
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
@@ -299,3 +300,16 @@ def test_deltas_may_bypass_the_loop_unless_they_are_arguments_or_wait_for_a_call
     driver.loop.settle_call(driver.loop.pending_calls[0], execution_error("no"))
     message, *_ = driver.ask().items
     assert message["content"][0]["text"] == "ab", "the model reads what bypassed the loop"
+
+
+def test_calls_beside_those_of_the_client_are_skipped_where_their_results_would_be_lost() -> None:
+    bounds = LoopBounds(runs_with_client_calls=False)
+    driver = LoopDriver(hosted_tool(), own=[function_tool("ask_user")], bounds=bounds)
+    driver.run_round(call("ask_user", "{}", "c1"), call(call_id="c2"), call("made_up", "{}", "c3"), reason="tool_calls")
+    assert "together with calls of the client" in str(driver.output[1]["error"])
+    assert "made_up is not a valid tool name" in str(driver.output[2]["error"])
+    end = driver.loop.end_events()
+    assert isinstance(end[0], Finished)
+    alone = LoopDriver(hosted_tool(), own=[function_tool("ask_user")], bounds=bounds)
+    alone.run_round(call())
+    assert alone.output[0]["output"] == "3"

@@ -1,0 +1,119 @@
+"""Replies with hosted tools in chat, which has no items for them: the text of all rounds, and the calls on request."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from translation.chat.reply_objects import MCP_CALLS, PARAGRAPH_GAP
+from translation.representation.delta_runs import TextKey
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+)
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+
+_ItemEvent: TypeAlias = PartStarted | Delta | PartEnded | ItemEnded | Annotated | Progressed | Opaque
+
+_LISTS: Final = "mcp_list_tools"
+_CALLS: Final = "mcp_call"
+
+
+class HostedCallsStage:
+    """A stage of the reply that leaves the items of hosted tools out.
+
+    Text that follows calls is a paragraph of its own. The calls are reported as a fact before the end, for clients that
+    ask for them. A list of tools that failed is a loss: the model answers without them.
+    """
+
+    def __init__(self, report_loss: Callable[[Loss], None]) -> None:
+        self._report_loss = report_loss
+        self._hidden: set[int] = set()
+        """The indexes of items that are left out."""
+        self._indexes: dict[int, int] = {}
+        """The index of any other item in the input -> its index in the output."""
+        self._calls: list[Item] = []
+        self._has_text = False
+        self._needs_gap = False
+        """Whether calls were made since the last text."""
+        self._gapped: set[int] = set()
+        """The indexes of messages that begin with a gap."""
+        self._gap_index: int | None = None
+        """The one of them whose text has not begun."""
+
+    def delta_observers(self, _text_key: TextKey) -> None:
+        """Returns None: every delta has to be fed."""
+        return
+
+    def feed(self, batch: Sequence[Event]) -> list[Event]:
+        """Returns the events of a batch that the client gets."""
+        events: list[Event] = []
+        for event in batch:
+            match event:
+                case ItemStarted():
+                    self._start_item(event, events)
+                case Opaque(index=None):
+                    events.append(event)
+                case Delta() | PartStarted() | PartEnded() | ItemEnded() | Annotated() | Progressed() | Opaque():
+                    self._continue_item(event, events)
+                case Finished() | Failed():
+                    if self._calls:
+                        events.append(Noted(facts={MCP_CALLS: self._calls}))
+                    events.append(event)
+                case _:
+                    events.append(event)
+        return events
+
+    def _start_item(self, event: ItemStarted, events: list[Event]) -> None:
+        kind = event.item["type"]
+        if kind in (_LISTS, _CALLS):
+            self._hidden.add(event.index)
+            self._needs_gap = self._needs_gap or (kind == _CALLS and self._has_text)
+            return
+        index = self._indexes[event.index] = len(self._indexes)
+        if kind == "message" and self._needs_gap:
+            self._needs_gap, self._gap_index = False, event.index
+            self._gapped.add(event.index)
+        events.append(ItemStarted(index, event.item))
+
+    def _continue_item(self, event: _ItemEvent, events: list[Event]) -> None:
+        source_index = event.index or 0
+        if source_index in self._hidden:
+            if isinstance(event, ItemEnded) and event.item is not None:
+                self._take_hidden(event.item)
+            return
+        shifted = replace(event, index=self._indexes[source_index])
+        if isinstance(shifted, Delta) and shifted.part_index is not None and shifted.text:
+            self._has_text = True
+            if source_index == self._gap_index:
+                self._gap_index = None
+                shifted.text = PARAGRAPH_GAP + shifted.text
+        elif source_index in self._gapped and isinstance(shifted, PartEnded) and shifted.part is not None:
+            shifted.part = _with_gap(shifted.part) if shifted.part_index == 0 else shifted.part
+        elif isinstance(shifted, ItemEnded) and shifted.item is not None and shifted.item["type"] == "message":
+            self._has_text = True
+            if source_index in self._gapped and shifted.item.get("content"):
+                first, *others = shifted.item["content"]
+                shifted.item = {**shifted.item, "content": [_with_gap(first), *others]}
+        events.append(shifted)
+
+    def _take_hidden(self, item: Json) -> None:
+        if item["type"] == _CALLS:
+            self._calls.append(item)
+        elif item.get("error") and not item["tools"]:
+            self._report_loss(Loss("tools", f"MCP server {item['server_label']} left out"))
+
+
+def _with_gap(part: Json) -> Json:
+    """Returns an upstream's own final part with the gap that its first delta has got."""
+    return {**part, "text": PARAGRAPH_GAP + part["text"]} if part.get("text") else part

@@ -1,0 +1,97 @@
+"""Replies with hosted tools in chat: what is left out, what is reported, and where a paragraph begins."""
+
+from collections.abc import Sequence
+
+from gateway.replies.hosted_calls import HostedCallsStage
+from tests.tool_rounds import text, whole
+from translation.representation.collector import TurnCollector
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    Progressed,
+    Started,
+)
+from translation.representation.grammar import EventGrammar
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+
+LISTED: Item = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "calc", "tools": []}
+CALL: Item = {"id": "mcp_1", "type": "mcp_call", "server_label": "calc", "name": "add", "arguments": "{}"}
+
+
+def message(content: str) -> Item:
+    part = {"type": "output_text", "text": content}
+    return {"id": "msg_9", "type": "message", "role": "assistant", "content": [part]}
+
+
+def call(index: int) -> list[Event]:
+    done = ItemEnded(index, {**CALL, "output": "3"})
+    return [ItemStarted(index, CALL), Progressed(index, "in_progress"), Delta(index, None, "{}"), done]
+
+
+def passed(*events: Event, losses: list[Loss] | None = None) -> list[Event]:
+    """The events behind the stage, which follow the grammar, fed one at a time."""
+    stage = HostedCallsStage(([] if losses is None else losses).append)
+    out = [sent for event in events for sent in stage.feed([event])]
+    grammar = EventGrammar()
+    grammar.check(out)
+    grammar.finish()
+    return out
+
+
+def texts(events: Sequence[Event]) -> list[str]:
+    collector = TurnCollector()
+    collector.feed(events)
+    return [item["content"][0]["text"] for item in collector.items]
+
+
+def test_items_of_hosted_tools_are_left_out_and_the_calls_are_a_fact_at_the_end() -> None:
+    listed: list[Event] = [ItemStarted(0, LISTED), Progressed(0, "completed"), ItemEnded(0, LISTED)]
+    events = passed(Started("m"), *listed, *call(1), *text("It is 3.")(2), Opaque("x", {}), Finished("stop"))
+    assert texts(events) == ["It is 3."]
+    assert events[-2] == Noted(facts={"mcp_calls": [{**CALL, "output": "3"}]})
+
+
+def test_a_reply_that_fails_after_a_call_reports_it() -> None:
+    *_, fact, _ = passed(Started("m"), *call(0), Failed("server_error", "broken"))
+    assert isinstance(fact, Noted)
+
+
+def test_without_calls_there_is_no_fact_and_no_gap() -> None:
+    events: list[Event] = [Started("m"), *text("a")(0), *text("b")(1), Finished("stop")]
+    assert passed(*events) == events
+
+
+def test_text_after_calls_is_a_paragraph_and_the_first_text_is_not() -> None:
+    pieces = [*call(0), *text("a", "b")(1), *call(2), *call(3), *text("", "c", "d")(4), *text("e")(5)]
+    assert texts(passed(Started("m"), *pieces, Finished("stop"))) == ["ab", "\n\ncd", "e"]
+
+
+def test_an_upstreams_own_final_objects_have_the_paragraph_too() -> None:
+    start, part, delta, *_ = text("b")(2)
+    ended: list[Event] = [PartEnded(2, 0, {"type": "output_text", "text": "b"}), ItemEnded(2, message("b"))]
+    cited = Annotated(2, 0, {"type": "url_citation"})
+    events = passed(Started("m"), *text("a")(0), *call(1), start, part, delta, cited, *ended, Finished("stop"))
+    assert texts(events) == ["a", "\n\nb"]
+    assert [event.part["text"] for event in events if isinstance(event, PartEnded) and event.part] == ["\n\nb"]
+
+
+def test_a_message_that_comes_whole_is_a_paragraph_too() -> None:
+    pieces = [*whole(message("a"))(0), *call(1), *whole(message("b"))(2), *call(3), *whole(message(""))(4)]
+    assert texts(passed(Started("m"), *pieces, Finished("stop"))) == ["a", "\n\nb", ""]
+
+
+def test_a_list_that_failed_is_a_loss_and_one_without_some_tools_is_none() -> None:
+    losses: list[Loss] = []
+    failed = {**LISTED, "error": "the server cannot be reached"}
+    partial = {**LISTED, "tools": [{"name": "add"}], "error": "tools left out: x"}
+    passed(Started("m"), *whole(failed)(0), *whole(partial)(1), Finished("stop"), losses=losses)
+    assert losses == [Loss("tools", "MCP server calc left out")]
