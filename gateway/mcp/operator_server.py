@@ -116,16 +116,17 @@ class OperatorServer:
 
     # Tools
 
-    async def list_tools(self) -> ToolListing:
+    async def list_tools(self, *, must_be_fresh: bool = False) -> ToolListing:
         """Returns the tools. Raises McpFault if the server never listed any.
 
         The last list is returned as it is while it is read again because of its age, or if that fails: so tools do not
-        vanish when a server is away. After the server reported a change, the new list is waited for.
+        vanish when a server is away. After the server reported a change, the new list is waited for. With
+        `must_be_fresh` the list is read now, and McpFault is raised if that fails.
         """
         listing, settings = self.listing, self.settings
         if self._is_removed:
             raise McpFault("server_removed", _REMOVED)
-        if listing is not None and not self._has_changed:
+        if listing is not None and not (self._has_changed or must_be_fresh):
             if time.monotonic() - listing.listed_at > settings.list_ttl_s:
                 self._begin_refresh()
             return listing
@@ -133,7 +134,7 @@ class OperatorServer:
         await asyncio.wait({refresh})
         if refresh.cancelled():
             raise McpFault("server_removed", _REMOVED)
-        if refresh.exception() is not None and listing is not None:
+        if refresh.exception() is not None and listing is not None and not must_be_fresh:
             return listing
         return refresh.result()
 

@@ -1,7 +1,7 @@
 """The exchange of a response with hosted tools: asks the model, runs the calls it makes, and asks it again."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -74,6 +74,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._answers = NO_ANSWERS if approvals is None else approvals.answers
         self._changed_ids: Sequence[str] = ()
         """The approvals that do not count, because their tool is another one now."""
+        self._approved_labels: Collection[str] = ()
+        """The servers of the approved calls. Their lists are read again, because the tools may have changed."""
         self._connections: dict[str, McpConnection] = {}
         self._executors: dict[str, ToolExecutor] = {}
         """What runs the calls of each server, by its label."""
@@ -153,11 +155,12 @@ class ToolLoopExchange(SteppedSource[Batch]):
         names it, or a call of it is approved.
         """
         past = resolve_history(self._turn.items, lambda key: key.name, approved_ids=self._answers.approved)
-        listed_before, approved_labels = past.listed, {call.key.server for call in past.approved}
+        listed_before = past.listed
+        self._approved_labels = {call.key.server for call in past.approved}
         missing = [
             each
             for each in self._servers
-            if each.operator is not None or each.label not in listed_before or each.label in approved_labels
+            if each.operator is not None or each.label not in listed_before or each.label in self._approved_labels
         ]
         results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
         listed: dict[str, Item] = dict(listed_before)
@@ -169,7 +172,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             item: Item = {"id": new_id("mcpl"), "type": "mcp_list_tools", "server_label": requested.label}
             if isinstance(result, McpFault):
                 is_last = len(faults) == len(self._servers) and not requested.is_added
-                is_needed = is_last or requested.label in approved_labels
+                is_needed = is_last or requested.label in self._approved_labels
                 self._require_dispensable(requested, result, is_needed=is_needed)
                 item |= {"tools": [], "error": self._redactor.redact(str(result))}
                 listed.pop(requested.label, None)
@@ -209,7 +212,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         that cannot be used. Raises McpFault."""
         left_out: Mapping[str, str]
         if requested.operator is not None:
-            listing = await requested.operator.list_tools()
+            listing = await requested.operator.list_tools(must_be_fresh=requested.label in self._approved_labels)
             # The response goes on with this list until its end.
             self._executors[requested.label] = OperatorExecutor(
                 requested.operator, listing.output_schemas, sees_images=self._sees_images

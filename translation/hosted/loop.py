@@ -171,6 +171,8 @@ class ToolLoop:
         self._round_count += 1
         withdrawal = self._checks.find_withdrawal(self._round_count)
         offers_hosted = withdrawal is None
+        # A client that sends a forced choice with every request would otherwise be asked for approvals for ever.
+        is_first = self._round_count == 1 and not self._approved
         self._finished = None
         self._round = ToolRound(self._catalogue, self._own_names, self._checks, self._output, self._new_id, withdrawal)
         turn = self._turn
@@ -179,7 +181,7 @@ class ToolLoop:
             turn,
             items=[*self._items],
             tools=tools,
-            tool_choice=self._choices.choice_for(is_first=self._round_count == 1, offers_hosted=offers_hosted),
+            tool_choice=self._choices.choice_for(is_first=is_first, offers_hosted=offers_hosted),
             parallel_tool_calls=turn.parallel_tool_calls if tools else None,
             max_output_tokens=tokens,
         )

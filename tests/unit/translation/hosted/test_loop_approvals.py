@@ -251,3 +251,12 @@ def test_a_request_for_an_approval_is_sent_when_it_is_stored_and_what_follows_wa
     driver.take(driver.loop.send_approval_requests())
     assert driver.types == ["message", "mcp_approval_request", "message", "mcp_call"]
     driver.finish()
+
+
+def test_an_approved_call_meets_a_choice_that_requires_one() -> None:
+    driver = LoopDriver(ADD, past=[request(), answer()], approved_ids=["mcpr_1"], tool_choice="required")
+    driver.take(driver.loop.start_approved_calls())
+    driver.settle(driver.loop.pending_calls[0])
+    assert driver.ask().tool_choice == "auto"
+    denied = LoopDriver(ADD, past=[request(), answer(approve=False)], tool_choice="required")
+    assert denied.ask().tool_choice == "required"
