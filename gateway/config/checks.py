@@ -22,7 +22,13 @@ _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
 
 _VARIABLE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_ENVIRONMENT_KEYS = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys", "bearer_env": "bearer"}
+_ENVIRONMENT_KEYS = {
+    "api_key_env": "api_key",
+    "key_env": "key",
+    "keys_env": "keys",
+    "bearer_env": "bearer",
+    "client_secret_env": "client_secret",
+}
 """Key that names an environment variable -> key that gets its value."""
 
 _ADVICE_BY_ERROR_TYPE = {

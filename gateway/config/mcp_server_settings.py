@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.config import Number
+from providers.config import Number, is_loopback
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -40,11 +40,48 @@ class ApprovalSettings(_Section):
     always: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need one.")
 
 
+class OAuthSettings(_Section):
+    """Access tokens by OAuth's client credentials. They are fetched when needed, and again before they expire."""
+
+    client_id: _Text = Field(description="The name by which the authorization server knows the gateway.")
+    client_secret: SecretStr = Field(
+        description="The secret of that client. With `client_secret_env` it is read from the environment instead."
+    )
+    client_secret_env: str | None = Field(default=None, description="The environment variable that holds the secret.")
+    token_url: _Text | None = Field(
+        default=None,
+        description="The token endpoint: https, or on this machine. If left out, it is found by the metadata of the "
+        "server, whose addresses must be https and on the public internet, or in `egress.allow`.",
+    )
+    scope: _Text | None = Field(default=None, description="The scopes to request, separated by spaces.")
+    client_auth: Literal["basic", "post"] = Field(
+        default="basic", description="How the secret is sent: in a header (`basic`) or in the form (`post`)."
+    )
+
+    @field_validator("token_url")
+    @classmethod
+    def _refuse_plain_urls(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+        if not (parts.hostname and (parts.scheme == "https" or is_local)):
+            raise PydanticCustomError("url", "write an https address: the secret and the tokens go there")
+        return url
+
+
 class McpAuthSettings(_Section):
     """How the gateway identifies itself to a server."""
 
     bearer: SecretStr | None = Field(default=None, description="A token, sent as `Authorization: Bearer`.")
     bearer_env: str | None = Field(default=None, description="The environment variable that holds the token.")
+    oauth: OAuthSettings | None = Field(default=None, description="OAuth, instead of a fixed token.")
+
+    @model_validator(mode="after")
+    def _refuse_two_tokens(self) -> "McpAuthSettings":
+        if self.bearer is not None and self.oauth is not None:
+            raise PydanticCustomError("auth", "write bearer or oauth, not both")
+        return self
 
 
 class McpServerSettings(_Section):
@@ -163,6 +200,8 @@ class McpServerSettings(_Section):
         secrets = [*self.headers.values(), *self.env.values()]
         if self.auth.bearer is not None:
             secrets.append(self.auth.bearer)
+        if self.auth.oauth is not None:
+            secrets.append(self.auth.oauth.client_secret)
         return [secret.get_secret_value() for secret in secrets]
 
 

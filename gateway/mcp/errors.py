@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias
 from translation.hosted.outcomes import ToolOutcome, execution_error, http_error, protocol_error
 
 FaultKind: TypeAlias = Literal[
+    "authorization_failed",
     "connection_closed",
     "egress_refused",
     "http_error",
@@ -22,7 +23,14 @@ _CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost":
 """Codes of faults that the server did not give one. Source: those that the official libraries use."""
 
 
-_FAULTS_OF_RESULTS: Final = ("egress_refused", "input_required", "invalid_result", "result_too_large", "server_removed")
+_FAULTS_OF_RESULTS: Final = (
+    "authorization_failed",
+    "egress_refused",
+    "input_required",
+    "invalid_result",
+    "result_too_large",
+    "server_removed",
+)
 """Faults that are neither an HTTP error nor one of the protocol."""
 
 

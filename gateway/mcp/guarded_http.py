@@ -7,8 +7,6 @@ into the record of the request, and the library gets an HTTP error, which ends t
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import cache
-from ssl import SSLContext
 from typing import Any, Final
 
 import httpx2
@@ -16,15 +14,10 @@ import orjson
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
 from gateway.mcp.errors import McpFault
+from gateway.mcp.guarded_send import GuardedSender
 from gateway.mcp.request_record import RequestRecord, current_record
+from gateway.mcp.server import TokenSource
 from providers.egress import EgressClient, EgressRefused
-
-_HEADERS_LEFT_OUT: Final = frozenset({b"accept-encoding", b"user-agent"})
-_HEADERS_ADDED: Final = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"responses-gateway")]
-"""Compression is refused, because a few compressed bytes can unpack to any size."""
-
-_MAX_ADDRESSES: Final = 4
-"""How many addresses of one host are tried."""
 
 _PROBE_S: Final = 3.0
 """How long a server may think about `server/discover`: one that does not know it may not answer at all."""
@@ -46,7 +39,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     `is_session_lost` is whether the server no longer knows the session, so that only a new one can be used. `scrub`
     removes credentials from texts of the server. `report_change` is called when its list of tools changed. With
-    `uses_sse` all answers come over one stream, as in the older transport.
+    `uses_sse` all answers come over one stream, as in the older transport. `tokens` has the tokens of the server.
     """
 
     def __init__(
@@ -56,13 +49,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         report_change: Callable[[], None] = lambda: None,
         *,
         uses_sse: bool = False,
+        tokens: TokenSource | None = None,
     ) -> None:
         self.is_session_lost = False
         self._report_change = report_change
         self._uses_sse = uses_sse
-        self._egress = egress
+        self._sender = GuardedSender(egress)
         self._scrub = scrub
-        self._transport = httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False)
+        self._tokens = tokens
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the reply; one of status 503 if there is none, with the reason in the record of the request."""
@@ -74,8 +68,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if is_call:
             record.fault = None
         try:
-            async with asyncio.timeout(_deadline_of(request, message)):
-                reply = await self._send(request)
+            reply = await self._send(request, message)
+        except McpFault as fault:
+            return self._refuse(record, fault)
         except EgressRefused as error:
             return self._refuse(record, McpFault("egress_refused", str(error)))
         except TimeoutError:
@@ -95,25 +90,23 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return await self._check_reply(request, reply, record)
         return self._bound(reply, record.for_stream(), is_lasting=True)
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Raises EgressRefused if the host may not be reached, and httpx2.TransportError."""
-        url = request.url
-        addresses = await self._egress.resolve(url.scheme, url.host, url.port)
-        headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HEADERS_LEFT_OUT]
-        failure: Exception | None = None
-        for address in addresses[:_MAX_ADDRESSES]:
-            guarded = httpx2.Request(
-                request.method,
-                url.copy_with(host=address),
-                headers=headers + _HEADERS_ADDED,
-                stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": url.raw_host.decode("ascii")},
-            )
-            try:
-                return await self._transport.handle_async_request(guarded)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                failure = error
-        raise failure or httpx2.ConnectError("the host has no address")
+    async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
+        """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request
+        that got status 401 was not carried out. Raises McpFault, TimeoutError, EgressRefused, httpx2.TransportError."""
+        deadline = _deadline_of(request, message)
+        if self._tokens is None:
+            async with asyncio.timeout(deadline):
+                return await self._sender.send(request)
+        token = await self._tokens.get_token()
+        for is_last in (False, True):
+            request.headers["authorization"] = f"Bearer {token}"
+            async with asyncio.timeout(deadline):
+                reply = await self._sender.send(request)
+            if reply.status_code != 401 or is_last:
+                break
+            await reply.aclose()
+            token = await self._tokens.get_token(rejected=token)
+        return reply
 
     async def _check_reply(
         self, request: httpx2.Request, reply: httpx2.Response, record: RequestRecord
@@ -173,7 +166,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return body
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._sender.aclose()
 
 
 def _do_nothing() -> None: ...
@@ -218,7 +211,7 @@ def _meaning_of(headers: httpx2.Headers, status: int) -> str:
     """Returns what an HTTP error means to the caller. Source: RFC 6750, section 3.1."""
     challenge = headers.get("www-authenticate", "")
     if status == 401:
-        return "authorization_expired: the server does not accept the token; send a valid one in `authorization`"
+        return "authorization_expired: the server does not accept the token; a valid one is needed"
     if status == 403 and (scope := _SCOPE.search(challenge)):
         return f"insufficient_scope: the token lacks the scope {scope[1]!r}"
     if status < 400:
@@ -232,8 +225,3 @@ def _is_rpc_error(body: bytes) -> bool:
     except orjson.JSONDecodeError:
         return False
     return isinstance(message, dict) and isinstance(message.get("error"), dict) and "code" in message["error"]
-
-
-@cache
-def _tls_context() -> SSLContext:
-    return httpx2.create_ssl_context(trust_env=False)

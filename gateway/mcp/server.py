@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from translation.hosted.schema_checks import DEFAULT_SCHEMA_LIMITS, SchemaLimits
 
@@ -15,12 +16,24 @@ class StdioCommand:
     cwd: str | None = None
 
 
+class TokenSource(Protocol):
+    """Has the tokens for a server."""
+
+    async def get_token(self, rejected: str | None = None) -> str:
+        """Returns a token, other than the one that the server rejected. Raises McpFault."""
+        ...
+
+    def list_secrets(self) -> Sequence[str]:
+        """Returns what must not be in any text that leaves the gateway."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """Where a server is, and with which headers it is addressed. `headers` may hold credentials.
 
-    `command` is that of a server without a URL. `uses_sse` is whether it has the older HTTP+SSE transport. `scrub`
-    removes credentials from texts of the server.
+    `command` is that of a server without a URL. `uses_sse` is whether it has the older HTTP+SSE transport. `tokens`
+    has those that change. `scrub` removes credentials from texts of the server.
     """
 
     label: str
@@ -28,6 +41,7 @@ class McpServer:
     command: StdioCommand | None = None
     uses_sse: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tokens: TokenSource | None = field(default=None, repr=False)
     max_result_bytes: int = 5 * 1024 * 1024
     schema_limits: SchemaLimits = DEFAULT_SCHEMA_LIMITS
     connect_deadline_s: float = 10.0

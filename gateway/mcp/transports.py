@@ -37,7 +37,9 @@ class HttpTransport:
 
     def __init__(self, server: McpServer, egress: EgressClient, report_change: Callable[[], None]) -> None:
         self._server = server
-        self._guarded = GuardedTransport(egress, server.scrub, report_change, uses_sse=server.uses_sse)
+        self._guarded = GuardedTransport(
+            egress, server.scrub, report_change, uses_sse=server.uses_sse, tokens=server.tokens
+        )
 
     @property
     def is_lost(self) -> bool:

@@ -181,9 +181,8 @@ class ToolHost:
         """Returns the operator's credentials for these servers."""
         if self.operator_servers is None:
             return []
-        configured = self.operator_servers.configured
         labels = [requested.label for requested in servers if requested.operator is not None]
-        return [secret for label in labels if label in configured for secret in configured[label].list_secrets()]
+        return [secret for label in labels for secret in self.operator_servers.list_secrets(label)]
 
     def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
         """Raises InvalidRequest for a label that the configuration does not have, and for keys of the operator's."""

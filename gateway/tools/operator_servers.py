@@ -5,6 +5,7 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import EgressSettings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from gateway.mcp.operator_server import OperatorServer
-    from gateway.mcp.server import McpServer
+    from gateway.mcp.server import McpServer, TokenSource
 
 
 class OperatorServers:
@@ -44,6 +45,15 @@ class OperatorServers:
             if (server := self._running.get(label)) is None:
                 server = self._running[label] = self._build(label)
             return server
+
+    def list_secrets(self, label: str) -> list[str]:
+        """Returns the credentials of a server, which must not be in any text that leaves the gateway."""
+        own, server = self._settings.servers.get(label), self._running.get(label)
+        tokens = None if server is None else server.settings.server.tokens
+        return [
+            *(own.list_secrets() if own is not None else ()),
+            *(tokens.list_secrets() if tokens is not None else ()),
+        ]
 
     def use(self, settings: McpSettings) -> None:
         """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end.
@@ -130,7 +140,7 @@ class OperatorServers:
         settings, own = self._settings, self._settings.servers[label]
         return OperatorServer(
             OperatorServerSettings(
-                server=build_server(label, settings),
+                server=build_server(label, settings, self._egress),
                 allows=own.allows,
                 repeats_calls=own.repeat == "safe",
                 is_trusted=own.trusted,
@@ -163,7 +173,7 @@ class OperatorServers:
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
 
 
-def build_server(label: str, settings: McpSettings) -> "McpServer":
+def build_server(label: str, settings: McpSettings, egress: EgressSettings) -> "McpServer":
     """Returns where the server of a label is."""
     from gateway.mcp.server import McpServer, StdioCommand
 
@@ -172,17 +182,39 @@ def build_server(label: str, settings: McpSettings) -> "McpServer":
     if own.auth.bearer is not None:
         headers["authorization"] = f"Bearer {own.auth.bearer.get_secret_value()}"
     env = {name: value.get_secret_value() for name, value in own.env.items()}
+    tokens = _build_tokens(own, egress)
+    secrets = own.list_secrets()
     return McpServer(
         label=label,
         url=own.url or own.sse or "",
         command=None if own.stdio is None else StdioCommand(arguments=own.stdio, env=env, cwd=own.cwd),
         uses_sse=own.sse is not None,
         headers=headers,
+        tokens=tokens,
         max_result_bytes=settings.max_result_bytes,
         schema_limits=settings.schema_limits,
         connect_deadline_s=own.start_deadline_s,
-        scrub=Redactor(own.list_secrets()).redact,
+        scrub=lambda text: Redactor([*secrets, *(tokens.list_secrets() if tokens is not None else ())]).redact(text),
     )
+
+
+def _build_tokens(own: McpServerSettings, egress: EgressSettings) -> "TokenSource | None":
+    """Returns the source of the tokens of a server; None if it has none that change."""
+    if (oauth := own.auth.oauth) is None:
+        return None
+    from gateway.mcp.oauth import OAuthClient, OAuthTokens
+
+    client = OAuthClient(
+        client_id=oauth.client_id,
+        client_secret=oauth.client_secret.get_secret_value(),
+        resource=own.origin,
+        token_url=oauth.token_url,
+        scope=oauth.scope,
+        client_auth=oauth.client_auth,
+    )
+    token_host = urlsplit(oauth.token_url or "").hostname
+    written = [host for host in (own.host, token_host) if host]
+    return OAuthTokens(client, EgressClient(allow=[*egress.allow, *written]), EgressClient(allow=egress.allow))
 
 
 def build_operator_egress(server: McpServerSettings, egress: EgressSettings) -> EgressClient:

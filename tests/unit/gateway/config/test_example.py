@@ -24,6 +24,7 @@ ENVIRON = dict.fromkeys(
         "TEAM_A_KEY",
         "GITHUB_TOKEN",
         "NOTES_KEY",
+        "CRM_SECRET",
     ],
     "k",
 ) | {"TEAM_B_KEY": "l", "SEALING_KEY": "k" * 32}

@@ -37,6 +37,19 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"a": {"stdio": ["x"]}, "b": {"stdio": ["x"], "prefix": "A"}},
         "a and b have the same prefix 'A': give one of them another",
     ),
+    "two tokens": (
+        {"a": {"url": "http://h/", "auth": {"bearer": "t", "oauth": {"client_id": "i", "client_secret": "s"}}}},
+        "tools.mcp.servers.a.auth: write bearer or oauth, not both",
+    ),
+    "a token endpoint without TLS": (
+        {
+            "a": {
+                "url": "http://h/",
+                "auth": {"oauth": {"client_id": "i", "client_secret": "s", "token_url": "http://l/"}},
+            }
+        },
+        "token_url: write an https address",
+    ),
     "a variable that is not set": (
         {"a": {"url": "http://h/", "auth": {"bearer_env": "NO"}}},
         "the environment variable NO",
