@@ -20,6 +20,7 @@ _DEMO_NOTES: Mapping[str, Any] = {
     "stdio": [sys.executable, "-m", "gateway.demo_notes"],
     "prefix": "",  # the demo model knows the tools by their plain names
     "approval": "never",
+    "probe": {"tool": "list_notes"},
 }
 
 

@@ -84,6 +84,13 @@ class McpAuthSettings(_Section):
         return self
 
 
+class ProbeSettings(_Section):
+    """A call that has no effects."""
+
+    tool: _Text = Field(description="The name of the tool, as the server has it.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Its arguments.")
+
+
 class McpServerSettings(_Section):
     """One MCP server. Exactly one of `url`, `sse` and `stdio` says where it is. It may have a private address."""
 
@@ -142,6 +149,10 @@ class McpServerSettings(_Section):
     list_ttl_s: Annotated[Number, Field(gt=0)] = Field(
         default=300.0,
         description="Seconds after which the list of its tools is read again, if the server reports no change before.",
+    )
+
+    probe: ProbeSettings | None = Field(
+        default=None, description="A call that [`doctor`](doctor.md#mcp-servers) may make to examine the server."
     )
 
     @field_validator("prefix")

@@ -13,6 +13,7 @@ from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.html_report import render_html
 from gateway.doctor.interrupts import interrupt_waits
+from gateway.doctor.mcp_servers import examine_servers, render_servers
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.runner import count_checks, diagnose
 from gateway.doctor.text_report import render_json as rendered_json
@@ -28,6 +29,8 @@ def run_doctor(
 ) -> bool:
     """Examine the models, print the report to stdout, save the results, and write the page if `html` names a file.
 
+    Without `names`, the MCP servers of the configuration are examined too.
+
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. It
     also gets the gateway's error logs. Raises NothingToExamine and GatewayNotStarted.
     """
@@ -35,16 +38,20 @@ def run_doctor(
     configure_logs(logging.ERROR)
     with interrupt_waits(), _draw_progress(steps) as on_step:
         diagnoses = diagnose(settings, names, deadline_s, on_step)
+        servers = [] if names else examine_servers(settings)
     origin = describe_origin(settings)
     typer.echo(
-        rendered_json(diagnoses, origin).decode()
+        rendered_json(diagnoses, origin, [server.as_json() for server in servers]).decode()
         if as_json
         else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
+    if servers and not as_json:
+        typer.echo(render_servers(servers))
     if settings.server.doctor_report is not None:
         _save_results(Path(settings.server.doctor_report), diagnoses, origin)
     is_written = html is None or _write_page(html, render_html(diagnoses, origin))
-    return is_written and not any(diagnosis.failed for diagnosis in diagnoses)
+    has_failures = any(each.failed for each in diagnoses) or any(each.failed for each in servers)
+    return is_written and not has_failures
 
 
 def _save_results(file: Path, diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> None:

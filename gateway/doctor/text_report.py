@@ -12,6 +12,7 @@ from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.text_table import format_table
+from translation.representation.json_types import Json
 
 _MIN_COLUMN_WIDTH: Final = 10
 """The narrowest column in characters: a verdict or a time, and the space after it."""
@@ -27,8 +28,8 @@ REPORT_VERSION: Final = 1
 """The version of the JSON report. It increases if the meaning of an existing key changes."""
 
 
-def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> bytes:
-    """Return the report as one JSON object. `ok` is false if any check failed."""
+def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = ()) -> bytes:
+    """Return the report as one JSON object. `ok` is false if any check failed. `servers` are those of MCP servers."""
     backends = [
         {
             "model": diagnosis.model,
@@ -47,8 +48,9 @@ def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> bytes:
         "version": REPORT_VERSION,
         "product": PRODUCT,
         **asdict(origin),
-        "ok": not any(diagnosis.failed for diagnosis in diagnoses),
+        "ok": not any(diagnosis.failed for diagnosis in diagnoses) and all(server["ok"] for server in servers),
         "backends": backends,
+        **({"mcp_servers": servers} if servers else {}),
     }
     return orjson.dumps(report, option=orjson.OPT_INDENT_2)
 

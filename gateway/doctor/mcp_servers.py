@@ -1,0 +1,107 @@
+"""Examines the configured MCP servers: whether they connect and list, which tools cannot be used, and one safe call."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from gateway.config.settings import Settings
+from gateway.doctor.checks.verdicts import Finding
+from gateway.doctor.text_report import format_duration
+from gateway.tools.operator_servers import OperatorServers
+from translation.hosted.history import output_text_of
+from translation.representation.json_types import Json
+
+_SHOWN_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDiagnosis:
+    """The results of all checks of one server."""
+
+    label: str
+    findings: Sequence[Finding]
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.verdict == "fail" for finding in self.findings)
+
+    def as_json(self) -> Json:
+        """Returns the diagnosis for the report in JSON."""
+        keys = ("check", "verdict", "detail", "seconds", "advice")
+        checks = [{key: asdict(finding)[key] for key in keys} for finding in self.findings]
+        return {"server": self.label, "ok": not self.failed, "checks": checks}
+
+
+def examine_servers(settings: Settings) -> list[ServerDiagnosis]:
+    """Returns a diagnosis of each configured server. They are examined at once, on an event loop of their own."""
+    return asyncio.run(_examine_all(settings)) if settings.tools.mcp.servers else []
+
+
+def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
+    """Returns the diagnoses as text: one line per check."""
+    lines = []
+    for diagnosis in diagnoses:
+        lines.append(f"MCP server {diagnosis.label}")
+        for finding in diagnosis.findings:
+            time_taken = f" ({format_duration(finding.seconds)})" if finding.seconds else ""
+            lines.append(f"  {finding.verdict} {finding.check}: {finding.detail}{time_taken}")
+            if finding.advice:
+                lines.append(f"    {finding.advice}")
+    return "\n".join(lines)
+
+
+async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
+    servers = OperatorServers(settings.tools.mcp, settings.egress)
+    try:
+        return await asyncio.gather(*(_examine(servers, label) for label in servers.configured))
+    finally:
+        await servers.aclose()
+
+
+async def _examine(servers: OperatorServers, label: str) -> ServerDiagnosis:
+    from gateway.mcp.errors import McpFault
+
+    server = servers.find(label)
+    assert server is not None
+    began = time.monotonic()
+    try:
+        listing = await server.list_tools()
+    except McpFault as fault:
+        advice = f"its output: {server.last_output.splitlines()[-1]}" if server.last_output.strip() else ""
+        failed = Finding(check="list", verdict="fail", detail=str(fault), advice=advice)
+        skipped = [Finding(check=check, verdict="skipped", detail="there is no list") for check in ("schemas", "call")]
+        return ServerDiagnosis(label, [failed, *skipped])
+    tools = f"{len(listing.tools)} tool{'' if len(listing.tools) == 1 else 's'}"
+    findings = [Finding(check="list", verdict="pass", detail=tools, seconds=time.monotonic() - began)]
+    if not listing.tools:
+        findings = [Finding(check="list", verdict="fail", detail="no tools", advice="Look at `allow` of the server.")]
+    if listing.left_out:
+        detail = "; ".join(f"{name}: {reason}" for name, reason in listing.left_out.items())
+        findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_SHOWN_CHARS]}"))
+    else:
+        findings.append(Finding(check="schemas", verdict="pass", detail="all tools can be used"))
+    return ServerDiagnosis(label, [*findings, await _call(servers, label)])
+
+
+async def _call(servers: OperatorServers, label: str) -> Finding:
+    """Makes the call that the configuration marks as safe. No other is made: a tool may do anything."""
+    from gateway.mcp.errors import McpFault
+    from gateway.mcp.results import outcome_of
+
+    server, probe = servers.find(label), servers.configured[label].probe
+    assert server is not None
+    if probe is None:
+        return Finding(check="call", verdict="skipped", detail="the server has no `probe`, a call that has no effects")
+    schema = None if server.listing is None else server.listing.output_schemas.get(probe.tool)
+    began = time.monotonic()
+    try:
+        outcome = outcome_of(await server.call_tool(probe.tool, probe.arguments, schema), sees_images=False)
+    except McpFault as fault:
+        return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {fault}")
+    if outcome.failed:
+        text = output_text_of({"output": outcome.output, "error": outcome.error})
+        scrubbed = server.settings.server.scrub(text)[:_SHOWN_CHARS]
+        return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {scrubbed}")
+    return Finding(check="call", verdict="pass", detail=probe.tool, seconds=time.monotonic() - began)
