@@ -24,7 +24,7 @@ class AguiThread:
     def __init__(self, http: httpx.AsyncClient, thread: str = "t", **more: Any) -> None:
         self._http = http
         self._thread = thread
-        self._more = more
+        self.more = more
         self._runs = 0
         self.messages: list[Json] = []
         self.reply: httpx.Response | None = None
@@ -34,7 +34,7 @@ class AguiThread:
         self._runs += 1
         self.messages += messages
         body = run_input(
-            *self.messages, thread=self._thread, run=f"{self._thread}-r{self._runs}", **{**self._more, **more}
+            *self.messages, thread=self._thread, run=f"{self._thread}-r{self._runs}", **{**self.more, **more}
         )
         self.reply = await self._http.post(f"/v1/agui{model and '/'}{model}", json=body)
         assert self.reply.status_code == 200, self.reply.text

@@ -1,0 +1,212 @@
+"""Interrupts of AG-UI for calls that need an approval: whatever a client answers, its thread can go on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
+from tests.agui_events import Json, kinds_of, read_run, text_of
+from tests.mcp_server import CountingServer, mcp_server
+from tests.serving import Gateway, serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import chat_calls, chat_text, error_reply
+
+ADD = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
+APPROVED: Json = {"status": "resolved", "payload": {"approved": True}}
+DENIED: Json = {"status": "resolved", "payload": {"approved": False, "reason": "too risky"}}
+
+
+@pytest.fixture(scope="module")
+def calc() -> Iterator[CountingServer]:
+    with mcp_server() as server:
+        yield server
+
+
+class Served(NamedTuple):
+    """Two replicas on one database, before one upstream and one MCP server whose calls need an approval."""
+
+    upstream: ScriptedUpstream
+    calc: CountingServer
+    first: httpx.AsyncClient
+    second: httpx.AsyncClient
+
+    def thread(self, **more: Any) -> AguiThread:
+        tool = {"type": "mcp", "server_label": "calc", "server_url": self.calc.url}
+        return AguiThread(self.first, forwardedProps={"tools": [tool]}, **more)
+
+    def run_count(self) -> int:
+        """How often the tool was run."""
+        return self.calc.runs["add"]
+
+    def model_read(self) -> str:
+        """The last output of a tool that the upstream was sent."""
+        outputs = [each for each in self.upstream.requests[-1].json["messages"] if each["role"] == "tool"]
+        content: str = outputs[-1]["content"]
+        return content
+
+
+@pytest.fixture
+def mcp_settings() -> Json:
+    return {}
+
+
+@pytest.fixture
+async def served(store_url: str, calc: CountingServer, mcp_settings: Json) -> AsyncIterator[Served]:
+    calc.runs.clear()
+    async with ScriptedUpstream() as upstream:
+        config = {
+            "store": {"url": store_url, "poll_s": 0.05},
+            "egress": {"allow": ["127.0.0.1"]},
+            "tools": {"mcp": mcp_settings},
+            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
+            "models": {"m": {"provider": "up"}},
+        }
+        with ExitStack() as stack:
+            replicas: list[Gateway] = [stack.enter_context(serving(config)) for _ in range(2)]
+            async with (
+                httpx.AsyncClient(base_url=replicas[0].url, timeout=PATIENCE_S) as first,
+                httpx.AsyncClient(base_url=replicas[1].url, timeout=PATIENCE_S) as second,
+            ):
+                yield Served(upstream, calc, first, second)
+
+
+def interrupts_of(events: list[Json]) -> list[str]:
+    outcome = events[-1].get("outcome") or {}
+    return [interrupt["id"] for interrupt in outcome.get("interrupts") or ()]
+
+
+def answers(interrupts: list[str], answer: Json) -> list[Json]:
+    return [{"interruptId": interrupt, **answer} for interrupt in interrupts]
+
+
+def results_of(events: list[Json]) -> dict[str, str]:
+    return {event["toolCallId"]: event["content"] for event in events if event["type"] == "TOOL_CALL_RESULT"}
+
+
+async def test_an_approved_call_is_run_once_and_its_result_belongs_to_the_call_of_the_interrupt(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."), chat_text("Yes."))
+    thread = served.thread(state={"page": 1})
+    asked = await thread.run(user("2 + 3?"))
+    (interrupt,) = asked[-1]["outcome"]["interrupts"]
+    call_id = interrupt["toolCallId"]
+    assert interrupt["expiresAt"].endswith("Z")
+    assert "STATE_SNAPSHOT" in kinds_of(asked)
+    assert not served.run_count()
+    resumed = await thread.run(resume=answers([interrupt["id"]], APPROVED))
+    assert "TOOL_CALL_START" not in kinds_of(resumed)
+    assert results_of(resumed) == {call_id: "5"}
+    assert (text_of(resumed), resumed[-1]["outcome"]) == ("It is 5.", {"type": "success"})
+    assert served.run_count() == 1
+    # The same answer again, as a retry with another run id: nothing is run again.
+    again = await thread.run(user("Sure?", "u2"), resume=answers([interrupt["id"]], APPROVED))
+    assert (text_of(again), served.run_count()) == ("Yes.", 1)
+    assert thread.reply is not None
+    assert "resume[0]=dropped" in thread.reply.headers["x-gateway-loss"]
+
+
+async def test_a_resumed_run_that_is_sent_again_is_replayed(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    more: Json = {"resume": answers(interrupts_of(asked), APPROVED), "forwardedProps": thread.more["forwardedProps"]}
+    body = run_input(*thread.messages, run="again", **more)
+    runs = [read_run((await http.post("/v1/agui", json=body)).content) for http in (served.first, served.second)]
+    assert text_of(runs[0]) == text_of(runs[1]) == "It is 5."
+    assert results_of(runs[0]) == results_of(runs[1])
+    assert served.run_count() == 1
+    # The run that asked is replayed without the interrupt, which is solved.
+    first = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
+    assert interrupts_of(read_run(first.content)) == []
+
+
+async def test_two_answers_at_once_are_one_run(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."), chat_text("Yes."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    more: Json = {"resume": answers(interrupts_of(asked), APPROVED), "forwardedProps": thread.more["forwardedProps"]}
+    replies = await asyncio.gather(
+        *(
+            http.post("/v1/agui", json=run_input(*thread.messages, run=f"x{number}", **more))
+            for number, http in enumerate([served.first, served.second])
+        )
+    )
+    assert 200 in [reply.status_code for reply in replies]
+    assert {reply.status_code for reply in replies} <= {200, 409, 400}
+    assert served.run_count() == 1
+
+
+async def test_a_denied_call_is_not_run_and_the_run_goes_on(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("Then not."), chat_text("Bye."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    resumed = await thread.run(resume=answers(interrupts_of(asked), DENIED))
+    assert (text_of(resumed), served.run_count()) == ("Then not.", 0)
+    assert list(results_of(resumed)) == interrupts_of(asked)
+    assert "too risky" in served.model_read()
+    assert text_of(await thread.run(user("Bye.", "u2"))) == "Bye."
+
+
+async def test_a_run_without_an_answer_ends_with_the_same_interrupts(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    requests = len(served.upstream.requests)
+    unknown = answers(["mcpr_of_nobody"], APPROVED)
+    for resume in (None, [], unknown):
+        again = await thread.run(*([user("Hello?", f"u{resume}")] if resume is None else []), resume=resume)
+        assert interrupts_of(again) == interrupts_of(asked)
+        assert kinds_of(again) == ["RUN_STARTED", "RUN_FINISHED"]
+    assert (len(served.upstream.requests), served.run_count()) == (requests, 0)
+    resumed = await thread.run(resume=answers(interrupts_of(asked), APPROVED))
+    assert (text_of(resumed), served.run_count()) == ("It is 5.", 1)
+
+
+async def test_an_answer_that_is_none_can_be_corrected(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    more: Json = {"resume": answers(interrupts_of(asked), {"status": "resolved", "payload": "yes"})}
+    refused = await served.first.post("/v1/agui", json=run_input(*thread.messages, run="bad", **more))
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "resume[0].payload")
+    assert text_of(await thread.run(resume=answers(interrupts_of(asked), APPROVED))) == "It is 5."
+
+
+async def test_a_model_that_fails_after_an_approved_call_leaves_no_dead_end(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, error_reply(500, "broken"), chat_text("It is 5."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    failed = await thread.run(resume=answers(interrupts_of(asked), APPROVED))
+    assert failed[-1]["type"] == "RUN_ERROR"
+    assert served.run_count() == 1
+    # The client has the interrupt still, and answers it again.
+    resumed = await thread.run(resume=answers(interrupts_of(asked), APPROVED))
+    assert (text_of(resumed), served.run_count()) == ("It is 5.", 1)
+    assert served.model_read() == "5"
+    assert interrupts_of(resumed) == []
+
+
+@pytest.mark.parametrize("mcp_settings", [{"approval_days": 0.00001}])
+async def test_an_interrupt_that_has_expired_counts_as_denied(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("Too late."), chat_text("Hi."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    async with asyncio.timeout(PATIENCE_S):
+        while interrupts_of(await thread.run(resume=[])):
+            pass
+    assert served.run_count() == 0
+    assert text_of(await thread.run(user("Hi", "u2"), resume=answers(interrupts_of(asked), APPROVED))) == "Hi."
+    assert served.run_count() == 0
+
+
+async def test_an_old_client_without_interrupts_can_go_on(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("Never mind."))
+    thread = served.thread(protocolVersion=None)
+    asked = await thread.run(user("2 + 3?"))
+    assert "expiresAt" not in asked[-1]["outcome"]["interrupts"][0]
+    assert text_of(await thread.run(user("Never mind.", "u2"))) == "Never mind."
+    assert not served.run_count()
+    assert "not approve" in served.model_read()
