@@ -15,7 +15,7 @@ from translation.representation.json_types import Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.snapshot import Snapshot
 
-AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=False)
+AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=False, input_key="messages")
 """The Responses endpoint with the body of a run. Its encoder is set for each run, because it has the run's ids."""
 
 

@@ -109,8 +109,10 @@ class OverflowParams:
     token limit if that is what the upstream refused.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, input_key: str | None = None) -> None:
+        """`input_key` is the name of the endpoint's input, if it is not that of its dialect."""
         self._dialect = dialect
+        self._input_key = input_key or _INPUT_KEYS[dialect]
 
     def name_param_of(self, error: Exception) -> None:
         """Changes the parameter of an exception, if it is such an error."""
@@ -128,4 +130,4 @@ class OverflowParams:
     def _name(self, param: str | None) -> str:
         if param in _TOKEN_LIMITS:
             return "max_output_tokens" if self._dialect == "responses" else param
-        return _INPUT_KEYS[self._dialect]
+        return self._input_key

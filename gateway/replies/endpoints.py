@@ -110,6 +110,8 @@ class Endpoint:
     """Whether replies of an upstream with the same dialect may be relayed."""
     allows_storage: bool = True
     """Whether replies may be stored."""
+    input_key: str | None = None
+    """The client's name of the input; None if it is that of the dialect."""
     allows_jobs: bool = True
     """Whether replies may outlive their HTTP request."""
 

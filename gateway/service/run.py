@@ -95,7 +95,7 @@ class Run:
 
     @property
     def _overflow_params(self) -> OverflowParams:
-        return OverflowParams(self.endpoint.dialect)
+        return OverflowParams(self.endpoint.dialect, self.endpoint.input_key)
 
     async def _collect_reply(self) -> Json:
         plan = self.plan

@@ -1,4 +1,4 @@
-"""What docs/clients.md tells the users of each client to write runs in that client's own environment."""
+"""What the pages about clients tell their users to write runs in that client's own environment."""
 
 import json
 import re
@@ -17,7 +17,9 @@ from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 ADDRESS = "http://127.0.0.1:8080"
 SUFFIXES = {"python": ".py", "js": ".mjs", "ts": ".mts"}
 PROGRAMS = [
-    snippet for snippet in SNIPPETS if snippet.place.startswith("docs/clients.md:") and snippet.language in SUFFIXES
+    snippet
+    for snippet in SNIPPETS
+    if snippet.place.startswith(("docs/clients.md:", "docs/agui.md:")) and snippet.language in SUFFIXES
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 from providers.base import Capabilities, CountMethod, Dialect, Exchange, RelayExchange
 from providers.capabilities import CAPABILITIES
 from providers.engines.exchange import prepare_engine_exchange
+from tests.agui_client import run_input, user
 from tests.faults.config import StartGateway, config
 from tests.faults.seen import CHAT, RESPONSES, client, question
 from tests.serving import serving
@@ -19,7 +20,8 @@ from translation.representation.turn import Turn
 
 LONG = "This model's maximum context length is 8 tokens. Your messages have 9."
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
-PARAMS = {RESPONSES: "input", CHAT: "messages", "/generate": "messages"}
+MODEL = {"model": "m"}
+PARAMS = {RESPONSES: "input", CHAT: "messages", "/generate": "messages", "/agui": "messages"}
 
 
 def error_object(param: str | None) -> Json:
@@ -28,7 +30,7 @@ def error_object(param: str | None) -> Json:
 
 async def refusal(url: str, path: str, *, stream: bool) -> tuple[int, Any, Any]:
     """The status, and the error's parameter and code."""
-    body: Json = question(path, stream=stream)
+    body: Json = question(path, stream=stream) if path != "/agui" else run_input(user("Hello"), forwardedProps=MODEL)
     if path == "/generate":
         body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "stream": stream}
     async with client() as asking:

@@ -89,6 +89,23 @@ async def test_invalid_input_is_an_http_error_before_the_run_starts(
         assert (await http.post("/v1/agui", json=run_input(user("Hello")))).status_code == 200
 
 
+async def test_a_run_needs_a_key_and_has_the_limits_of_every_request() -> None:
+    keys = [{"name": "ann", "key": "key-of-ann-0123456789", "models": ["m"]}]
+    server = {"max_items": 2, "max_tools": 1, "max_body_mb": 0.01}
+    async with gateway(chat_text("Hi"), auth={"keys": keys}, server=server) as (http, upstream):
+        body = run_input(user("Hello"))
+        assert (await http.post("/v1/agui", json=body)).status_code == 401
+        http.headers["authorization"] = f"Bearer {keys[0]['key']}"
+        assert (await http.post("/v1/agui", json=body)).status_code == 200
+        assert (await http.post("/v1/agui/vendor/other", json=body)).status_code == 404
+        long = await http.post("/v1/agui", json=run_input(*[user("Hello", str(number)) for number in range(3)]))
+        many = await http.post("/v1/agui", json={**body, "tools": [TOOL, TOOL]})
+        large = await http.post("/v1/agui", json=run_input(user("x" * 20_000)))
+        assert (long.json()["error"]["param"], many.json()["error"]["param"]) == ("messages", "tools")
+        assert large.status_code == 413
+        assert len(upstream.requests) == 1
+
+
 async def test_what_a_run_loses_is_in_its_header() -> None:
     async with gateway(chat_text("Hi")) as (http, _):
         body = run_input(user("Hello"), state={"a": 1}, forwardedProps={"command": {}})

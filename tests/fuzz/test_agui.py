@@ -1,0 +1,94 @@
+"""Damaged AG-UI runs are refused by the field that is wrong, or are whole runs."""
+
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import orjson
+
+from tests.agui_events import read_run
+from tests.faults.seen import Json, client
+from tests.fuzz.mutations import mutated
+from tests.fuzz.test_wrong_types import DEMO, SAMPLES, places
+from tests.serving import serving
+from translation.validation import dotted_path
+
+BODIES = 300
+
+SEED: Json = {
+    "threadId": "thread",
+    "runId": "run",
+    "parentRunId": "before",
+    "protocolVersion": "1.0",
+    "state": {"page": 1},
+    "context": [{"description": "page", "value": "start"}],
+    "messages": [
+        {"id": "1", "role": "system", "content": "Be brief."},
+        {"id": "2", "role": "user", "content": [{"type": "text", "text": "Weather in Bern?"}]},
+        {"id": "rs_1:0", "role": "reasoning", "content": "Hm."},
+        {
+            "id": "msg_1",
+            "role": "assistant",
+            "content": "I look.",
+            "toolCalls": [
+                {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Bern"}'}},
+                {"id": "call_2", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+            ],
+        },
+        {"id": "4", "role": "tool", "toolCallId": "call_1", "content": "sunny", "error": "late"},
+        {"id": "5", "role": "activity", "activityType": "x", "content": {}},
+        {
+            "id": "6",
+            "role": "user",
+            "content": [{"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}}],
+        },
+    ],
+    "tools": [{"name": "weather", "description": "Now.", "parameters": {"type": "object"}}],
+    "forwardedProps": {"model": "demo", "temperature": 0.5, "instructions": "Be kind.", "other": 1},
+    "resume": [{"interruptId": "mcpr_1", "status": "resolved", "payload": {"approved": True}}],
+}
+
+
+async def test_the_wrong_type_is_blamed_on_what_was_changed() -> None:
+    refused = 0
+    with serving(DEMO) as gateway:
+        async with client() as asking:
+            for place in places(SEED):
+                for value in SAMPLES.values():
+                    body = deepcopy(SEED)
+                    container: Any = body
+                    for step in place[:-1]:
+                        container = container[step]
+                    container[place[-1]] = value
+                    reply = await asking.post(f"{gateway.v1}/agui", json=body)
+                    assert reply.status_code in (200, 400), (place, value, reply.text)
+                    if reply.status_code == 200:
+                        read_run(reply.content)
+                        continue
+                    error = reply.json()["error"]
+                    if error.get("code") == "invalid_type":
+                        refused += 1
+                        at, blamed = dotted_path(place), error["param"]
+                        assert at.startswith(blamed) or blamed.startswith(at), (place, value, error)
+    assert refused > 100
+
+
+async def test_a_damaged_run_is_whole_or_refused_by_name() -> None:
+    random = Random("agui")
+    outcomes: set[int] = set()
+    with serving(DEMO) as gateway:
+        async with client() as asking:
+            for number in range(BODIES):
+                body = mutated(random, SEED, [SEED])
+                reply = await asking.post(f"{gateway.v1}/agui", content=orjson.dumps(body))
+                outcomes.add(reply.status_code)
+                try:
+                    if reply.status_code == 200:
+                        assert read_run(reply.content)[-1]["type"] == "RUN_FINISHED"
+                    else:
+                        assert reply.status_code in (400, 404)
+                        assert reply.json()["error"]["message"]
+                except Exception as error:
+                    error.add_note(f"body {number}: {orjson.dumps(body).decode()}")
+                    raise
+    assert {200, 400} <= outcomes
