@@ -34,12 +34,14 @@ def prepare_hosted_exchange(
     report_loss: Callable[[Loss], None],
     approvals: ResponseApprovals | None = None,
     dialect: Dialect = "responses",
+    *,
+    in_background: bool = False,
 ) -> HostedExchange:
     """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
 
-    `dialect` is the client's API. `approvals` may be None if no call can need one. `report_loss` is called with losses
-    that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or the
-    request asks for compaction.
+    `dialect` is the client's API. `in_background` is whether nobody waits for the reply. `approvals` may be None if no
+    call can need one. `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest;
+    Unrepresentable if the upstream has no tools, or the request asks for compaction.
     """
     if not route.capabilities.tools:
         raise Unrepresentable("the model's upstream does not support tools; leave out tools", param="tools")
@@ -57,7 +59,7 @@ def prepare_hosted_exchange(
         turn,
         make_round,
         max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
-        in_background=dialect == "responses" and bool(body.get("background")),
+        in_background=in_background,
         sees_images=route.capabilities.images,
         approvals=approvals,
         # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.

@@ -75,6 +75,7 @@ def make_plan(
     buffers_sentences: bool = False,
     tool_host: ToolHost | None = None,
     approvals: ResponseApprovals | None = None,
+    in_background: bool = False,
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a validated body.
 
@@ -82,8 +83,8 @@ def make_plan(
     is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
     None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known.
     `tool_host` runs the tools that the upstream does not; None if no tools are run. `approvals` are those of their
-    calls; None if no call can need one. Raises InvalidRequest; StoreUnavailable if the key to sealed reasoning cannot
-    be loaded; in strict mode Unrepresentable for the first loss.
+    calls; None if no call can need one. `in_background` is whether nobody waits for the reply. Raises InvalidRequest;
+    StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
@@ -96,7 +97,9 @@ def make_plan(
     if tool_host is None and may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:
-        plan = _plan_translation(endpoint, body, route, history_count, history_tokens, tool_host, approvals)
+        plan = _plan_translation(
+            endpoint, body, route, history_count, history_tokens, tool_host, approvals, in_background=in_background
+        )
         if buffers_sentences:
             plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
@@ -257,6 +260,8 @@ def _plan_translation(
     history_tokens: int | None,
     tool_host: ToolHost | None = None,
     approvals: ResponseApprovals | None = None,
+    *,
+    in_background: bool,
 ) -> TranslationPlan:
     turn, params = lift_body(endpoint, body, route, history_count or 0)
     is_single_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
@@ -268,7 +273,14 @@ def _plan_translation(
     try:
         if tool_host is not None:
             exchange, turn_losses = prepare_hosted_exchange(
-                turn, body, route, tool_host, losses.append, approvals, endpoint.dialect
+                turn,
+                body,
+                route,
+                tool_host,
+                losses.append,
+                approvals,
+                endpoint.dialect,
+                in_background=in_background,
             )
             if endpoint.dialect == "chat":
                 event_stage = HostedCallsStage(losses.append)

@@ -343,6 +343,7 @@ class Intake:
                 buffers_sentences=self._buffers_sentences,
                 tool_host=self._tool_host,
                 approvals=approvals,
+                in_background=bool(view.get("background")),  # the request does not have it
             )
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)

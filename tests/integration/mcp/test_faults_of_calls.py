@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+from pathlib import Path
 
 import pytest
 
+from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool, until
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import Era, answer, list_result, rpc_error, scripted_mcp, sse_answer, sse_frame, text_result
@@ -321,3 +323,15 @@ async def test_40_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers
         call = call_of(await gateway.ask(mcp_tool(server.url)))
         assert call["error"]["message"].startswith("timeout: no answer within 0.")
         assert "tools" not in await gateway.last_request(), "the model has to answer"
+
+
+async def test_40_a_response_in_the_background_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
+    store = {"url": ready_sqlite(tmp_path / "state.db")}
+    async with (
+        scripted_mcp(answer(text_result("found"))) as server,
+        hosting(mcp={"loop_deadline_s": 0.001}, store=store) as gateway,
+    ):
+        created = await gateway.ask(mcp_tool(server.url), background=True)
+        while created["status"] in ("queued", "in_progress"):
+            created = (await gateway.client.responses.retrieve(created["id"])).model_dump()
+        assert call_of(created)["output"] == "found"
