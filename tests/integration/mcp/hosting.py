@@ -78,7 +78,7 @@ def error_text(call: Json) -> str:
     return "\n".join(part["text"] for part in call["error"]["content"])
 
 
-async def until(condition: Callable[[], bool], within: float = PATIENCE_S) -> float:
+async def until(condition: Callable[[], object], within: float = PATIENCE_S) -> float:
     """Waits for a condition, and returns how long that took in seconds. TimeoutError if it does not come."""
     start = time.monotonic()
     async with asyncio.timeout(within):

@@ -3,8 +3,9 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from openai import APIStatusError, BadRequestError
@@ -19,6 +20,7 @@ from tests.mcp_script import (
     list_result,
     rpc_error,
     scripted_mcp,
+    sse_answer,
     text_result,
 )
 from tests.mcp_server import CountingServer, mcp_server
@@ -168,6 +170,31 @@ async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_the_operator_s
         ):
             assert call_of(await it.ask())["output"] == output
             assert len(scripted.calls) == calls
+
+
+async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goes_on() -> None:
+    """An older server asks by a request of its own, a newer one by its result."""
+    form = {"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
+    question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": form}
+    asking = {
+        "resultType": "input_required",
+        "inputRequests": {"who": {"method": "elicitation/create", "params": form}},
+    }
+    for era, reply in (("legacy", sse_answer(text_result("found"), question)), ("modern", answer(asking))):
+        async with (
+            scripted_mcp(reply, era=cast(Era, era)) as server,
+            hosting(mcp=configured(lookup={"url": server.url}), models=model_with("lookup")) as gateway,
+        ):
+            call = call_of(await gateway.ask())
+            assert len(server.calls) == 1
+            if era == "legacy":
+                assert call["output"] == "found"
+                await until(partial(server.received_replies, "q1"))
+                assert [reply["error"]["message"] for reply in server.received_replies("q1")] == [
+                    "Elicitation not supported"
+                ]
+            else:
+                assert error_text(call).startswith("input_required: the tool asks for more input")
 
 
 async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
