@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from translation.hosted.bounds import DEFAULT_BOUNDS, LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
+from translation.hosted.interruptions.interruption import Interruption
+from translation.hosted.interruptions.sent_output import SentOutput
 from translation.hosted.loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
@@ -108,11 +112,12 @@ class LoopDriver:
         changed_ids: Sequence[str] = (),
         bounds: LoopBounds = DEFAULT_BOUNDS,
         own_tools: Sequence[HostedTool] = (),
+        first_id: int = 1,
         **params: Any,
     ) -> None:
         catalogue = ToolCatalogue.build(tools, [tool["name"] for tool in own if "name" in tool], own_tools)
         history = resolve_history(past, catalogue.name_of, approved_ids=frozenset(approved_ids))
-        numbers = count(1)
+        numbers = count(first_id)
         turn = Turn(model="m", items=history.items, tools=own, **params)
         self.loop = ToolLoop(
             turn,
@@ -130,6 +135,21 @@ class LoopDriver:
         self._grammar.check(events)
         self.events += events
         return [*events]
+
+    def interrupt(
+        self, progress: Json | None, events: Sequence[Event], *tools: HostedTool, **more: Any
+    ) -> "LoopDriver":
+        """Returns the driver of a loop that goes on from this progress of the loop, and from the events that were sent.
+
+        `tools` and `more` are those of the first driver.
+        """
+        saved = None if progress is None else orjson.loads(orjson.dumps(progress))
+        interruption = Interruption(saved, SentOutput(events))
+        past = [*more.pop("past", ()), *interruption.context_items]
+        resumed = LoopDriver(*tools, past=past, first_id=1000 + len(events), **more)
+        resumed.take(events)
+        resumed.take(resumed.loop.resume(interruption))
+        return resumed
 
     def ask(self) -> Turn:
         """Returns the turn of the next round, which there must be."""

@@ -30,6 +30,10 @@ _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequen
 _OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
 
+class JobNotResumable(Exception):
+    """The job was interrupted after it had sent content, and cannot go on without sending it twice."""
+
+
 class Runnable(Protocol):
     """A run whose reply has not begun."""
 
@@ -160,7 +164,14 @@ class JobRun:
     async def _commit_end(self, response: Json, last: LogEntry | None) -> None:
         job, worker, losses = self._job, self._worker, self._losses
         await self._retry_write(
-            lambda: self._store.finish_response(job.owner, response, worker=worker, last=last, losses=losses)
+            lambda: self._store.finish_response(
+                job.owner,
+                response,
+                worker=worker,
+                last=last,
+                losses=losses,
+                has_calls=bool(job.request.get("runs_tools")),
+            )
         )
         self._finished = True
 

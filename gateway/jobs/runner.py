@@ -15,7 +15,7 @@ import structlog
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.guard import Drain
-from gateway.jobs.job_run import JobRun, Runnable
+from gateway.jobs.job_run import JobNotResumable, JobRun, Runnable
 from gateway.logs import reset_fields
 from gateway.state.store import Job, LeaseLost, NewResponse, Store
 
@@ -26,9 +26,6 @@ _POLL_S: Final = 1.0
 
 _CLOSE_TIMEOUT_S: Final = 5.0
 """How long stopped runs have to close their upstreams."""
-
-_LAST_OPENING_EVENT: Final = 1
-"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
 
 ResponseKey: TypeAlias = tuple[str, str]
 """Owner and response id."""
@@ -50,7 +47,7 @@ class JobRunner:
         self._drain = drain
         self._drain_s = drain_s
         self._draining_since: float | None = None
-        self._resume_job: Callable[[Job], Runnable]
+        self._resume_job: Callable[[Job], Awaitable[Runnable]]
         self._task_group: asyncio.TaskGroup
         self._job_tasks: dict[ResponseKey, asyncio.Task[None]] = {}
         self._tracked: set[ResponseKey] = set()
@@ -102,7 +99,7 @@ class JobRunner:
             self._tracked.discard(key)
 
     @asynccontextmanager
-    async def lifespan(self, resume_job: Callable[[Job], Runnable]) -> AsyncGenerator[None, None]:
+    async def lifespan(self, resume_job: Callable[[Job], Awaitable[Runnable]]) -> AsyncGenerator[None, None]:
         """Runs and claims jobs until the block ends. Running jobs then get the rest of the drain time to finish."""
         self._resume_job = resume_job
         async with asyncio.TaskGroup() as tasks:
@@ -226,12 +223,18 @@ class JobRunner:
         try:
             if queued:
                 await self._store.mark_in_progress(job.owner, job.response_id, worker=self.worker)
-            if runnable is None and not self._may_start(job):
+            if runnable is None and job.attempt > self._settings.max_attempts:
+                # The limit stops a job that kills its replicas.
                 await run.interrupt()
                 return
             if runnable is None:
                 try:
-                    runnable = self._resume_job(job)
+                    runnable = await self._resume_job(job)
+                except JobNotResumable:
+                    await run.interrupt()
+                    return
+                except StoreUnavailable:
+                    raise
                 except Exception as error:
                     await run.fail(error)
                     return
@@ -247,13 +250,6 @@ class JobRunner:
 
     def _build_job_run(self, job: Job) -> JobRun:
         return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
-
-    def _may_start(self, job: Job) -> bool:
-        """Whether a claimed job may run again: it has sent no content yet, and has attempts left.
-
-        Running it again after content would send that twice. The limit of attempts stops a job that kills its replicas.
-        """
-        return job.attempt <= self._settings.max_attempts and job.last_sequence_number <= _LAST_OPENING_EVENT
 
     async def _stop_jobs(self) -> None:
         self._drain.begin()

@@ -7,6 +7,7 @@ from translation.hosted.outcomes import ToolOutcome, execution_error, http_error
 FaultKind: TypeAlias = Literal[
     "authorization_failed",
     "connection_closed",
+    "credentials_unavailable",
     "egress_refused",
     "http_error",
     "input_required",
@@ -25,6 +26,7 @@ _CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost":
 
 _FAULTS_OF_RESULTS: Final = (
     "authorization_failed",
+    "credentials_unavailable",
     "egress_refused",
     "input_required",
     "invalid_result",

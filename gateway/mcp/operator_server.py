@@ -166,12 +166,13 @@ class OperatorServer:
         try:
             return await self._request(call, settings.call_deadline_s)
         except McpFault as fault:
-            if fault.kind not in _LOST or not self._may_repeat(name):
+            if fault.kind not in _LOST or not self.may_repeat(name):
                 raise
             _log.info("mcp_call_repeated", server=self.label, tool=name, fault=fault.kind)
         return await self._request(call, max(0.0, deadline - time.monotonic()))
 
-    def _may_repeat(self, name: str) -> bool:
+    def may_repeat(self, name: str) -> bool:
+        """Whether the operator allows a second call of this tool if the outcome of the first is not known."""
         if self.settings.repeats_calls:
             return True
         tool = self.listing.find(name) if self.listing is not None and self.settings.is_trusted else None

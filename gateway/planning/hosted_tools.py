@@ -10,6 +10,7 @@ from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
+from gateway.tools.tool_run import ToolRun
 from providers.base import Dialect, Exchange
 from translation.errors import Unrepresentable
 from translation.hosted.history import resolve_history
@@ -24,6 +25,7 @@ class HostedExchange(NamedTuple):
 
     exchange: Exchange
     losses: Sequence[Loss]
+    tool_run: ToolRun
 
 
 def prepare_hosted_exchange(
@@ -55,6 +57,7 @@ def prepare_hosted_exchange(
     make_round = exchange_factory(route, dialect)
     if dialect == "responses" and asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)
+    tool_run = ToolRun()
     exchange = tool_host.make_exchange(
         turn,
         make_round,
@@ -64,10 +67,11 @@ def prepare_hosted_exchange(
         approvals=approvals,
         # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
         runs_with_client_calls=dialect == "responses",
+        tool_run=tool_run,
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
-    return HostedExchange(exchange, losses)
+    return HostedExchange(exchange, losses, tool_run)
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:

@@ -22,6 +22,7 @@ from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
+from gateway.tools.tool_run import ToolRun
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
@@ -60,8 +61,8 @@ class TranslationPlan:
     """The losses known so far. The exchange may add some while it runs."""
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
-    calls_tools: bool = False
-    """Whether the gateway calls tools while it produces the reply. What they do outside must not be done twice."""
+    tool_run: ToolRun | None = None
+    """What the calls of hosted tools need besides the exchange; None if the gateway runs no tools for the reply."""
 
 
 def make_plan(
@@ -270,9 +271,10 @@ def _plan_translation(
         route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
     event_stage: EventStage | None = None
+    tool_run: ToolRun | None = None
     try:
         if tool_host is not None:
-            exchange, turn_losses = prepare_hosted_exchange(
+            exchange, turn_losses, tool_run = prepare_hosted_exchange(
                 turn,
                 body,
                 route,
@@ -301,4 +303,4 @@ def _plan_translation(
     losses += turn.losses
     if turn_losses:
         losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
-    return TranslationPlan(exchange, event_stage, losses, params, calls_tools=tool_host is not None)
+    return TranslationPlan(exchange, event_stage, losses, params, tool_run)

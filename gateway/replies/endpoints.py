@@ -1,8 +1,8 @@
 """The two APIs as data: the functions that validate, lift, encode, collect and relay each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
@@ -17,7 +17,7 @@ from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
-from translation.representation.events import Failed
+from translation.representation.events import Event, Failed
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
@@ -37,6 +37,13 @@ class ReplyIdentity:
     id: str
     created: int
     model: str
+
+
+class SentStream(NamedTuple):
+    """The part of a stream of the Responses API that was sent: its events, and the last sequence number."""
+
+    events: Sequence[Event]
+    last_sequence_number: int
 
 
 @dataclass(slots=True)
@@ -60,6 +67,8 @@ class Presentation:
     """The rules that the tool calls of a relayed reply must follow."""
     summarizes_reasoning: bool = False
     """Whether the client gets the readable reasoning of a relayed response as a summary."""
+    sent_stream: SentStream | None = None
+    """What another process has sent of this reply, which goes on from there; None if it begins."""
 
 
 class Lift(Protocol):
@@ -130,7 +139,10 @@ def _response_head(body: Json, identity: ReplyIdentity) -> Json:
 
 
 def _responses_encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
-    return ResponsesEncoder(_response_head(body, identity), presentation.clock, presentation.item_seal)
+    encoder = ResponsesEncoder(_response_head(body, identity), presentation.clock, presentation.item_seal)
+    if presentation.sent_stream is not None:
+        encoder.restore(*presentation.sent_stream)
+    return encoder
 
 
 def _responses_collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Snapshot:

@@ -49,6 +49,15 @@ class ReplyRecorder(Protocol):
         ...
 
 
+class CallRecords(Protocol):
+    """What a recorder has to know of the calls of a response."""
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the journal of tool calls may have some of this response."""
+        ...
+
+
 class Lease(Protocol):
     """The lease of this process on the responses that it works on.
 
@@ -84,6 +93,8 @@ class ForegroundRecorder:
         self._new_response = new
         self._render_losses = render_losses
         self._begin_delay_s = begin_delay_s
+        self.call_records: CallRecords | None = None
+        """The calls of a response that runs hosted tools; None for any other."""
         self._begin_timer: asyncio.TimerHandle | None = None
         self._begin_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -96,12 +107,14 @@ class ForegroundRecorder:
 
     def begin(self) -> None:
         if self._begin_task is not None:
-            return  # `begin_now` was called
+            return
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
         self._begin_task = _start_detached_task(self._store.create_response(self._new_response))
 
     async def wait_until_begun(self) -> None:
         """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
+        self._stop_begin_timer()
+        self.begin()
         assert self._begin_task is not None
         await asyncio.shield(self._begin_task)
 
@@ -137,6 +150,10 @@ class ForegroundRecorder:
             self._end_task = _start_detached_task(self._commit_abandonment(self._begin_task, unfinished))
             await asyncio.shield(self._end_task)
 
+    @property
+    def _has_calls(self) -> bool:
+        return self.call_records is not None and self.call_records.has_calls
+
     def _stop_begin_timer(self) -> None:
         if self._begin_timer is not None:
             self._begin_timer.cancel()
@@ -148,7 +165,9 @@ class ForegroundRecorder:
         try:
             await begin
             owner, losses = self._new_response.owner, self._render_losses()
-            await self._store.finish_response(owner, result, worker=self._lease.worker, losses=losses)
+            await self._store.finish_response(
+                owner, result, worker=self._lease.worker, losses=losses, has_calls=self._has_calls
+            )
         except LeaseLost:
             _log.info("response_gone", why="deleted or cancelled while it ran")
         finally:
@@ -157,11 +176,17 @@ class ForegroundRecorder:
     async def _commit_abandonment(self, begin: asyncio.Task[None], unfinished: Json | None) -> None:
         try:
             await begin
-            if unfinished is None:
+            if unfinished is None and self._has_calls:
+                # What its calls did outside is not undone by deleting it.
+                await self._store.cancel_response(self._new_response.owner, self._new_response.response["id"])
+            elif unfinished is None:
                 await self._store.delete_response(self._new_response.owner, self._new_response.response["id"])
             else:
                 await self._store.finish_response(
-                    self._new_response.owner, _cancelled_response(unfinished), worker=self._lease.worker
+                    self._new_response.owner,
+                    _cancelled_response(unfinished),
+                    worker=self._lease.worker,
+                    has_calls=self._has_calls,
                 )
         except (StoreUnavailable, LeaseLost):
             _log.info(

@@ -4,13 +4,14 @@ Nothing is sent and nothing is stored here.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.config.settings import Settings
 from gateway.errors import CredentialsNotStored, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyThreads
+from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.body_views import (
     NOT_STORED,
     SEALED_REASONING,
@@ -28,13 +29,15 @@ from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lea
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
+from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.request_redaction import build_redactor
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from gateway.tools.approvals import ResponseApprovals, load_answers
 from gateway.tools.host import ToolHost
+from gateway.tools.response_journal import ResponseJournal
 from providers.new_id import new_id
-from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.hosted.approvals import ApprovalAnswers
@@ -44,8 +47,6 @@ from translation.responses.compaction import apply_compaction
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 from translation.tools.credentials import (
-    has_credentials,
-    list_credentials,
     remove_body_credentials,
     remove_item_credentials,
 )
@@ -83,6 +84,8 @@ class Intake:
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
         self._buffers_sentences = settings.server.sentence_buffer
+        self._credentials = JobCredentials(settings.sealing.secrets)
+        self._max_outage_s = settings.background.lease_s
         self._begin_delay_s = settings.store.begin_delay_ms / 1000
 
     async def accept(
@@ -230,32 +233,56 @@ class Intake:
             )
             if approvals is not None:
                 approvals.confirmation = recorder.wait_until_begun
+            if run.tool_run is not None:
+                recorder.call_records = run.tool_run.journal = self._make_journal(
+                    principal.name, identity.id, ensure_stored=recorder.wait_until_begun
+                )
             accepted.recorder = recorder
             return accepted
-        # Without its credentials the request cannot run elsewhere, and they are not stored.
-        is_bound = has_credentials(request)
+        if run.tool_run is not None:
+            run.tool_run.journal = self._make_journal(principal.name, identity.id)
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),
             "strict": strict,
             "created": identity.created,
             "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
-            "asked": remove_body_credentials(request) if is_bound else request,
             "earlier": state.history_count,
             "tokens": state.history_tokens,
-            "bound": is_bound,
             "approvals": None if approvals is None else approvals.answers.to_json(),
+            "runs_tools": run.tool_run is not None,
+            **self._credentials.store_request(request, principal.name, identity.id),
         }
         return replace(accepted, job=replace(new, job_request=job))
 
-    def resume_job(self, job: Job) -> AcceptedRequest:
+    def _make_journal(
+        self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
+    ) -> ResponseJournal:
+        """Returns the journal of a response that this process runs: of a job without `ensure_stored`."""
+        assert self._store is not None
+        assert self._lease is not None
+        return ResponseJournal(
+            self._store,
+            owner,
+            response_id,
+            worker=self._lease.worker,
+            max_outage_s=self._max_outage_s,
+            is_job=ensure_stored is None,
+            ensure_stored=ensure_stored,
+        )
+
+    async def resume_job(self, job: Job) -> AcceptedRequest:
         """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
 
-        Raises InvalidRequest, UnknownModel, StoreUnavailable, and CredentialsNotStored if its tools had credentials.
+        If it has sent output, it goes on from there. Raises InvalidRequest, UnknownModel, StoreUnavailable,
+        JobNotResumable, and CredentialsNotStored if its tools had credentials.
         """
         request = job.request
-        if request.get("bound"):
-            raise CredentialsNotStored
+        asked, locked_servers = self._credentials.load_request(job)
+        assert self._store is not None
+        interrupted = await load_interrupted_job(self._store, job)
+        if interrupted is not None:
+            asked = interrupted.extend_input(asked)
         endpoint = ENDPOINTS[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
@@ -266,15 +293,22 @@ class Intake:
         run = self._build_run(
             endpoint,
             request["shown"],
-            request["asked"],
+            asked,
             identity,
-            AdmittedRequest(request["asked"], route),
+            AdmittedRequest(asked, route),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
             history_tokens=request.get("tokens"),
             approvals=approvals,
         )
+        if run.tool_run is not None:
+            run.tool_run.journal = self._make_journal(job.owner, job.response_id)
+            run.tool_run.locked_servers = locked_servers
+        elif locked_servers:
+            raise CredentialsNotStored
+        if interrupted is not None:
+            interrupted.continue_in(run)
         return AcceptedRequest(run=run)
 
     def _accept_chat(
@@ -312,7 +346,7 @@ class Intake:
             parent_id=state.parent_id,
             conversation_id=state.conversation_id,
             # The log of a job that calls tools shows that it has begun: a job that has is not started again.
-            logged=storage.logged or (storage.is_detached and accepted.run.calls_tools),
+            logged=storage.logged or (storage.is_detached and accepted.run.tool_run is not None),
             worker=self._lease.worker if self._lease else None,
             losses=accepted.run.render_losses(),
         )
@@ -352,7 +386,7 @@ class Intake:
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = storage.stored
-        presentation.scrub = _redactor_for(request, route)
+        presentation.scrub = build_redactor(request, route)
         if route.name != route.upstream_model:
             presentation.reported_model = route.name
         if route.reasoning_seal is not None:
@@ -363,12 +397,3 @@ class Intake:
             presentation.call_rules = plan.call_rules
             presentation.summarizes_reasoning = plan.summarizes_reasoning
         return Run(endpoint, view, identity, presentation, plan, self._provider_hold)
-
-
-def _redactor_for(request: Json, route: Route) -> Callable[[str], str]:
-    """Returns the function that redacts an upstream's message about a request, which may quote its credentials."""
-    credentials = list_credentials(request)
-    if not credentials:
-        return route.provider.redact
-    redactor = Redactor(credentials)
-    return lambda message: redactor.redact(route.provider.redact(message))

@@ -22,6 +22,7 @@ from gateway.replies.loss_header import (
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, asks_for_obfuscation
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
@@ -84,9 +85,9 @@ class Run:
         return reply if any(item["type"] == "mcp_call" for item in reply.get("output", ())) else None
 
     @property
-    def calls_tools(self) -> bool:
-        """Whether the gateway calls tools while it produces the reply."""
-        return isinstance(self.plan, TranslationPlan) and self.plan.calls_tools
+    def tool_run(self) -> ToolRun | None:
+        """What the calls of hosted tools need; None if the gateway runs no tools while it produces the reply."""
+        return self.plan.tool_run if isinstance(self.plan, TranslationPlan) else None
 
     @property
     def streams(self) -> bool:
@@ -108,7 +109,7 @@ class Run:
             return reply
         exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.collector(self.body, self.identity, self.presentation)
-        self._collector = collector if plan.calls_tools else None
+        self._collector = collector if plan.tool_run is not None else None
 
         def collect(batch: Batch) -> None:
             events = batch if event_stage is None else event_stage.feed(batch)

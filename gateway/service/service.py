@@ -146,7 +146,7 @@ class Service:
         if body.get("stream"):
             # Whether input was truncated is known once the upstream has accepted the shorter input, and which tools
             # exist once their servers have listed them.
-            has_late_losses = body.get("truncation") == "auto" or accepted.run.calls_tools
+            has_late_losses = body.get("truncation") == "auto" or accepted.run.tool_run is not None
             late_headers = accepted.loss_headers if has_late_losses else None
             return self.build_event_stream(
                 accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers

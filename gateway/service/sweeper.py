@@ -11,7 +11,7 @@ import structlog
 
 from gateway.config.settings import StoreSettings as StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.state.store import Retention
+from gateway.state.retention import Retention
 
 _log = structlog.get_logger(__name__)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import orjson
 
+from gateway.state.call_records import CallRecord
 from providers.new_id import new_id
 from translation.framing import sse
 from translation.representation.events import Failed
@@ -36,6 +37,11 @@ def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
         snapshot.apply(Failed("interrupted", "it ends here"))
     output: list[Item] = snapshot.response["output"]
     return output
+
+
+def output_from_calls(calls: Iterable[CallRecord]) -> list[Item]:
+    """Return the items of calls in the journal of a response. Calls without a result are incomplete."""
+    return [call.item if call.state == "finished" else {**call.item, "status": "incomplete"} for call in calls]
 
 
 def encode_lifecycle_frame(event: str, response: Json, number: int) -> bytes:

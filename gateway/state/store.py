@@ -5,14 +5,16 @@ Every read and write names an owner: an object of another owner reads as unknown
 JSON objects are returned as they were stored, key order included.
 """
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gateway.state.approvals import ApprovalStore
+from gateway.state.call_records import CallJournal
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
+from gateway.state.retention import Retention
 from gateway.state.threads import ThreadTurn
 from translation.hosted.approvals import NO_ANSWERS, ApprovalAnswers
 from translation.representation.json_types import Item, Json
@@ -71,7 +73,7 @@ class Job:
     """A response that a worker has claimed in order to run it.
 
     `attempt` counts from 1. `last_sequence_number` is the last one in the event log, or -1 without any: events up to it
-    may have been sent to clients by an earlier attempt.
+    may have been sent to clients by an earlier attempt. `progress` is how far its loop of a model and tools had come.
     """
 
     owner: str
@@ -80,6 +82,7 @@ class Job:
     attempt: int
     logged: bool
     last_sequence_number: int
+    progress: Json | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +134,21 @@ class ResponseStore(Protocol):
         ...
 
     async def finish_response(
-        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
+        self,
+        owner: str,
+        response: Json,
+        *,
+        worker: str,
+        last: LogEntry | None = None,
+        losses: str | None = None,
+        has_calls: bool = False,
     ) -> None:
         """Store the end of a response in one transaction.
 
         The transaction stores the response and its output items, appends `last` to the event log, appends the turn's
-        items to the conversation, and deletes the job. With `losses` None, the losses that `create_response` stored
-        remain. Raises LeaseLost unless the response is active and held by this worker.
+        items to the conversation, deletes the job, and with `has_calls` settles the calls in the journal. With `losses`
+        None, the losses that `create_response` stored remain. Raises LeaseLost unless the response is active and held
+        by this worker.
         """
         ...
 
@@ -337,33 +348,12 @@ class JobQueue(Protocol):
         ...
 
 
-class Retention(Protocol):
-    """Deletes expired objects, and deletes or exports everything of one owner."""
-
-    async def delete_expired(self, *, before: int) -> int:
-        """Delete objects that are older than `before`, in epoch seconds.
-
-        The age of a response or completion counts from its creation, that of a conversation from its last added item.
-        Active responses remain, and so do items that later responses need as history. Returns how many responses,
-        conversations and completions were deleted.
-        """
-        ...
-
-    async def erase_owner(self, owner: str) -> int:
-        """Delete everything of one owner, running responses included. Returns how many responses, conversations and
-        completions were deleted."""
-        ...
-
-    def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Yield everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
-        ...
-
-
 class Store(
     ResponseStore,
     ConversationStore,
     CompletionStore,
     EventLog,
+    CallJournal,
     JobQueue,
     ApprovalStore,
     OwnerMeter,

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.tools.operator_servers import OperatorServers
+from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange
 from providers.egress import EgressClient
 from providers.redaction import Redactor
@@ -57,6 +58,10 @@ class RequestedServer:
     @property
     def label(self) -> str:
         return self.server.label
+
+    def may_repeat(self, name: str) -> bool:
+        """Whether a call of a tool may be sent again if its outcome is not known. Only an operator can say so."""
+        return self.operator is not None and self.operator.may_repeat(name)
 
     def allows(self, name: str, *, is_read_only: bool) -> bool:
         """Whether the request may use a tool. The operator's own rules have been applied to the list before."""
@@ -138,12 +143,14 @@ class ToolHost:
         sees_images: bool,
         approvals: "ResponseApprovals | None",
         runs_with_client_calls: bool,
+        tool_run: ToolRun,
     ) -> Exchange:
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
         `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. `approvals` may
         be None if none can be stored. `runs_with_client_calls` is whether calls of a round in which the client has
-        to answer some are run. Raises InvalidRequest for servers that cannot be named so.
+        to answer some are run. `tool_run` is read when the exchange is opened. Raises InvalidRequest for servers that
+        cannot be named so.
         """
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.tools.loop_exchange import ToolLoopExchange
@@ -163,6 +170,7 @@ class ToolHost:
             sees_images=sees_images,
             redactor=redactor,
             approvals=approvals,
+            tool_run=tool_run,
         )
 
     def list_labels(self, tools: Sequence[Json]) -> list[str]:

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-import orjson
 import structlog
 
 from dataplane.source import Source
@@ -14,23 +13,25 @@ from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
+from gateway.mcp.operator_server import OperatorServer, ToolListing
 from gateway.mcp.results import is_read_only, item_of_tool
 from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
-from gateway.tools.executors import McpExecutor, OperatorExecutor, ReadResultExecutor, ToolExecutor
+from gateway.tools.call_runner import CallRunner
+from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
+from gateway.tools.redacted_results import redact_json
 from gateway.tools.rounds import round_source
+from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, Exchange
 from providers.new_id import new_id
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
-from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation.events import Event
@@ -60,6 +61,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         sees_images: bool,
         redactor: Redactor,
         approvals: ResponseApprovals | None = None,
+        tool_run: ToolRun,
     ) -> None:
         super().__init__(self._steps_of_reply(), ())
         self.losses: Final[Sequence[Loss]] = ()
@@ -76,11 +78,22 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """The approvals that do not count, because their tool is another one now."""
         self._approved_labels: Collection[str] = ()
         """The servers of the approved calls. Their lists are read again, because the tools may have changed."""
+        self._tool_run = tool_run
         self._connections: dict[str, McpConnection] = {}
         self._executors: dict[str, ToolExecutor] = {}
         """What runs the calls of each server, by its label."""
         self._reader = ResultReader(bounds.result_chars)
         self._clock = LoopClock(bounds.seconds)
+        parallel_calls = 1 if turn.parallel_tool_calls is False else host.settings.parallel_calls
+        self._runner = CallRunner(
+            tool_run,
+            self._executors,
+            self._reader,
+            bounds,
+            self._clock,
+            redactor,
+            parallel_calls=parallel_calls,
+        )
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -101,7 +114,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             loop, opening = await self._begin()
             if opening:
                 yield opening
-            async with aclosing(self._run_calls(loop)) as batches:
+            async with aclosing(self._runner.run_calls(loop, are_recorded=loop.is_resumed)) as batches:
                 async for batch in batches:
                     yield batch
             while (turn := self._next_turn(loop)) is not None:
@@ -110,7 +123,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
                 if events := await self._store_requests(loop):
                     yield events
-                async with aclosing(self._run_calls(loop)) as batches:
+                async with aclosing(self._runner.run_calls(loop)) as batches:
                     async for batch in batches:
                         yield batch
             yield loop.end_events()
@@ -123,7 +136,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _begin(self) -> tuple[ToolLoop, list[Event]]:
         """Returns the loop, and the events before its first call: the lists of tools, and the calls that are approved.
 
-        If it fails, none of these was sent, and their approvals can be used again.
+        If it fails, none of these was sent, and their approvals can be used again, unless another process goes on.
         """
         if self._approvals is None:
             return await self._list_tools()
@@ -133,8 +146,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
             events += loop.start_approved_calls()
             events += await self._store_requests(loop)
             await self._approvals.void(self._changed_ids)
-        except BaseException:
-            await self._approvals.reopen()
+        except BaseException as error:
+            if not self._tool_run.goes_on_after(error):
+                await self._approvals.reopen()
             raise
         return loop, events
 
@@ -154,14 +168,22 @@ class ToolLoopExchange(SteppedSource[Batch]):
         it is another one. Raises ToolListFailed if no server can be listed, or one that is needed: the tool choice
         names it, or a call of it is approved.
         """
+        interruption = self._tool_run.interruption
+        context_items = () if interruption is None else interruption.context_items
         past = resolve_history(self._turn.items, lambda key: key.name, approved_ids=self._answers.approved)
         listed_before = past.listed
         self._approved_labels = {call.key.server for call in past.approved}
+        # What was listed before an interruption stays as it is until the end of the response.
+        kept = {item["server_label"] for item in context_items if item["type"] == "mcp_list_tools"}
         missing = [
             each
             for each in self._servers
-            if each.operator is not None or each.label not in listed_before or each.label in self._approved_labels
+            if each.label not in kept
+            and (each.operator is not None or each.label not in listed_before or each.label in self._approved_labels)
         ]
+        for each in self._servers:
+            if each.label in kept and each.operator is not None:
+                self._add_executor(each.label, each.operator, each.operator.listing)
         results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
         listed: dict[str, Item] = dict(listed_before)
         shown: list[Item] = []
@@ -192,15 +214,18 @@ class ToolLoopExchange(SteppedSource[Batch]):
             standings=self._answers.standings,
             cut=self._reader.cut,
         )
-        turn = replace(self._turn, items=history.items)
+        turn = replace(self._turn, items=self._tool_run.add_media(history.items))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         self._changed_ids = self._answers.find_changed(tools)
         loop = ToolLoop(
             turn, catalogue, history.approved, self._bounds, new_id, changed_ids=self._changed_ids, reader=self._reader
         )
-        if not shown:
-            return loop, []
-        events = loop.start()
+        if interruption is not None:
+            events = loop.resume(interruption)
+        elif shown:
+            events = loop.start()
+        else:
+            events = []
         for item in shown:
             started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
             phase = "completed" if item["server_label"] in listed else "failed"
@@ -210,13 +235,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _list_server(self, requested: RequestedServer) -> tuple[list[Json], str | None]:
         """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item, and a text about any
         that cannot be used. Raises McpFault."""
+        self._tool_run.require_credentials(requested.label)
         left_out: Mapping[str, str]
         if requested.operator is not None:
             listing = await requested.operator.list_tools(must_be_fresh=requested.label in self._approved_labels)
-            # The response goes on with this list until its end.
-            self._executors[requested.label] = OperatorExecutor(
-                requested.operator, listing.output_schemas, sees_images=self._sees_images
-            )
+            self._add_executor(requested.label, requested.operator, listing)
             left_out = listing.left_out
             items = [
                 item
@@ -234,7 +257,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 settings.max_tools,
             )
             left_out = listed.left_out
-            items = await _redact_json([item_of_tool(tool) for tool in listed.tools], self._redactor)
+            items = await redact_json([item_of_tool(tool) for tool in listed.tools], self._redactor)
         if self._approvals is None:
             left_out = {**left_out, **{item["name"]: _NO_STORE for item in items if self._asks(requested, item)}}
             items = [item for item in items if not self._asks(requested, item)]
@@ -245,6 +268,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
             if any(requested.allows(name, is_read_only=each) for each in (True, False))
         }
         return items, describe_left_out(missed)
+
+    def _add_executor(self, label: str, server: OperatorServer, listing: ToolListing | None) -> None:
+        """Adds what runs the calls of an operator's server. The response goes on with this list until its end."""
+        schemas = {} if listing is None else listing.output_schemas
+        self._executors[label] = OperatorExecutor(server, schemas, sees_images=self._sees_images)
 
     def _asks(self, requested: RequestedServer, item: Json) -> bool:
         """Whether a call of a listed tool needs an approval."""
@@ -273,6 +301,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                             needs_approval=requested.needs_approval(tool["name"], is_read_only=is_read_only),
                             origin=requested.server.origin,
                             prefix=requested.prefix,
+                            is_repeatable=requested.may_repeat(tool["name"]),
                         )
                     )
         if len(tools) > self._host.settings.max_tools:
@@ -285,63 +314,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
         taken = [tool["name"] for tool in self._turn.tools if tool.get("name")]
         return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
 
-    async def _run_calls(self, loop: ToolLoop) -> AsyncGenerator[Batch, None]:
-        """Runs the pending calls, several at once, and yields the events of each that ends."""
-        waiting = loop.pending_calls
-        running: dict[asyncio.Task[ToolOutcome], HostedCall] = {}
-        most = 1 if self._turn.parallel_tool_calls is False else self._host.settings.parallel_calls
-        start = asyncio.get_running_loop().create_task
-        try:
-            while waiting or running:
-                while waiting and len(running) < most:
-                    call = waiting.pop(0)
-                    running[start(self._run_call(call))] = call
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    if events := loop.settle_call(running.pop(task), task.result()):
-                        yield events
-        finally:
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-
-    async def _run_call(self, call: HostedCall) -> ToolOutcome:
-        """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated."""
-        left_s = self._clock.seconds_left
-        if left_s <= 0:
-            return execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
-        _log.info("tool_started", server=call.key.server, tool=call.key.name, call=call.item_id)
-        outcome = await self._find_executor(call).run(call, left_s)
-        _log.info("tool_ended", server=call.key.server, tool=call.key.name, call=call.item_id, failed=outcome.failed)
-        return await _redact_outcome(outcome, self._redactor)
-
-    def _find_executor(self, call: HostedCall) -> ToolExecutor:
-        return ReadResultExecutor(self._reader) if call.tool is READ_RESULT else self._executors[call.key.server]
-
 
 def _forces_server(choice: Json, label: str) -> bool:
     """Whether a tool choice demands a tool of a server, and can be met by no other tool."""
     if choice["type"] != "allowed_tools":
         return choice.get("server_label") == label
     return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])
-
-
-async def _redact_outcome(outcome: ToolOutcome, redactor: Redactor) -> ToolOutcome:
-    """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
-    output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
-    error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
-    return replace(outcome, output=output, error=error)
-
-
-async def _redact_json(value: Any, redactor: Redactor) -> Any:
-    return orjson.loads(await _redact_text(orjson.dumps(value).decode(), redactor))
-
-
-async def _redact_text(text: str, redactor: Redactor) -> str:
-    """Redacts a text of any size, while other requests go on."""
-    pieces: list[str] = []
-    for piece in redactor.redact_in_steps(text):
-        pieces.append(piece)
-        await asyncio.sleep(0)
-    return "".join(pieces)

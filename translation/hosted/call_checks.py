@@ -1,10 +1,13 @@
 """Decides which calls of hosted tools are run, and when the tools are withdrawn so that the model has to answer."""
 
+from collections.abc import Iterable
+
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import INVALID_JSON, HostedCall, is_json_object, unknown_tool_error
 from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.repetitions import RepetitionCounter
 from translation.hosted.tools import ToolCatalogue
+from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
 
 
@@ -58,6 +61,15 @@ class CallChecks:
         if self._repetitions.is_exceeded:
             return "Tool call skipped: the same call was made too often"
         return None
+
+    def save(self) -> Json:
+        """Returns the counts as JSON."""
+        return {"calls": self._call_count, "errors": self._error_count, "repetitions": self._repetitions.save()}
+
+    def restore(self, saved: Json, running: Iterable[HostedCall]) -> None:
+        """Goes on with the counts that `save` returned. `running` are the calls that are still to end."""
+        self._call_count, self._error_count = saved["calls"], saved["errors"]
+        self._repetitions.restore(saved["repetitions"], running)
 
     @property
     def _call_limit_text(self) -> str:

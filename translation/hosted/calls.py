@@ -1,6 +1,6 @@
 """One call of a hosted tool: what the model wrote, its checks, and the item that the client sees."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -138,8 +138,16 @@ class HostedCall:
         output = model_output_of(text + self.model_note, outcome.media)
         return call, {"type": "function_call_output", "call_id": self.call_id, "output": output}
 
-    def _item(self, status: str, arguments: str) -> Item:
-        outcome = self.outcome or ToolOutcome()
+    def item(self, status: str) -> Item:
+        """Returns the item with the arguments and the outcome so far."""
+        return self._item(status, self.arguments)
+
+    def item_with(self, outcome: ToolOutcome) -> Item:
+        """Returns the item as it will be once the call is settled with this outcome."""
+        return self._item("failed" if outcome.failed else "completed", self.arguments, outcome)
+
+    def _item(self, status: str, arguments: str, outcome: ToolOutcome | None = None) -> Item:
+        outcome = outcome or self.outcome or ToolOutcome()
         return {
             "id": self.item_id,
             "type": "mcp_call",
@@ -159,6 +167,20 @@ def is_json_object(text: str) -> bool:
         return isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:
         return False
+
+
+def build_model_items(entries: Iterable[Item | HostedCall], reader: ResultReader) -> list[Item]:
+    """Returns items and calls of one round as the model reads them: the outputs of the calls follow all of them."""
+    items: list[Item] = []
+    outputs: list[Item] = []
+    for entry in entries:
+        if not isinstance(entry, HostedCall):
+            items.append(entry)
+            continue
+        function_call, output = entry.model_items(reader)
+        items.append(function_call)
+        outputs.append(output)
+    return items + outputs
 
 
 def approval_request_item(call: HostedCall, item_id: str) -> Json:

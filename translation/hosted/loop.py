@@ -11,8 +11,17 @@ from typing import Final
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import NO_ITEM, HostedCall
+from translation.hosted.calls import NO_ITEM, HostedCall, build_model_items
 from translation.hosted.history import ApprovedCall
+from translation.hosted.interruptions.interruption import (
+    Interruption,
+    restore_entries,
+    restore_usage,
+    save_entries,
+    save_usage,
+    unsent_queue,
+)
+from translation.hosted.interruptions.saved_queue import restore_queue, save_queue
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.result_reader import ResultReader
@@ -71,6 +80,8 @@ class ToolLoop:
     ) -> None:
         self.dropped_outcomes = 0
         """How many outcomes were not used, because their call was settled already."""
+        self.is_resumed = False
+        """Whether `resume` took over calls of a round that had ended."""
         self._turn = turn
         self._catalogue = catalogue
         self._bounds = bounds
@@ -91,8 +102,60 @@ class ToolLoop:
         """The end of the round; None before it."""
         self._usage: Usage | None = None
         self._warnings: list[Json] = []
+        self._interrupted: list[Item | HostedCall] = []
+        """What the model has to read of the last round before an interruption, besides the items of the turn."""
         self._is_started = False
         self._end: Finished | Failed | None = None
+
+    # Interruptions
+
+    def save_progress(self) -> Json:
+        """Returns how far the loop has come, as JSON. To be saved when a round has ended, before its calls are run."""
+        unsettled = self._output.unsettled_calls
+        entries = self._round.entries() if self._round is not None and unsettled else ()
+        return {
+            "round": self._round_count,
+            "items": self._output.item_count,
+            "usage": save_usage(self._usage),
+            "warnings": self._warnings,
+            "checks": self._checks.save(),
+            "queue": save_queue(self._output.waiting),
+            "entries": save_entries(entries, unsettled[0].index if unsettled else 0),
+            "reason": None if self._finished is None else self._finished.reason,
+            "end": self._end.reason if isinstance(self._end, Finished) else None,
+        }
+
+    def resume(self, interruption: Interruption) -> list[Event]:
+        """Goes on where another loop was interrupted, in place of `start`. Returns events that end what it left open.
+
+        The items of the turn are then followed by the context items of the interruption. The calls that had not ended
+        are pending. The round that was interrupted is sampled again.
+        """
+        progress, sent = interruption
+        self._is_started = True
+        if progress is None:
+            self._output.restore(sent.item_count, ())
+            return [*sent.end_events(spared=())]
+        self.is_resumed = True
+        self._round_count, self._warnings = progress["round"], [*progress["warnings"]]
+        self._usage = restore_usage(progress["usage"])
+        self._finished = None if progress["reason"] is None else Finished(progress["reason"])
+        self._end = None if progress["end"] is None else Finished(progress["end"])
+        queue = restore_queue(unsent_queue(progress["queue"], sent), self._catalogue)
+        calls = {entry.item_id: entry for entry in queue if isinstance(entry, HostedCall)}
+        self._checks.restore(progress["checks"], [each for each in calls.values() if not each.is_settled])
+        self._interrupted = restore_entries(progress["entries"], calls, sent)
+        approved = {call.approval_request_id: call for call in calls.values() if call.approval_request_id is not None}
+        self._approvals = [approval for approval in self._approvals if approval.approval_request_id in approved]
+        self._approved = [approved[approval.approval_request_id] for approval in self._approvals]
+        self._output.restore(max(progress["items"], sent.item_count), queue)
+        warnings = [Noted(facts={TOOL_WARNINGS: [*self._warnings]})] if self._warnings else []
+        return [*warnings, *sent.end_events(spared={call.index for call in calls.values()}), *self._output.take()]
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether no further round follows the calls that are pending."""
+        return self._end is not None
 
     # Before the first round
 
@@ -111,6 +174,8 @@ class ToolLoop:
 
     def start_approved_calls(self) -> list[Event]:
         """Returns the first events of the calls that the client approved. `pending_calls` are then these."""
+        if self.is_resumed:
+            return []
         started = self.start() if self._approvals else []
         for approval in self._approvals:
             is_changed = approval.approval_request_id in self._changed_ids
@@ -283,6 +348,7 @@ class ToolLoop:
             return
         for call, approval in reversed([*zip(self._approved, self._approvals, strict=True)]):
             self._items.insert(approval.position, call.model_items(self.reader)[1])
+        self._items += build_model_items(self._interrupted, self.reader)
 
     def _count_remaining_tokens(self) -> int | None:
         """Returns how many tokens the model may still write; None if there is no limit."""

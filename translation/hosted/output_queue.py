@@ -1,6 +1,7 @@
 """Keeps the events of a reply in order: what follows a call of a hosted tool waits until that call has ended."""
 
 from collections import deque
+from collections.abc import Iterable
 
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.calls import HostedCall, approval_request_item
@@ -60,6 +61,20 @@ class OutputQueue:
         """The requests for approvals that are to be stored."""
         return [entry for entry in self._waiting if isinstance(entry, ApprovalRequest) and not entry.is_stored]
 
+    @property
+    def waiting(self) -> list[Event | HostedCall]:
+        """What waits, once all requests are stored: it is empty, or begins with a call that is not settled."""
+        waiting: list[Event | HostedCall] = []
+        for entry in self._waiting:
+            waiting += _request_events(entry) if isinstance(entry, ApprovalRequest) else [entry]
+        return waiting
+
+    def restore(self, item_count: int, waiting: Iterable[Event | HostedCall]) -> None:
+        """Takes over from another queue: `item_count` items have an index, and this waits."""
+        self.item_count = item_count
+        self._waiting.extend(waiting)
+        self.release()
+
     def release(self) -> None:
         """Ends the calls that are settled, up to the first that is not, and makes the events behind them ready."""
         while self._waiting:
@@ -71,7 +86,7 @@ class OutputQueue:
             elif isinstance(entry, ApprovalRequest):
                 if not entry.is_stored:
                     return
-                self._ready += [ItemStarted(entry.index, entry.item), ItemEnded(entry.index, entry.item)]
+                self._ready += _request_events(entry)
             else:
                 self._ready.append(entry)
             self._waiting.popleft()
@@ -80,3 +95,7 @@ class OutputQueue:
         """Returns the events that are ready, each of them once."""
         ready, self._ready = self._ready, []
         return ready
+
+
+def _request_events(request: ApprovalRequest) -> list[Event]:
+    return [ItemStarted(request.index, request.item), ItemEnded(request.index, request.item)]

@@ -1,6 +1,7 @@
 """Finds calls that are made again and again although their results stay the same."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -10,6 +11,7 @@ import orjson
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolKey
+from translation.representation.json_types import Json
 
 _SAME_RESULT: Final = (
     "\n\n[Note: the same call returned the same result before. Use it, or do something else: calling the tool again "
@@ -39,6 +41,18 @@ class RepetitionCounter:
         self._limit = limit
         self._results: dict[tuple[ToolKey, str], _Results] = {}
         self._running: Counter[tuple[ToolKey, str]] = Counter()
+
+    def save(self) -> Json:
+        """Returns the counts of the calls that have ended as JSON."""
+        results = [[*key, arguments, each.digest, each.count] for (key, arguments), each in self._results.items()]
+        return {"exceeded": self.is_exceeded, "results": results}
+
+    def restore(self, saved: Json, running: Iterable[HostedCall]) -> None:
+        """Goes on with the counts that `save` returned. `running` are the calls that are still to end."""
+        self.is_exceeded = saved["exceeded"]
+        for server, name, arguments, digest, count in saved["results"]:
+            self._results[ToolKey(server, name), arguments] = _Results(digest, count)
+        self._running.update(call.fingerprint for call in running)
 
     def begin_call(self, call: HostedCall) -> str | None:
         """Counts a call that is about to be run. Returns what the model reads if it is not to be run."""

@@ -36,6 +36,7 @@ READ_RESULT: Final = HostedTool(
     is_read_only=True,
     needs_approval=False,
     origin=_LABEL,
+    is_repeatable=True,
 )
 """The tool that reads on. It is offered once a result was cut."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import NO_ITEM, HostedCall
+from translation.hosted.calls import NO_ITEM, HostedCall, build_model_items
 from translation.hosted.outcomes import execution_error
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.result_reader import ResultReader
@@ -168,17 +168,15 @@ class ToolRound:
     def model_items(self, reader: ResultReader) -> list[Item]:
         """Returns what the round adds to the input of the next one: its items, then the outputs of its calls, which
         `reader` cuts."""
-        items: list[Item] = []
-        outputs: list[Item] = []
-        for index, item in enumerate(self._collector.items):
-            hosted_call = self._calls.get(index)
-            if hosted_call is None:
-                items.append(item)
-                continue
-            function_call, output = hosted_call.model_items(reader)
-            items.append(function_call)
-            outputs.append(output)
-        return items + outputs
+        return build_model_items([entry for _, entry in self.entries()], reader)
+
+    def entries(self) -> list[tuple[int, Item | HostedCall]]:
+        """Returns the items and the calls of the round in their order, each with its index in the reply."""
+        entries: list[tuple[int, Item | HostedCall]] = []
+        for round_index, item in enumerate(self._collector.items):
+            call = self._calls.get(round_index)
+            entries.append((self._indexes[round_index], item) if call is None else (call.index, call))
+        return entries
 
     def _is_hosted_call(self, item: Item) -> bool:
         """Whether an item is a call of a hosted tool, or of a tool that there is not."""

@@ -36,6 +36,8 @@ class HostedTool:
     """Where its server is. An approval holds for one origin."""
     prefix: str | None = None
     """What its name begins with for models. None is the label of its server, and an empty text is nothing."""
+    is_repeatable: bool = False
+    """Whether a call may be sent a second time if the outcome of the first is not known."""
 
     @property
     def definition_digest(self) -> str:

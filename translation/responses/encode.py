@@ -162,6 +162,17 @@ class ResponsesEncoder:
         """The response object as it is now. Once `ended` is True it is the object of the terminal event."""
         return self._snapshot.response
 
+    def restore(self, events: Sequence[Event], last_sequence_number: int) -> None:
+        """Goes on with a stream that another encoder began: it has sent these events, the last with this number.
+
+        The items in them are as they were sent, so they are not sealed again.
+        """
+        snapshot = self._snapshot
+        seal, snapshot.seal = snapshot.seal, None
+        self.feed(events)
+        snapshot.seal = seal
+        self.sequence = last_sequence_number
+
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Takes one batch. Returns its frames, possibly none."""
         frames: list[bytes] = []

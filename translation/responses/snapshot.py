@@ -107,7 +107,7 @@ class Snapshot:
         """The failure that ended the turn, if there is one."""
         self.items: list[ItemState] = []
         self._clock = clock
-        self._seal = seal
+        self.seal = seal
         self._usage: Usage | None = None
 
     def feed(self, batch: Sequence[Event]) -> None:
@@ -130,7 +130,7 @@ class Snapshot:
 
     def start_item(self, event: ItemStarted) -> ItemState:
         """Adds an item. Returns its state."""
-        state = ItemState(event.item if self._seal is None else self._seal.seal_added_item(event.item))
+        state = ItemState(event.item if self.seal is None else self.seal.seal_added_item(event.item))
         self.items.append(state)
         return state
 
@@ -196,7 +196,7 @@ class Snapshot:
         # Clients parse arguments as JSON. Some upstreams send empty ones for a function without parameters.
         if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
             item = state.end({**item, "arguments": "{}"}, event.status)
-        if self._seal is not None and (sealed := self._seal.seal_done_item(item)) is not item:
+        if self.seal is not None and (sealed := self.seal.seal_done_item(item)) is not item:
             item = state.end(sealed, event.status)
         return item
 

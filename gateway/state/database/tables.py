@@ -85,7 +85,22 @@ jobs = Table(
     Column("request", Text, nullable=False),
     Column("worker", _ID_TYPE, comment="Who has it leased; null while nobody does."),
     Column("attempt", Integer, nullable=False),
+    Column("progress", Text, comment="How far its loop of a model and tools has come; null before the first round."),
     Index("ix_jobs_created_us", "created_us"),
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("response_id", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="The id of the item."),
+    Column("position", Integer, nullable=False, comment="The item's place in the output."),
+    Column("state", String(16), nullable=False, comment="intended, started, finished or unknown."),
+    Column("repeatable", Boolean, nullable=False, comment="Whether it may be sent again if its outcome is not known."),
+    Column("item", Text, comment="The item; null once the response has ended, whose output has it."),
+    Column("media", Text, comment="Parts of the result that the item does not have."),
+    Column("changed_us", BigInteger, nullable=False),
 )
 
 workers = Table(

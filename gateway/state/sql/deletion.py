@@ -4,7 +4,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
-from gateway.state.database.tables import events, items, jobs, responses
+from gateway.state.database.tables import events, items, jobs, responses, tool_calls
 from gateway.state.sql.lineage import select_unreferenced
 from gateway.state.store import ACTIVE_STATUSES
 from gateway.state.tool_records.approvals import delete_approvals_of
@@ -31,7 +31,7 @@ async def delete_response_rows(connection: AsyncConnection, database: Database, 
             .where(responses.c.owner == owner, responses.c.id == response_id)
             .values(status="cancelled")
         )
-    for table in (events, jobs):
+    for table in (events, jobs, tool_calls):
         await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id == response_id))
     await delete_approvals_of(connection, owner, [response_id])
     child = select(responses.c.id).where(responses.c.owner == owner, responses.c.parent_id == response_id).limit(1)

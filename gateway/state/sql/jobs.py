@@ -138,6 +138,7 @@ class SqlJobQueue:
             attempt=attempt.scalar_one(),
             logged=job.logged,
             last_sequence_number=-1 if last_number is None else last_number,
+            progress=None if job.progress is None else parse_json(job.progress),
         )
 
     async def _lease_response(

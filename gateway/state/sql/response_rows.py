@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses
+from gateway.state.sql.call_journal import load_call_records, settle_calls
 from gateway.state.sql.conversations import append_item_rows
 from gateway.state.sql.json_columns import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.statements import INSERT_ITEMS, INSERT_LOG_ENTRY
@@ -68,6 +69,11 @@ async def append_turn(connection: AsyncConnection, owner: str, conversation_id: 
     await append_item_rows(connection, owner, conversation_id, turn)
 
 
+async def load_recorded_output(connection: AsyncConnection, owner: str, response_id: str) -> list[Item]:
+    """Return the output of a response without an event log whose replica died: its calls, as the journal has them."""
+    return endings.output_from_calls(await load_call_records(connection, owner, response_id))
+
+
 async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json) -> None:
     """Store the end of a response that its worker did not end itself. Its row is locked."""
     await connection.execute(
@@ -77,6 +83,7 @@ async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json
     )
     await insert_items(connection, row.owner, row.id, OUTPUT_PLACE, ended["output"])
     await connection.execute(delete(jobs).where(jobs.c.owner == row.owner, jobs.c.response_id == row.id))
+    await settle_calls(connection, row.owner, row.id)
 
 
 async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
@@ -93,6 +100,8 @@ async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
         log = result.all()
         output = endings.output_from_log(response, [entry.frames for entry in log])
         last_number = log[-1].last if log else -1
+    else:
+        output = await load_recorded_output(connection, row.owner, row.id)
     ended = endings.build_cancelled_response(response, output)
     await end_locked_response(connection, row, ended)
     if row.logged:

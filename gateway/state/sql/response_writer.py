@@ -17,6 +17,7 @@ from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, jobs
 from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.json_columns import dump_json, dump_without_output
 from gateway.state.sql.response_rows import append_turn, build_item_rows, insert_items, insert_log_entry
@@ -77,7 +78,14 @@ class SqlResponseWriter:
                 await append_turn(connection, new.owner, new.conversation_id, response)
 
     async def finish_response(
-        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
+        self,
+        owner: str,
+        response: Json,
+        *,
+        worker: str,
+        last: LogEntry | None = None,
+        losses: str | None = None,
+        has_calls: bool = False,
     ) -> None:
         parameters = {
             "its_owner": owner,
@@ -88,8 +96,8 @@ class SqlResponseWriter:
             "ended_losses": losses,
         }
         seems_plain = last is None and not response.get("background") and response.get("conversation") is None
-        if not (seems_plain and await self._finish_plain(owner, response, parameters)):
-            await self._finish_in_transaction(owner, response, parameters, last)
+        if has_calls or not (seems_plain and await self._finish_plain(owner, response, parameters)):
+            await self._finish_in_transaction(owner, response, parameters, last, has_calls=has_calls)
         self._notifier.notify_changed(response["id"])
 
     def _takes_one_statement(self, new: NewResponse) -> bool:
@@ -151,7 +159,7 @@ class SqlResponseWriter:
         )
 
     async def _finish_in_transaction(
-        self, owner: str, response: Json, parameters: Mapping[str, Any], last: LogEntry | None
+        self, owner: str, response: Json, parameters: Mapping[str, Any], last: LogEntry | None, *, has_calls: bool
     ) -> None:
         response_id = response["id"]
         async with self._database.write_transaction(owner) as connection:
@@ -167,6 +175,8 @@ class SqlResponseWriter:
                 row.background or row.logged
             ):  # others have no job; one statement is a quarter of this transaction's time
                 await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+            if has_calls:
+                await settle_calls(connection, owner, response_id)
 
     def _is_lease_renewal_due(self, worker: str) -> bool:
         return time.monotonic() - self._lease_renewed_at.get(worker, -math.inf) > self._lease_s / 3

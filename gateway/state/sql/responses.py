@@ -27,6 +27,7 @@ from gateway.state.sql.response_rows import (
     cancel_locked_response,
     end_locked_response,
     load_item_bodies,
+    load_recorded_output,
 )
 from gateway.state.store import ACTIVE_STATUSES, History, StoredResponse
 from translation.representation.json_types import Item, Json
@@ -52,8 +53,11 @@ class SqlResponseStore:
             if row is None:
                 return None
             output = await load_item_bodies(connection, owner, [response_id], OUTPUT_PLACE)
+            response = _response_from_row(row, output.get(response_id, ()))
+            if row.left:
+                response["output"] = await load_recorded_output(connection, owner, response_id)
         return StoredResponse(
-            response=_response_from_row(row, output.get(response_id, ())),
+            response=response,
             logged=row.logged,
             background=row.background,
             losses=row.losses,
@@ -180,8 +184,9 @@ class SqlResponseStore:
             async with self._database.write_transaction() as connection:
                 rows = (await connection.execute(orphaned.with_for_update(skip_locked=True, of=responses))).all()
                 for row in rows:
+                    output = await load_recorded_output(connection, row.owner, row.id)
                     await end_locked_response(
-                        connection, row, endings.build_interrupted_response(parse_json(row.body), [])
+                        connection, row, endings.build_interrupted_response(parse_json(row.body), output)
                     )
                 long_dead = self._database.now_us() - _US_PER_DAY
                 await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))

@@ -22,6 +22,7 @@ from gateway.state.database.tables import (
     items,
     jobs,
     responses,
+    tool_calls,
     workers,
 )
 from gateway.state.sql.completions import delete_completions
@@ -170,7 +171,7 @@ class SqlRetention:
         )
         result = await connection.execute(delete(responses).where(has_key).returning(responses.c.deleted))
         await delete_approvals_of(connection, owner, response_ids)
-        for table in (jobs, events, items):
+        for table in (jobs, events, items, tool_calls):
             await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id.in_(response_ids)))
         return sum(not deleted for deleted in result.scalars())
 

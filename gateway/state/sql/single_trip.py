@@ -55,7 +55,7 @@ _INSERT_COMPLETION_SQL: Final = CompiledStatement(INSERT_COMPLETION, *COMPLETION
 _INSERT_METADATA_SQL: Final = CompiledStatement(INSERT_COMPLETION_METADATA, "owner", "completion_id", "entry")
 
 
-_SELECT_WORKER_SQL: Final = CompiledStatement(SELECT_WORKER, "its_owner", "its_id")
+SELECT_WORKER_SQL: Final = CompiledStatement(SELECT_WORKER, "its_owner", "its_id")
 _INSERT_NEW_ENTRY_SQL: Final = CompiledStatement(sqlite.insert(events).on_conflict_do_nothing(), *events.columns.keys())
 
 
@@ -91,7 +91,7 @@ def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -
     Returns False and writes nothing unless the response is active and held by the worker.
     """
     key = {"its_owner": row["owner"], "its_id": row["response_id"]}
-    found = connection.execute(_SELECT_WORKER_SQL.text, _SELECT_WORKER_SQL.bind_parameters(key)).fetchone()
+    found = connection.execute(SELECT_WORKER_SQL.text, SELECT_WORKER_SQL.bind_parameters(key)).fetchone()
     if found != (worker,):
         return False
     connection.execute(_INSERT_NEW_ENTRY_SQL.text, _INSERT_NEW_ENTRY_SQL.bind_parameters(row)).close()

@@ -9,7 +9,9 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
+from gateway.state.database.sealing_key import load_or_create_sealing_key
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
+from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.event_log import SqlEventLog
@@ -17,7 +19,6 @@ from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.response_writer import SqlResponseWriter
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
-from gateway.state.sql.sealing_key import load_or_create_sealing_key
 from gateway.state.store import SchemaMismatch
 from gateway.state.tool_records.approvals import SqlApprovalStore
 
@@ -28,6 +29,7 @@ class SqlStore(
     SqlConversationStore,
     SqlCompletionStore,
     SqlEventLog,
+    SqlCallJournal,
     SqlJobQueue,
     SqlApprovalStore,
     SqlRetention,
@@ -47,6 +49,7 @@ class SqlStore(
         SqlConversationStore.__init__(self, database)
         SqlCompletionStore.__init__(self, database)
         SqlEventLog.__init__(self, database, notifier)
+        SqlCallJournal.__init__(self, database)
         SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
         SqlApprovalStore.__init__(self, database)
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)

@@ -1,71 +1,184 @@
-"""Background responses that call tools: whatever ends their server, no call is made a second time."""
+"""Background responses that call tools, and what becomes of their calls when a server is killed."""
 
+import json
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from gateway.state.database.tables import jobs
 from tests.mcp_server import CountingServer, mcp_server
-from tests.state.processes.killing import background, check_interrupted, has_ended, until
-from tests.state.replicas import Json, client, replica, text
+from tests.state.processes import beside
+from tests.state.processes.killing import Paused, background, check_interrupted, has_ended, until
+from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
+from translation.hosted.interruptions.interruption import OUTCOME_UNKNOWN
 
 pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
+ADD = ("calc_add", '{"a": 1, "b": 2}')
+ADD_MORE = ("calc_add", '{"a": 3, "b": 4}')
+HANG = ("calc_hang", "{}")
 
 
 def hosted(calc: CountingServer) -> Json:
     return {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never"}
 
 
-async def has_run(calc: CountingServer, name: str) -> bool:
-    return calc.runs[name] > 0
+def settings(store_url: str) -> Json:
+    egress = {"allow": ["127.0.0.1"]}
+    return {"background": background(store_url), "egress": egress, "tools": {"mcp": {"parallel_calls": 2}}}
 
 
-@pytest.mark.parametrize(
-    ("how", "streams"),
-    [(signal.SIGKILL, False), (signal.SIGTERM, False), (signal.SIGKILL, True)],
-    ids=["killed", "stopped", "killed while watched"],
-)
-async def test_a_call_of_a_server_that_ended_is_not_repeated(
-    how: signal.Signals, streams: bool, store_url: str, tmp_path: Path
-) -> None:
-    settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
+@asynccontextmanager
+async def taken_over(
+    folder: Path, store_url: str, upstream: ScriptedUpstream, response_id: str
+) -> AsyncIterator[Client]:
+    """A client of the server that takes over, once the response has ended there."""
+    with replica(folder, store_url, upstream.url, **settings(store_url)) as server:
+        async with client(server) as asking:
+            await until(has_ended, asking, response_id)
+            yield asking
+
+
+async def has_run(calc: CountingServer, name: str, times: int = 1) -> bool:
+    return calc.runs[name] >= times
+
+
+async def read_events(asking: Client, response_id: str, after: int | None = None) -> list[Json]:
+    path = f"/responses/{response_id}?stream=true" + ("" if after is None else f"&starting_after={after}")
+    async with asking.stream("GET", path) as stream:
+        await stream.read_all()
+    return stream.events
+
+
+def check_stream(events: list[Json], sent: list[Json]) -> None:
+    """That a stream goes on from what was sent: numbers without gaps, one end, and no item that changes after it."""
+    assert events[: len(sent)] == sent
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    added = [event for event in events if event["type"] == "response.output_item.added"]
+    assert [event["output_index"] for event in added] == list(range(len(added)))
+    assert [event["output_index"] for event in done] == list(range(len(added)))
+    assert [event["item"] for event in done] == events[-1]["response"]["output"]
+
+
+def outputs_read(upstream: ScriptedUpstream) -> list[str]:
+    """What the model read of its calls, in the last request."""
+    messages = upstream.requests[-1].json["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+async def test_each_call_of_a_killed_server_is_run_once_at_most(store_url: str, tmp_path: Path) -> None:
+    """The first call is started, the second finished, the third started, the fourth intended."""
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
-            upstream.on("/chat/completions", chat_calls(("calc_hang", "{}")), chat_text("never"))
-            with replica(tmp_path / "first", store_url, upstream.url, **settings) as server:
+            calls = chat_calls(HANG, ADD, HANG, ADD_MORE)
+            upstream.on("/chat/completions", calls, chat_text("done"))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
                 async with client(server) as asking:
-                    request: Json = {"input": "Hang.", "background": True, "tools": [hosted(calc)]}
-                    if streams:
-                        async with asking.stream(**request) as stream:
+                    tools = [hosted(calc)]
+                    async with asking.stream(input="Go.", background=True, tools=tools) as stream:
+                        await stream.read_to("response.mcp_call_arguments.done")
+                        response_id = stream.response_id
+                        await until(has_run, calc, "hang", 2)
+                        kill(server)
+            async with taken_over(tmp_path / "second", store_url, upstream, response_id) as asking:
+                response = await asking.read(response_id)
+                events = await read_events(asking, response_id)
+                check_stream(events, stream.events)
+                last = stream.events[-1]["sequence_number"]
+                assert await read_events(asking, response_id, last) == events[last + 1 :]
+            assert (response["status"], text(response)) == ("completed", "done")
+            items = response["output"][1:-1]
+            assert [item["status"] for item in items] == ["failed", "completed", "failed", "completed"]
+            assert [item["output"] for item in items] == [None, "3", None, "7"]
+            assert OUTCOME_UNKNOWN in json.dumps(items[0]["error"])
+            first, second, third, fourth = outputs_read(upstream)
+            assert (first, second, fourth) == (OUTCOME_UNKNOWN, "3", "7")
+            assert third.startswith(OUTCOME_UNKNOWN)
+            assert response["usage"]["total_tokens"] == 24  # of both rounds
+        assert calc.runs == {"hang": 2, "add": 2}
+
+
+async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, tmp_path: Path) -> None:
+    lease = {"background": {"lease_s": 1.0}}
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(HANG), chat_text("done"))
+            with replica(tmp_path / "first", store_url, upstream.url, **(settings(store_url) | lease)) as server:
+                async with client(server) as asking:
+                    job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)])
+                    await until(has_run, calc, "hang")
+                with replica(tmp_path / "second", store_url, upstream.url, **(settings(store_url) | lease)) as other:
+                    async with client(other) as watching:
+                        path = f"/responses/{job['id']}?stream=true"
+                        async with watching.stream("GET", path) as stream:
                             await stream.read_to("response.mcp_call_arguments.done")
-                            response_id = stream.response_id
-                            await until(has_run, calc, "hang")
-                            server.process.send_signal(how)
-                    else:
-                        response_id = (await asking.create(**request))["id"]
-                        await until(has_run, calc, "hang")
-                        server.process.send_signal(how)
-                server.process.wait(60)
-            with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
-                async with client(server) as asking:
-                    await until(has_ended, asking, response_id)
-                    response = await asking.read(response_id)
-                    check_interrupted(response)
-                    assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_call"]
-                    assert response["output"][1]["status"] == "incomplete"
+                            kill(server)
+                            end = await stream.read_all()
+            assert text(end["response"]) == "done"
+            check_stream(stream.events, [])
         assert calc.runs["hang"] == 1
+
+
+async def test_a_server_that_stops_leaves_its_calls_to_the_next(store_url: str, tmp_path: Path) -> None:
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(HANG), chat_text("done"))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
+                async with client(server) as asking:
+                    job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)])
+                    await until(has_run, calc, "hang")
+                    server.process.send_signal(signal.SIGTERM)
+                server.process.wait(60)
+            async with taken_over(tmp_path / "second", store_url, upstream, job["id"]) as asking:
+                assert text(await asking.read(job["id"])) == "done"
+        assert calc.runs["hang"] == 1
+
+
+@pytest.mark.parametrize("says_something", [False, True], ids=["nothing was said", "the answer had begun"])
+async def test_a_round_is_sampled_again_unless_its_answer_was_read(
+    says_something: bool, store_url: str, tmp_path: Path
+) -> None:
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            answer = Paused(*(["It"] if says_something else []))
+            upstream.on("/chat/completions", chat_calls(ADD), answer, chat_text("3"))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
+                request: Json = {"input": "1 + 2?", "background": True, "tools": [hosted(calc)]}
+                async with client(server) as asking, asking.stream(**request) as stream:
+                    await stream.read_to("response.output_item.done")
+                    await stream.read_to("response.output_item.done")
+                    if says_something:
+                        await stream.read_to("response.output_text.delta")
+                    else:
+                        await upstream.received(2)
+                    kill(server)
+            response_id = stream.response_id
+            async with taken_over(tmp_path / "second", store_url, upstream, response_id) as asking:
+                response = await asking.read(response_id)
+                if says_something:
+                    check_interrupted(response)
+                    assert text(response) == "It"
+                else:
+                    assert (response["status"], text(response)) == ("completed", "3")
+                    check_stream(await read_events(asking, response_id), stream.events)
+                assert response["output"][1]["output"] == "3"
+        assert calc.runs["add"] == 1
 
 
 async def test_a_background_response_with_tools_that_nobody_watches_is_stored_whole(
     store_url: str, tmp_path: Path
 ) -> None:
-    settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
             upstream.on("/chat/completions", chat_calls(("calc_add", '{"a": 2, "b": 3}')), chat_text("5"))
-            with replica(tmp_path / "only", store_url, upstream.url, **settings) as server:
+            with replica(tmp_path / "only", store_url, upstream.url, **settings(store_url)) as server:
                 async with client(server) as asking:
                     job = await asking.create(input="2 + 3?", background=True, tools=[hosted(calc)])
                     await until(has_ended, asking, job["id"])
@@ -73,3 +186,59 @@ async def test_a_background_response_with_tools_that_nobody_watches_is_stored_wh
                     assert (response["status"], text(response)) == ("completed", "5")
                     assert response["output"][1]["output"] == "5"
         assert calc.runs["add"] == 1
+
+
+async def test_a_foreground_response_of_a_killed_server_keeps_the_calls_that_had_ended(
+    store_url: str, tmp_path: Path
+) -> None:
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(ADD, HANG))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
+                async with client(server) as asking, asking.stream(input="Go.", tools=[hosted(calc)]) as stream:
+                    await stream.read_to("response.mcp_call.completed")
+                    await until(has_run, calc, "hang")
+                    kill(server)
+            async with taken_over(tmp_path / "second", store_url, upstream, stream.response_id) as asking:
+                response = await asking.read(stream.response_id)
+                check_interrupted(response)
+                assert [(item["status"], item["output"]) for item in response["output"]] == [
+                    ("completed", "3"),
+                    ("incomplete", None),
+                ]
+        assert calc.runs == {"add": 1, "hang": 1}
+
+
+KEYS = ["first-key-of-the-tests-0123456789", "other-key-of-the-tests-0123456789"]
+
+
+@pytest.mark.parametrize("has_key", [True, False], ids=["with the key", "without the key"])
+async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(
+    has_key: bool, store_url: str, tmp_path: Path
+) -> None:
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(HANG), chat_calls(ADD), chat_text("done"))
+            first = settings(store_url) | {"sealing": {"keys": KEYS[:1]}}
+            second = settings(store_url) | {"sealing": {"keys": KEYS[not has_key :]}}
+            with replica(tmp_path / "first", store_url, upstream.url, **first) as server:
+                async with client(server) as asking:
+                    tool = hosted(calc) | {"authorization": "token-of-the-request"}
+                    job = await asking.create(input="Hang.", background=True, tools=[tool])
+                    await until(has_run, calc, "hang")
+                    assert "token-of-the-request" not in str(await beside.rows(store_url, select(jobs)))
+                    kill(server)
+            calc.headers.clear()
+            with replica(tmp_path / "second", store_url, upstream.url, **second) as server:
+                async with client(server) as asking:
+                    await until(has_ended, asking, job["id"])
+                    response = await asking.read(job["id"])
+            assert (response["status"], text(response)) == ("completed", "done")
+            if has_key:
+                assert calc.headers["authorization"] == "Bearer token-of-the-request"
+                assert response["output"][-2]["output"] == "3"
+            else:
+                assert calc.headers == {}
+                assert "credentials_unavailable" in json.dumps(response["output"][-2]["error"])
+            assert await beside.rows(store_url, select(jobs)) == []
+        assert calc.runs == ({"hang": 1, "add": 1} if has_key else {"hang": 1})

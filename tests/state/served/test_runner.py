@@ -110,7 +110,7 @@ class Replica:
         self.reopened: list[Job] = []
         self.make: Callable[[Job], ScriptedWire] = lambda job: ScriptedWire(queued(id=job.response_id))
 
-    def reopen(self, job: Job) -> ScriptedWire:
+    async def reopen(self, job: Job) -> ScriptedWire:
         self.reopened.append(job)
         return self.make(job)
 

@@ -6,6 +6,7 @@ import time
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
 from gateway.state.paging import PageRequest
@@ -172,6 +173,8 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
         for number in range(60):
             await keep(store, f"r{number}", f"r{number - 1}" if number else None, owner)
         await begin(store, "running", owner, logged=True, job_request={})
+        call = CallRecord({"id": "mcp_1"}, 0, "started")
+        await store.record_calls(owner, "running", [call], worker=WORKER, progress=None)
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
         await store.store_approvals(owner, [asked("mcpr_1")])

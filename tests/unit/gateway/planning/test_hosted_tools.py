@@ -46,7 +46,7 @@ def plan(
 
 
 def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:
-    return isinstance(planned, TranslationPlan) and planned.calls_tools
+    return isinstance(planned, TranslationPlan) and planned.tool_run is not None
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])

@@ -44,7 +44,9 @@ class Log:
     async def create_response(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])
 
-    async def finish_response(self, owner: str, response: Json, *, worker: str, losses: str | None = None) -> None:
+    async def finish_response(
+        self, owner: str, response: Json, *, worker: str, losses: str | None = None, has_calls: bool = False
+    ) -> None:
         await self._write("finish", response["status"])
         self.losses = losses
 

@@ -1,0 +1,68 @@
+"""Reads what an interrupted job has done: the events that it sent, and the calls of tools that it made."""
+
+from typing import NamedTuple
+
+from gateway.jobs.job_run import JobNotResumable
+from gateway.replies.endpoints import SentStream
+from gateway.service.run import Run
+from gateway.state.call_records import CallRecord
+from gateway.state.store import Job, Store
+from providers.new_id import new_id
+from translation.framing import sse
+from translation.hosted.interruptions.interruption import Interruption
+from translation.hosted.interruptions.sent_output import SentOutput
+from translation.representation.json_types import Item, Json
+from translation.responses.decode import ResponsesDecoder
+from translation.responses.storable_items import to_storable_items
+
+LAST_OPENING_EVENT = 1
+"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
+
+
+class InterruptedJob(NamedTuple):
+    """A job that sent output before its process died."""
+
+    sent_stream: SentStream
+    interruption: Interruption
+    records: dict[str, CallRecord]
+    """Its calls in the journal, by the ids of their items."""
+
+    def extend_input(self, body: Json) -> Json:
+        """Returns the request with the items of the rounds that have ended."""
+        own_items: list[Item] = [*to_storable_items(body.get("input"), new_id)]
+        return {**body, "input": [*own_items, *self.interruption.context_items]}
+
+    def continue_in(self, run: Run) -> None:
+        """Makes a run of that request go on from here. Raises JobNotResumable if nobody runs its tools any more."""
+        if run.tool_run is None:
+            raise JobNotResumable
+        run.presentation.sent_stream = self.sent_stream
+        run.tool_run.interruption = self.interruption
+        run.tool_run.records = self.records
+
+
+async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
+    """Returns what a claimed job has done; None if it has sent nothing that it would send twice.
+
+    Raises JobNotResumable if it cannot go on without doing so, and StoreUnavailable.
+    """
+    if job.last_sequence_number <= LAST_OPENING_EVENT:
+        return None
+    if not job.request.get("runs_tools"):
+        raise JobNotResumable
+    frames, decoder = sse.FrameDecoder(), ResponsesDecoder(new_id)
+    events = []
+    last_sequence_number, has_more = -1, True
+    while has_more:
+        page = await store.load_log_page(job.owner, job.response_id, after=last_sequence_number)
+        for entry in page.entries:
+            events += decoder.decode_payloads([frame.payload for frame in frames.feed(entry.frames)])
+            last_sequence_number = entry.last
+        has_more = page.has_more
+    interruption = Interruption(job.progress, SentOutput(events))
+    if not interruption.can_go_on:
+        raise JobNotResumable
+    records = await store.load_calls(job.owner, job.response_id)
+    return InterruptedJob(
+        SentStream(events, last_sequence_number), interruption, {record.item["id"]: record for record in records}
+    )

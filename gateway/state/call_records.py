@@ -1,0 +1,57 @@
+"""The journal of tool calls: what the store knows of each call of a response, before and after it is sent."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from translation.representation.json_types import Item, Json
+
+CallState: TypeAlias = Literal["intended", "started", "finished", "unknown"]
+"""`intended`: it is to be run, and was not sent. `started`: it may have been sent. `finished`: its result is known.
+`unknown`: it was started, and its response ended without its result."""
+
+
+class CallRecord(NamedTuple):
+    """One call in the journal.
+
+    `item` is the `mcp_call` item as clients see it, with its result once it is finished. `position` is its place in the
+    output. `media` are the parts of the result besides its text. `is_repeatable`: it may be sent a second time.
+    """
+
+    item: Item
+    position: int
+    state: CallState
+    is_repeatable: bool = False
+    media: Sequence[Json] = ()
+
+
+class CallJournal(Protocol):
+    """Stores the calls of responses. Only the worker that holds an active response writes: others get LeaseLost.
+
+    A write may be repeated if its caller does not know whether it was committed.
+    """
+
+    async def record_calls(
+        self, owner: str, response_id: str, calls: Sequence[CallRecord], *, worker: str, progress: Json | None
+    ) -> None:
+        """Store new calls before any of them is sent. Returns once they are committed.
+
+        `progress` replaces the progress of the response's job: how far its loop had come. None leaves it as it is.
+        """
+        ...
+
+    async def start_call(self, owner: str, response_id: str, item_id: str, *, worker: str) -> None:
+        """Store that an intended call is sent now, or a repeatable one again. It must not be sent before this returns.
+
+        Raises LeaseLost also if the call is finished.
+        """
+        ...
+
+    async def finish_call(
+        self, owner: str, response_id: str, item: Item, *, worker: str, media: Sequence[Json] = ()
+    ) -> None:
+        """Store the result of a started call. `item` is its whole item."""
+        ...
+
+    async def load_calls(self, owner: str, response_id: str) -> Sequence[CallRecord]:
+        """Return the calls of a response in the order of its output."""
+        ...

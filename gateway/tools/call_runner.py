@@ -1,0 +1,120 @@
+"""Runs the calls of a round: several at once, each once at most, and each written to the journal before it is sent."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from gateway.mcp.errors import McpFault
+from gateway.tools.executors import ReadResultExecutor, ToolExecutor
+from gateway.tools.loop_clock import LoopClock
+from gateway.tools.redacted_results import redact_outcome
+from gateway.tools.tool_run import ToolRun
+from providers.base import Batch
+from providers.redaction import Redactor
+from translation.hosted.bounds import LoopBounds
+from translation.hosted.calls import HostedCall, unknown_tool_error
+from translation.hosted.loop import ToolLoop
+from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.result_reader import READ_RESULT, ResultReader
+
+_log = structlog.get_logger(__name__)
+
+
+class CallRunner:
+    """Runs the calls of one response. `executors` run those of each server, by its label; more may be added to it.
+
+    `parallel_calls` is how many run at once.
+    """
+
+    def __init__(
+        self,
+        tool_run: ToolRun,
+        executors: Mapping[str, ToolExecutor],
+        reader: ResultReader,
+        bounds: LoopBounds,
+        clock: LoopClock,
+        redactor: Redactor,
+        *,
+        parallel_calls: int,
+    ) -> None:
+        self._tool_run = tool_run
+        self._executors = executors
+        self._reader_executor: Final = ReadResultExecutor(reader)
+        self._bounds = bounds
+        self._clock = clock
+        self._redactor = redactor
+        self._parallel_calls = parallel_calls
+
+    async def run_calls(self, loop: ToolLoop, *, are_recorded: bool = False) -> AsyncGenerator[Batch, None]:
+        """Runs the pending calls, several at once, and yields the events of each that ends.
+
+        With `are_recorded` the journal has them already.
+        """
+        waiting = loop.pending_calls
+        running: dict[asyncio.Task[ToolOutcome], HostedCall] = {}
+        most = self._parallel_calls
+        start = asyncio.get_running_loop().create_task
+        started = () if are_recorded else await self._record_calls(loop, waiting, waiting[:most])
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    call = waiting.pop(0)
+                    running[start(self._run_call(call, is_started=call in started))] = call
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if events := loop.settle_call(running.pop(task), task.result()):
+                        yield events
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+
+    async def _record_calls(
+        self, loop: ToolLoop, calls: Sequence[HostedCall], started: Sequence[HostedCall]
+    ) -> Sequence[HostedCall]:
+        """Writes the calls of a round to the journal, and the progress of a job. Returns those that it has as started.
+
+        Those that run at once are written as started, which saves a write for each of them.
+        """
+        journal = self._tool_run.journal
+        if journal is None or not (calls or (journal.is_job and not loop.is_ending)):
+            return ()
+        await journal.record_calls(calls, started, loop.save_progress() if journal.is_job else None)
+        return started
+
+    async def _run_call(self, call: HostedCall, *, is_started: bool) -> ToolOutcome:
+        """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated.
+
+        `is_started`: the journal has it as started. Otherwise that is written first, and a call is not sent without.
+        """
+        if (outcome := self._tool_run.find_outcome(call)) is not None:
+            return outcome
+        journal = self._tool_run.journal
+        if journal is not None and not is_started:
+            await journal.start_call(call)
+        outcome = await self._send_call(call)
+        if journal is not None:
+            await journal.finish_call(call, outcome)
+        return outcome
+
+    async def _send_call(self, call: HostedCall) -> ToolOutcome:
+        if call.tool is None:  # the server that was interrupted knew it, this one does not
+            return execution_error(unknown_tool_error(call.model_name))
+        left_s = self._clock.seconds_left
+        if left_s <= 0:
+            return execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
+        try:
+            self._tool_run.require_credentials(call.key.server)
+        except McpFault as fault:
+            return fault.as_outcome()
+        ids = {"server": call.key.server, "tool": call.key.name, "call": call.item_id, "call_id": call.call_id}
+        _log.info("tool_started", **ids)
+        outcome = await self._find_executor(call).run(call, left_s)
+        _log.info("tool_ended", **ids, failed=outcome.failed)
+        return await redact_outcome(outcome, self._redactor)
+
+    def _find_executor(self, call: HostedCall) -> ToolExecutor:
+        return self._reader_executor if call.tool is READ_RESULT else self._executors[call.key.server]

@@ -1,0 +1,143 @@
+"""The journal of tool calls behind a server: clients that leave, and a database that is away before or after a call."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.state.sql.store import SqlStore
+from tests.integration.mcp.hosting import LOOK_UP, hosting, items_of, mcp_tool, until
+from tests.mcp_script import answer, scripted_mcp, text_result
+from tests.state.processes import beside
+from tests.state.processes.killing import until as becomes_true
+from tests.upstream import chat_calls, chat_text
+from tests.upstream.builders import Json
+from tests.upstream.script import Exchange, silence
+
+DEADLINE_S = 0.5
+
+
+def sections(store_url: str, lease_s: float = 60.0) -> Json:
+    store = {"url": store_url, "poll_s": 0.05, "deadline_s": DEADLINE_S}
+    return {"store": store, "background": {"lease_s": lease_s}}
+
+
+async def journal_of(store_url: str, response_id: str) -> list[str]:
+    """The states of the calls of a response, as the database has them."""
+    store = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    await store.open()
+    states: list[str] = [call.state for call in await store.load_calls("anonymous", response_id)]
+    await store.aclose()
+    return states
+
+
+async def stored_responses(http: httpx.AsyncClient) -> list[Json]:
+    listed: list[Json] = (await http.get("/responses")).json()["data"]
+    return listed
+
+
+async def has_ended(http: httpx.AsyncClient) -> bool:
+    listed = await stored_responses(http)
+    return bool(listed) and listed[0]["status"] != "in_progress"
+
+
+async def is_degraded(http: httpx.AsyncClient) -> bool:
+    return "degraded" in (await http.get(http.base_url.join("/readyz"))).json()
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "json"])
+async def test_a_client_that_leaves_in_a_call_leaves_a_cancelled_response_whose_call_is_unknown(
+    streams: bool, store_url: str
+) -> None:
+    body = {"model": "m", "input": "Hi", "stream": streams}
+    async with (
+        scripted_mcp(silence) as server,
+        hosting(**sections(store_url)) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as http,
+    ):
+        asking = asyncio.create_task(http.post("/responses", json={**body, "tools": [mcp_tool(server.url)]}))
+        await until(lambda: bool(server.calls))
+        asking.cancel()
+        assert await until(server.calls[0].closed.done) < 1.0
+        await becomes_true(has_ended, http)
+        (response,) = await stored_responses(http)
+        assert response["status"] == "cancelled"
+        assert [call["status"] for call in items_of(response, "mcp_call")] == ["incomplete"]
+        assert await journal_of(store_url, response["id"]) == ["unknown"]
+
+
+async def test_a_cancelled_call_is_unknown_and_its_late_result_is_not_shown(store_url: str) -> None:
+    cancelled = asyncio.Event()
+
+    async def late(exchange: Exchange) -> None:
+        await cancelled.wait()
+        await answer(text_result("late"))(exchange)
+
+    async with scripted_mcp(late) as server, hosting(**sections(store_url)) as gateway:
+        created = await gateway.ask(mcp_tool(server.url), background=True)
+        await until(lambda: bool(server.calls))
+        response = (await gateway.client.responses.cancel(created["id"])).model_dump(mode="json")
+        cancelled.set()
+        await until(lambda: server.upstream.open_connections == 0)
+        (call,) = items_of(response, "mcp_call")
+        assert (response["status"], call["status"], call["output"]) == ("cancelled", "incomplete", None)
+        assert (await gateway.client.responses.retrieve(created["id"])).model_dump(mode="json") == response
+        assert await journal_of(store_url, created["id"]) == ["unknown"]
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "json"])
+async def test_a_call_that_cannot_be_written_down_is_not_sent(streams: bool, store_url: str) -> None:
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def call_later(exchange: Exchange) -> None:
+        asked.set()
+        await held.wait()
+        await chat_calls(LOOK_UP)(exchange)
+
+    async with (
+        scripted_mcp(answer(text_result("found"))) as server,
+        hosting(call_later, **sections(store_url, lease_s=1.0)) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+    ):
+        body: Json = {"model": "m", "input": "Hi", "stream": streams, "tools": [mcp_tool(server.url)]}
+        asking = asyncio.create_task(http.post("/responses", json=body))
+        await asked.wait()
+        async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+            held.set()
+            reply = await asking
+        assert "store_unavailable" in reply.text
+        assert reply.status_code == (200 if streams else 503)
+        assert server.calls == []
+
+
+async def test_a_result_waits_for_the_database_and_the_call_is_not_repeated(store_url: str) -> None:
+    held = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await held.wait()
+        await answer(text_result("found"))(exchange)
+
+    async with scripted_mcp(slow) as server, hosting(**sections(store_url)) as gateway:
+        asking: asyncio.Task[Any] = asyncio.create_task(gateway.ask(mcp_tool(server.url)))
+        await until(lambda: bool(server.calls))
+        async with beside.held(store_url, "ACCESS EXCLUSIVE"), httpx.AsyncClient(base_url=gateway.url) as http:
+            held.set()
+            await becomes_true(is_degraded, http)
+        response = await asking
+        assert [call["output"] for call in items_of(response, "mcp_call")] == ["found"]
+        assert len(server.calls) == 1
+
+
+async def test_only_a_stored_response_has_a_journal(store_url: str) -> None:
+    scripts = (chat_calls(LOOK_UP), chat_text("Done."))
+    async with (
+        scripted_mcp(answer(text_result("found"))) as server,
+        hosting(*scripts, *scripts, **sections(store_url)) as gateway,
+    ):
+        unstored = await gateway.ask(mcp_tool(server.url), store=False)
+        stored = await gateway.ask(mcp_tool(server.url))
+        assert await journal_of(store_url, unstored["id"]) == []
+        assert await journal_of(store_url, stored["id"]) == ["finished"]
+        assert len(server.calls) == 2
