@@ -61,6 +61,7 @@ class _Run:
         self._thread = thread
         self._head: RunHead | None = None
         self._results: Mapping[str, str] = {}
+        self._approved_ids: Sequence[str] = ()
         self.on_end: Callable[[], None] = lambda: None
 
     def default_model(self, allowed: Sequence[str]) -> str:
@@ -78,6 +79,7 @@ class _Run:
         if request.unanswered:
             raise _StillInterrupted(request.unanswered)
         self._results = request.results
+        self._approved_ids = request.approved_ids
         admitted = AdmittedRequest({}, route, request.names, request.losses, self._build_thread_run(request))
         with admitted.renaming_params():
             responses_body = request.body
@@ -115,6 +117,7 @@ class _Run:
             results=self._results,
             expiry_of=self._find_expiry,
             open_requests=requests,
+            approved_ids=self._approved_ids,
         )
 
     def _find_expiry(self, request: Item) -> str:

@@ -10,13 +10,17 @@ from gateway.errors import RunInProgress
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import LAST_RUN_KEY
 from translation.agui.history import open_requests
-from translation.agui.interrupts import RequestStandings
+from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStandings
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
 
 _THREAD_KEY: Final = "agui_thread"
 _MAX_METADATA_CHARS: Final = 512
 _ID_DIGITS: Final = 48
+
+
+_REFUSALS: Final[Mapping[str, str]] = {"denied": DENIED, "expired": EXPIRED, "void": CHANGED}
+"""State of a request -> what its client sees as the result of the call. The run that answered it may have failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,8 @@ class StoredThread:
         open_ids = {request_id for request_id in requests if states.get(request_id) == "open"}
         if not runs_tools:
             open_ids |= {request_id for request_id in requests if request_id not in states}
-        expired = {request_id for request_id, state in states.items() if state == "expired"}
-        return RequestStandings(open_ids=open_ids, expired_ids=expired, calls=self.calls)
+        refused = {request_id: _REFUSALS[state] for request_id, state in states.items() if state in _REFUSALS}
+        return RequestStandings(open_ids=open_ids, refused=refused, calls=self.calls)
 
 
 async def load_thread(store: Store, owner: str, thread_id: str) -> StoredThread:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import orjson
 
 from translation.agui.activities import build_list_activity, build_progress
+from translation.agui.interrupts import CHANGED
 from translation.agui.open_item import OpenItem
 from translation.agui.run import PROTOCOL_VERSION, RunHead
 from translation.agui.run_end import RunEnd
@@ -39,6 +40,7 @@ class AguiEncoder:
     first: those of earlier calls that were not run, by their ids. `expiry_of` returns when the interrupt of a request
     for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are requests for approvals
     from before this run that remain open at its end, and `closed_ids` requests of this run that no longer are.
+    `approved_ids` are earlier requests whose calls this run is to have.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class AguiEncoder:
         expiry_of: Callable[[Item], str | None] = lambda _: None,
         open_requests: Iterable[Item] = (),
         closed_ids: Container[str] = (),
+        approved_ids: Iterable[str] = (),
     ) -> None:
         self.ended = False
         """Whether the run is over. Then `conclude` returns its last events."""
@@ -60,6 +63,8 @@ class AguiEncoder:
         self._response_id = response_id
         self._results = results or {}
         self._closed_ids = closed_ids
+        self._awaited_ids = dict.fromkeys(approved_ids)
+        """The calls of earlier runs that have no result yet."""
         self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests)
         self._is_concluded = False
         self._items: dict[int, OpenItem] = {}
@@ -277,6 +282,7 @@ class AguiEncoder:
 
     def _write_result(self, call_id: str, content: str, frames: list[bytes]) -> None:
         self._parent_id = None
+        self._awaited_ids.pop(call_id, None)
         result = {"type": "TOOL_CALL_RESULT", "messageId": f"{call_id}:result", "toolCallId": call_id}
         _write(frames, result | {"content": content, "role": "tool"})
 
@@ -298,6 +304,8 @@ class AguiEncoder:
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self._end.usage = event.usage or self._end.usage
         self._end.reason = event.reason
+        for call_id in list(self._awaited_ids):
+            self._write_result(call_id, CHANGED, frames)
         self.ended = True
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:

@@ -12,7 +12,8 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 DENIED: Final = "The call was not approved, and not run."
-_EXPIRED: Final = "The request for an approval has expired. The call was not run."
+EXPIRED: Final = "The request for an approval has expired. The call was not run."
+CHANGED: Final = "The tool has changed since it was put to the user. The call was not run."
 _UNKNOWN: Final = "This approval no longer counts. What became of the call is not known here."
 
 
@@ -20,12 +21,13 @@ _UNKNOWN: Final = "This approval no longer counts. What became of the call is no
 class RequestStandings:
     """What became of the requests for approvals of a thread that its items show no answer to. All are ids of requests.
 
-    `open_ids` can be answered. `calls` has the calls that were run by a run which failed later, and so is no part of
-    the thread. All others can no longer be answered.
+    `open_ids` can be answered. `refused` has the requests whose calls are not run any more, with what the client is to
+    see. `calls` has the calls that were run by a run which failed later, and so is no part of the thread. All others
+    can no longer be answered.
     """
 
     open_ids: Container[str] = ()
-    expired_ids: Container[str] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, Item] = field(default_factory=dict)
 
 
@@ -36,8 +38,8 @@ NO_STANDINGS: Final = RequestStandings()
 class ResumedRequests:
     """How a run goes on after interrupts. `items` come first in its input; `sources` are the fields that they are from.
 
-    `results` are what the client is to see as the results of calls that are not run, and `unanswered` the requests that
-    stay open: the run must not begin.
+    `results` are what the client is to see as the results of calls that are not run. `unanswered` is not empty if the
+    answers leave a request open: then the run must not begin, and these are all requests that are open.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -45,6 +47,7 @@ class ResumedRequests:
     results: dict[str, str] = field(default_factory=dict)
     unanswered: list[Item] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    approved_ids: list[str] = field(default_factory=list)
 
     def add(self, item: Item, source: str = "resume") -> None:
         """Adds an item to the input."""
@@ -65,6 +68,7 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
     """
     resumed = ResumedRequests()
     answers = _read_answers(run_input, joined, standings, resumed.losses)
+    live = [item for item in open_requests(joined.history) if item["id"] in standings.open_ids]
     resume = run_input.get("resume")
     goes_on = resume is None and bool(joined.entries) and not is_versioned(run_input)
     for request in open_requests(joined.history):
@@ -72,19 +76,21 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
         if (call := standings.calls.get(request_id)) is not None:
             resumed.add(call)
             resumed.results[request_id] = result_text(call)
-        elif request_id in standings.expired_ids:
-            resumed.deny(request_id, _EXPIRED)
+        elif (result := standings.refused.get(request_id)) is not None:
+            resumed.deny(request_id, result)
         elif request_id not in standings.open_ids:
             resumed.results[request_id] = _UNKNOWN
         elif (found := answers.get(request_id)) is not None:
             index, answer = found
             resumed.add(answer, f"resume[{index}].interruptId")
-            if not answer["approve"]:
+            if answer["approve"]:
+                resumed.approved_ids.append(request_id)
+            else:
                 resumed.results[request_id] = DENIED
         elif goes_on:
             resumed.deny(request_id)
         else:
-            resumed.unanswered.append(request)
+            resumed.unanswered = live
     answered = {message["toolCallId"] for message in run_input["messages"] if message["role"] == "tool"}
     for call_id in resumed.results.keys() & answered:
         del resumed.results[call_id]

@@ -59,7 +59,9 @@ class RunRequest(NamedTuple):
     results: Mapping[str, str]
     """What became of calls that wait for an approval and will not be run: their results, by the ids of the calls."""
     unanswered: Sequence[Item]
-    """The requests for approvals that stay open: the run answers none of them."""
+    """All open requests for approvals, if the run does not answer each of them. It must not begin then."""
+    approved_ids: Sequence[str]
+    """The requests that the run approves."""
 
 
 class RunParamNames(Mapping[str, str]):
@@ -119,7 +121,7 @@ def build_run_request(
         body["include"] = [*include, _SEALED_REASONING]
     sources = [*resumed.sources, *(f"messages[{entry.position}]" for entry in joined.entries)]
     names = RunParamNames(sources, len(tools))
-    return RunRequest(body, joined.history, losses, names, resumed.results, resumed.unanswered)
+    return RunRequest(body, joined.history, losses, names, resumed.results, resumed.unanswered, resumed.approved_ids)
 
 
 def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list[Json]]:

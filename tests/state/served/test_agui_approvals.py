@@ -189,7 +189,19 @@ async def test_a_model_that_fails_after_an_approved_call_leaves_no_dead_end(serv
     assert interrupts_of(resumed) == []
 
 
-@pytest.mark.parametrize("mcp_settings", [{"approval_days": 0.00001}])
+async def test_a_model_that_fails_after_a_denial_leaves_no_dead_end(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, error_reply(500, "broken"), chat_text("Then not."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    resume = answers(interrupts_of(asked), DENIED)
+    body = run_input(*thread.messages, run="fails", resume=resume, forwardedProps=thread.more["forwardedProps"])
+    assert (await served.first.post("/v1/agui", json=body)).status_code == 502
+    resumed = await thread.run(resume=resume)
+    assert (text_of(resumed), served.run_count()) == ("Then not.", 0)
+    assert list(results_of(resumed)) == interrupts_of(asked)
+
+
+@pytest.mark.parametrize("mcp_settings", [{"approval_days": 0.000002}])
 async def test_an_interrupt_that_has_expired_counts_as_denied(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("Too late."), chat_text("Hi."))
     thread = served.thread()

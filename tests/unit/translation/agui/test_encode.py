@@ -7,6 +7,7 @@ import pytest
 
 from tests.agui_events import OLD_EVENTS, kinds_of, read_events, read_run, text_of
 from translation.agui.encode import AguiEncoder
+from translation.agui.interrupts import CHANGED
 from translation.agui.run import RunHead
 from translation.agui.run_end import CANCELLED
 from translation.representation import items
@@ -402,6 +403,15 @@ def test_an_approved_call_has_only_its_result() -> None:
     assert not of_type(events, "TOOL_CALL_START")
     assert not of_type(events, "TOOL_CALL_ARGS")
     assert of_type(events, "TOOL_CALL_RESULT")[0]["toolCallId"] == "mcpr_1"
+
+
+def test_an_approved_call_whose_tool_has_changed_gets_a_result() -> None:
+    events = encode(*whole({**REQUEST, "id": "mcpr_2"}), approved_ids=["mcpr_1"])
+    (result,) = of_type(events, "TOOL_CALL_RESULT")
+    assert (result["toolCallId"], result["content"]) == ("mcpr_1", CHANGED)
+    assert not of_type(encode(Failed("x", "y"), approved_ids=["mcpr_1"]), "TOOL_CALL_RESULT")
+    ran = encode(*whole(mcp_call(approval_request_id="mcpr_1")), approved_ids=["mcpr_1"])
+    assert [event["content"] for event in of_type(ran, "TOOL_CALL_RESULT")] == ["found"]
 
 
 def test_a_denied_call_gets_a_result() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.agui.history import join_history
-from translation.agui.interrupts import DENIED, RequestStandings
+from translation.agui.interrupts import DENIED, EXPIRED, RequestStandings
 from translation.agui.messages import NO_RESULT, read_messages
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.schema import validate
@@ -246,7 +246,7 @@ def test_an_approval_is_an_answer_before_all_other_input() -> None:
     assert request.body["input"][0]["approve"] is True
     assert request.body["input"][0]["reason"] == "fine"
     assert request.history == INTERRUPTED
-    assert (request.results, request.unanswered) == ({}, [])
+    assert (request.results, request.unanswered, request.approved_ids) == ({}, [], ["mcpr_1"])
     assert request.names["input[0].approval_request_id"] == "resume[0].interruptId"
 
 
@@ -263,6 +263,20 @@ def test_an_interrupt_that_is_not_answered_stays_open() -> None:
     for more in resumes:
         request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, protocolVersion="1.0", **more)
         assert request.unanswered == [REQUEST]
+
+
+def test_an_answer_to_some_interrupts_leaves_all_of_them_open() -> None:
+    other = {**REQUEST, "id": "mcpr_2"}
+    asking = calling("mcpr_2", "docs_search", '{"q":1}')
+    request = build(
+        HELLO,
+        ASKING,
+        asking,
+        stored=[*INTERRUPTED, other],
+        standings=RequestStandings(open_ids={"mcpr_1", "mcpr_2"}),
+        resume=resume(payload={"approved": True}),
+    )
+    assert request.unanswered == [REQUEST, other]
 
 
 def test_an_answer_to_an_unknown_interrupt_is_reported_and_left_out() -> None:
@@ -300,12 +314,12 @@ def test_an_answer_that_is_none_is_refused_by_field(payload: Any, param: str) ->
 
 
 def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
-    standings = RequestStandings(expired_ids={"mcpr_1"})
+    standings = RequestStandings(refused={"mcpr_1": EXPIRED})
     answered = resume(payload={"approved": True})
     request = build(HELLO, ASKING, stored=INTERRUPTED, standings=standings, resume=answered)
     assert [item["approve"] for item in request.body["input"]] == [False]
     assert [str(loss) for loss in request.losses] == ["resume[0]=dropped"]
-    assert "expired" in request.results["mcpr_1"]
+    assert request.results == {"mcpr_1": EXPIRED}
 
 
 def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
