@@ -52,6 +52,9 @@ class McpSettings(_Section):
     max_result_mb: Annotated[Number, Field(gt=0)] = Field(
         default=5.0, description="The largest answer of a server, in MiB."
     )
+    total_result_mb: Annotated[Number, Field(gt=0)] = Field(
+        default=20.0, description="The largest size of all results of one response together, in MiB."
+    )
     result_chars: Annotated[WholeNumber, Field(ge=100)] = Field(
         default=100_000, description="The most characters of a result that the model reads. More is cut in the middle."
     )
@@ -107,6 +110,7 @@ class McpSettings(_Section):
             calls=calls,
             seconds=seconds,
             open_approvals=self.open_approvals,
+            total_result_bytes=int(self.total_result_mb * _MB),
             result_chars=self.result_chars,
         )
 

@@ -27,13 +27,15 @@ _ItemEvent: TypeAlias = PartStarted | Delta | PartEnded | ItemEnded | Annotated 
 
 _LISTS: Final = "mcp_list_tools"
 _CALLS: Final = "mcp_call"
+_TEXT_KINDS: Final = ("message", "reasoning")
+_SUMMARY: Final = "summary_text"
 
 
 class HostedCallsStage:
     """A stage of the reply that leaves the items of hosted tools out.
 
-    Text that follows calls is a paragraph of its own. The calls are reported as a fact before the end, for clients that
-    ask for them. A list of tools that failed is a loss: the model answers without them.
+    Text and reasoning that follow calls are paragraphs of their own. The calls are reported as a fact before the end,
+    for clients that ask for them. A list of tools that failed is a loss: the model answers without them.
     """
 
     def __init__(self, report_loss: Callable[[Loss], None]) -> None:
@@ -43,11 +45,13 @@ class HostedCallsStage:
         self._indexes: dict[int, int] = {}
         """The index of any other item in the input -> its index in the output."""
         self._calls: list[Item] = []
-        self._has_text = False
-        self._needs_gap = False
-        """Whether calls were made since the last text."""
+        self._kinds: dict[int, str] = {}
+        """The types of items with text, by their indexes in the input."""
+        self._kinds_with_text: set[str] = set()
+        self._kinds_before_calls: set[str] = set()
+        """The types of items with text before calls: the next item of such a type begins with a gap."""
         self._gapped: set[int] = set()
-        """The indexes of messages that begin with a gap."""
+        """The indexes of items that begin with a gap."""
         self._gap_index: int | None = None
         """The one of them whose text has not begun."""
 
@@ -78,11 +82,15 @@ class HostedCallsStage:
         kind = event.item["type"]
         if kind in (_LISTS, _CALLS):
             self._hidden.add(event.index)
-            self._needs_gap = self._needs_gap or (kind == _CALLS and self._has_text)
+            if kind == _CALLS:
+                self._kinds_before_calls |= self._kinds_with_text
             return
         index = self._indexes[event.index] = len(self._indexes)
-        if kind == "message" and self._needs_gap:
-            self._needs_gap, self._gap_index = False, event.index
+        if kind in _TEXT_KINDS:
+            self._kinds[event.index] = kind
+        if kind in self._kinds_before_calls:
+            self._kinds_before_calls.remove(kind)
+            self._gap_index = event.index
             self._gapped.add(event.index)
         events.append(ItemStarted(index, event.item))
 
@@ -93,15 +101,18 @@ class HostedCallsStage:
                 self._take_hidden(event.item)
             return
         shifted = replace(event, index=self._indexes[source_index])
-        if isinstance(shifted, Delta) and shifted.part_index is not None and shifted.text:
-            self._has_text = True
-            if source_index == self._gap_index:
+        kind = self._kinds.get(source_index)
+        if isinstance(shifted, PartStarted) and shifted.part.get("type") == _SUMMARY:
+            self._gapped.discard(source_index)  # summaries are paragraphs in any case
+        elif isinstance(shifted, Delta) and kind is not None and shifted.text:
+            self._kinds_with_text.add(kind)
+            if source_index in self._gapped and source_index == self._gap_index:
                 self._gap_index = None
                 shifted.text = PARAGRAPH_GAP + shifted.text
         elif source_index in self._gapped and isinstance(shifted, PartEnded) and shifted.part is not None:
             shifted.part = _with_gap(shifted.part) if shifted.part_index == 0 else shifted.part
-        elif isinstance(shifted, ItemEnded) and shifted.item is not None and shifted.item["type"] == "message":
-            self._has_text = True
+        elif isinstance(shifted, ItemEnded) and shifted.item is not None and kind is not None:
+            self._kinds_with_text.add(kind)
             if source_index in self._gapped and shifted.item.get("content"):
                 first, *others = shifted.item["content"]
                 shifted.item = {**shifted.item, "content": [_with_gap(first), *others]}

@@ -24,6 +24,8 @@ class LoopBounds:
     """How many approvals one response may ask for."""
     runs_with_client_calls: bool = True
     """Whether calls of a round are run in which the client has calls to answer, so that the reply ends with it."""
+    total_result_bytes: int = 20 * 1024 * 1024
+    """The largest size of all results together. Further ones are dropped, and the model reads that."""
     result_chars: int = 100_000
     """The most characters of a result that the model reads."""
 

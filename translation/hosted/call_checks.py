@@ -1,6 +1,9 @@
 """Decides which calls of hosted tools are run, and when the tools are withdrawn so that the model has to answer."""
 
 from collections.abc import Iterable
+from typing import Final
+
+import orjson
 
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import INVALID_JSON, HostedCall, is_json_object, unknown_tool_error
@@ -9,6 +12,8 @@ from translation.hosted.repetitions import RepetitionCounter
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
+
+_TOO_LARGE: Final = "result_too_large: the tool was run, but the results of this response have more than {}"
 
 
 class CallChecks:
@@ -23,6 +28,7 @@ class CallChecks:
         self._validator = CallValidator([*catalogue.functions(), *catalogue.own_functions()], bounds.argument_bytes)
         self.is_late = False
         """Whether the time of the loop is over."""
+        self._result_bytes = 0
         self._call_count = 0
         self._request_count = 0
         """How many calls wait for an approval."""
@@ -41,6 +47,16 @@ class CallChecks:
             return
         self._error_count += 1
         call.outcome = execution_error(fault)
+
+    def limit_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
+        """Returns the outcome of a call that was run: as an error if all results together would be too large."""
+        size = len(orjson.dumps([outcome.output, outcome.error, [*outcome.media]]))
+        limit = self._bounds.total_result_bytes
+        if self._result_bytes + size > limit:
+            limit_mb = limit / (1024 * 1024)
+            return execution_error(_TOO_LARGE.format(f"{limit_mb:g} MiB (tools.mcp.total_result_mb)"))
+        self._result_bytes += size
+        return outcome
 
     def count_outcome(self, call: HostedCall, outcome: ToolOutcome) -> None:
         """Counts the outcome of a call that was run, and notes in the call what the model should know of it."""
@@ -64,11 +80,16 @@ class CallChecks:
 
     def save(self) -> Json:
         """Returns the counts as JSON."""
-        return {"calls": self._call_count, "errors": self._error_count, "repetitions": self._repetitions.save()}
+        return {
+            "calls": self._call_count,
+            "errors": self._error_count,
+            "bytes": self._result_bytes,
+            "repetitions": self._repetitions.save(),
+        }
 
     def restore(self, saved: Json, running: Iterable[HostedCall]) -> None:
         """Goes on with the counts that `save` returned. `running` are the calls that are still to end."""
-        self._call_count, self._error_count = saved["calls"], saved["errors"]
+        self._call_count, self._error_count, self._result_bytes = saved["calls"], saved["errors"], saved["bytes"]
         self._repetitions.restore(saved["repetitions"], running)
 
     @property

@@ -284,8 +284,8 @@ class ToolLoop:
         if call not in self.pending_calls:
             self.dropped_outcomes += 1
             return []
-        call.outcome = outcome
-        self._checks.count_outcome(call, outcome)
+        call.outcome = self._checks.limit_outcome(outcome)
+        self._checks.count_outcome(call, call.outcome)
         self._output.release()
         return self._output.take()
 

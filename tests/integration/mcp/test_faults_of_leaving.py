@@ -169,3 +169,20 @@ async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monke
             await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
         listed = await connection.list_tools(max_pages=1, deadline_s=5)
         assert len(listed.tools) == 1, "the next request is not blocked"
+
+
+async def test_requests_that_wait_for_slow_servers_do_not_hold_up_others() -> None:
+    async with (
+        scripted_mcp(methods={"server/discover": silence}) as slow,
+        scripted_mcp() as quick,
+        hosting(chat_text("Hi.")) as gateway,
+    ):
+        tools = [mcp_tool(slow.url, f"slow_{number}") for number in range(16)]
+        waiting = [asyncio.create_task(gateway.ask(*tools)) for _ in range(4)]
+        await until(lambda: len(slow.received("server/discover")) == 4 * 16)
+        assert items_of(await gateway.ask(mcp_tool(quick.url)), "message"), "another is answered meanwhile"
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await until(lambda: all(request.closed.done() for request in slow.received("server/discover")))

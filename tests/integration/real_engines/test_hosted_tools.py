@@ -24,12 +24,20 @@ def calc() -> Iterator[CountingServer]:
 
 
 @pytest.fixture(scope="module")
-def client(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+def client(engine: Engine, calc: CountingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     kind = "vllm" if engine.kind == "vllm" else "llama_server"
+    two_pass = {"provider": "engine", "model": "tiny", **TWO_PASS}
+    server = {"url": calc.url, "approval": "never", "allow": ["weather"]}
     config = {
         "egress": {"allow": ["127.0.0.1"]},
         "providers": {"engine": {"type": kind, "base_url": f"{engine.url}/v1"}},
-        "models": {"tiny": PLAIN, "two": {"provider": "engine", "model": "tiny", **TWO_PASS}},
+        "tools": {"mcp": {"servers": {LABEL: server}}},
+        "models": {
+            "tiny": PLAIN,
+            "two": two_pass,
+            "tiny with tools": {**PLAIN, "tools": {"mcp": [LABEL]}},
+            "two with tools": {**two_pass, "tools": {"mcp": [LABEL]}},
+        },
     }
     with (
         command(config, tmp_path_factory.mktemp("gateway")) as gateway,
@@ -98,6 +106,25 @@ def test_a_model_that_thinks_has_its_tool_run_in_one_response(
     client: OpenAI, calc: CountingServer, model: str, streams: bool
 ) -> None:
     check_weather(client, calc, model, streams=streams)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model", ["tiny with tools", "two with tools"])
+def test_a_chat_completion_has_the_tool_of_its_model_run(
+    client: OpenAI, calc: CountingServer, model: str, streams: bool
+) -> None:
+    calc.runs.clear()
+    messages: Any = [{"role": "user", "content": "What is the weather in Paris and Rome?"}]
+    reply: Any = client.chat.completions.create(model=model, messages=messages, temperature=0, stream=streams)
+    if streams:
+        choices = [choice for chunk in reply for choice in chunk.choices]
+        content = "".join(choice.delta.content or "" for choice in choices)
+        reasons = [choice.finish_reason for choice in choices if choice.finish_reason]
+    else:
+        content, reasons = reply.choices[0].message.content, [reply.choices[0].finish_reason]
+    assert content.strip() == "The weather in Paris: sunny, 21 C. The weather in Rome: rainy, 9 C"
+    assert reasons == ["stop"]
+    assert calc.runs == {"weather": 2}
 
 
 def test_the_answer_without_a_tool_is_as_ever(client: OpenAI, calc: CountingServer) -> None:

@@ -16,6 +16,7 @@ from translation.representation.events import (
     Noted,
     Opaque,
     PartEnded,
+    PartStarted,
     Progressed,
     Started,
 )
@@ -73,6 +74,21 @@ def test_without_calls_there_is_no_fact_and_no_gap() -> None:
 def test_text_after_calls_is_a_paragraph_and_the_first_text_is_not() -> None:
     pieces = [*call(0), *text("a", "b")(1), *call(2), *call(3), *text("", "c", "d")(4), *text("e")(5)]
     assert texts(passed(Started("m"), *pieces, Finished("stop"))) == ["ab", "\n\ncd", "e"]
+
+
+def thought(index: int, text: str, part_type: str = "reasoning_text") -> list[Event]:
+    part = PartStarted(index, 0, {"type": part_type, "text": ""})
+    item: Item = {"id": f"rs_{index}", "type": "reasoning", "summary": []}
+    return [ItemStarted(index, item), part, Delta(index, 0, text), PartEnded(index, 0), ItemEnded(index)]
+
+
+def test_reasoning_after_calls_is_a_paragraph_and_summaries_are_in_any_case() -> None:
+    pieces = [*thought(0, "a"), *call(1), *thought(2, "b"), *text("c")(3)]
+    out = passed(Started("m"), *pieces, Finished("stop"))
+    assert [event.text for event in out if isinstance(event, Delta)] == ["a", "\n\nb", "c"]
+    pieces = [*thought(0, "a"), *call(1), *thought(2, "b", "summary_text")]
+    out = passed(Started("m"), *pieces, Finished("stop"))
+    assert [event.text for event in out if isinstance(event, Delta)] == ["a", "b"]
 
 
 def test_an_upstreams_own_final_objects_have_the_paragraph_too() -> None:

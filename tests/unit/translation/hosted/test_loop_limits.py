@@ -249,3 +249,21 @@ def test_fault_60_a_late_or_second_outcome_is_dropped_and_counted() -> None:
     assert driver.loop.settle_call(pending, execution_error("late")) == []
     assert driver.loop.dropped_outcomes == 2
     assert driver.output[0]["output"] == "first"
+
+
+def test_fault_8_results_that_are_too_large_together_are_dropped_and_the_model_reads_that() -> None:
+    driver = LoopDriver(hosted_tool(), bounds=LoopBounds(total_result_bytes=1000))
+    for number in range(3):
+        driver.run_round(call(arguments=f'{{"a": {number}}}', call_id=f"c{number}"), outcome="x" * 400)
+    last = driver.run_round(text("Done."))
+    assert outputs(last)[:2] == ["x" * 400, "x" * 400]
+    assert outputs(last)[2].startswith("result_too_large: the tool was run, but the results of this response have more")
+    assert driver.output[2]["status"] == "failed"
+
+
+def test_fault_21_a_tool_that_was_removed_since_an_earlier_turn_is_no_valid_name() -> None:
+    past = {"type": "mcp_call", "id": "mcp_1", "server_label": "calc", "name": "old", "arguments": "{}", "output": "5"}
+    driver = LoopDriver(hosted_tool(), past=[past])
+    driver.run_round(call("calc_old", "{}"))
+    last = driver.run_round(text("Sorry."))
+    assert outputs(last) == ["5", "calc_old is not a valid tool name"]
