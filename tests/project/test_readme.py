@@ -68,6 +68,12 @@ def check_search(output: str) -> None:
     assert output.splitlines() == ["search returned: red river stone", "The tool returned: red river stone"]
 
 
+def check_approval(output: str) -> None:
+    asked, done = output.splitlines()
+    assert re.fullmatch(r"create_note is to run with \{.*paper window bridge.*\}", asked)
+    assert re.fullmatch(r"The tool returned: note \d+", done)
+
+
 def check_budget(output: str) -> None:
     response = json.loads(output)
     assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 20
@@ -108,11 +114,12 @@ RUN: dict[str, Callable[[str], None]] = {
     "What is the weather in Paris?": check_weather,
     "Call create_note with green tiger table": check_note,
     "Call search with river": check_search,
+    "mcp_approval_request": check_approval,
     "Think forever.": check_budget,
     '"stream": true': check_stream_and_completion,
     "web_search": check_loss,
     "client.responses.stream": check_program,
-    "previous_response_id": check_memory,
+    "My name is Ada.": check_memory,
 }
 """What a block contains -> what its output must be."""
 
