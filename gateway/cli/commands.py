@@ -226,6 +226,33 @@ def try_mcp_tool(
     raise typer.Exit(1 if result.has_failed else 0)
 
 
+@mcp_app.command(name="login")
+def log_in_to_mcp_server(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of a server with `grant: login`.")],
+    config: ConfigOption = None,
+    port: Annotated[int, typer.Option(help="The port of this machine to which the browser comes back.")] = 0,
+    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Seconds to wait for the login.")] = 300.0,
+) -> None:
+    """Log in to an MCP server in a browser. The tokens are stored, encrypted, for all replicas."""
+    settings = _load_quiet_settings(config)
+    oauth = settings.tools.mcp.servers[_require_mcp_server(settings, server)].auth.oauth
+    if oauth is None or oauth.grant != "login":
+        _exit_with_error(f"the server {server!r} has no auth.oauth with grant: login")
+
+    from gateway.cli.mcp_login import log_in
+    from gateway.mcp.errors import McpFault
+
+    def show_url(url: str) -> None:
+        typer.echo(f"Open this address in a browser on this machine:\n{url}")
+
+    try:
+        _run_store_command(settings, log_in(settings, server, port, show_url, timeout))
+    except McpFault as fault:
+        typer.echo(f"{server}: {fault}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"logged in to {server}")
+
+
 def _load_quiet_settings(config: Path | None) -> Settings:
     """Returns the settings for a command that says itself what goes wrong."""
     from gateway.logs import configure_logs

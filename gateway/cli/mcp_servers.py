@@ -14,6 +14,7 @@ from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.results import is_read_only, outcome_of
+from gateway.tools.grant_vault import open_grant_store
 from gateway.tools.operator_servers import OperatorServers
 from translation.hosted.calls import is_json_object
 from translation.hosted.history import output_text_of
@@ -93,8 +94,9 @@ def _require_server(servers: OperatorServers, label: str) -> OperatorServer:
 
 @asynccontextmanager
 async def _using_servers(settings: Settings) -> AsyncGenerator[OperatorServers, None]:
-    servers = OperatorServers(settings.tools.mcp, settings.egress)
-    try:
-        yield servers
-    finally:
-        await servers.aclose()
+    async with open_grant_store(settings) as store:
+        servers = OperatorServers(settings.tools.mcp, settings.egress, *(store or ()))
+        try:
+            yield servers
+        finally:
+            await servers.aclose()

@@ -41,11 +41,18 @@ class ApprovalSettings(_Section):
 
 
 class OAuthSettings(_Section):
-    """Access tokens by OAuth's client credentials. They are fetched when needed, and again before they expire."""
+    """Access tokens by OAuth. They are fetched when needed, and again before they expire."""
 
+    grant: Literal["client_credentials", "login"] = Field(
+        default="client_credentials",
+        description="`client_credentials`: the gateway identifies itself by its secret. `login`: somebody logs in, by "
+        "`responses-gateway mcp login NAME`, and the tokens are stored, encrypted.",
+    )
     client_id: _Text = Field(description="The name by which the authorization server knows the gateway.")
-    client_secret: SecretStr = Field(
-        description="The secret of that client. With `client_secret_env` it is read from the environment instead."
+    client_secret: SecretStr | None = Field(
+        default=None,
+        description="The secret of that client. With `client_secret_env` it is read from the environment instead. With "
+        "`login` a client may have none.",
     )
     client_secret_env: str | None = Field(default=None, description="The environment variable that holds the secret.")
     token_url: _Text | None = Field(
@@ -53,12 +60,25 @@ class OAuthSettings(_Section):
         description="The token endpoint: https, or on this machine. If left out, it is found by the metadata of the "
         "server, whose addresses must be https and on the public internet, or in `egress.allow`.",
     )
+    authorization_url: _Text | None = Field(
+        default=None, description="The page for `login`. If left out, it is found in the same way."
+    )
     scope: _Text | None = Field(default=None, description="The scopes to request, separated by spaces.")
     client_auth: Literal["basic", "post"] = Field(
         default="basic", description="How the secret is sent: in a header (`basic`) or in the form (`post`)."
     )
 
-    @field_validator("token_url")
+    @model_validator(mode="after")
+    def _require_what_is_used(self) -> "OAuthSettings":
+        if self.grant == "client_credentials" and self.client_secret is None:
+            raise PydanticCustomError("oauth", "write client_secret or client_secret_env")
+        if self.grant == "client_credentials" and self.authorization_url is not None:
+            raise PydanticCustomError("oauth", "authorization_url is for grant: login")
+        if self.grant == "login" and self.token_url is not None and self.authorization_url is None:
+            raise PydanticCustomError("oauth", "write authorization_url too, or neither of the two addresses")
+        return self
+
+    @field_validator("token_url", "authorization_url")
     @classmethod
     def _refuse_plain_urls(cls, url: str | None) -> str | None:
         if url is None:
@@ -211,7 +231,7 @@ class McpServerSettings(_Section):
         secrets = [*self.headers.values(), *self.env.values()]
         if self.auth.bearer is not None:
             secrets.append(self.auth.bearer)
-        if self.auth.oauth is not None:
+        if self.auth.oauth is not None and self.auth.oauth.client_secret is not None:
             secrets.append(self.auth.oauth.client_secret)
         return [secret.get_secret_value() for secret in secrets]
 

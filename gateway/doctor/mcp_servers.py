@@ -53,11 +53,14 @@ def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
 
 
 async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
-    servers = OperatorServers(settings.tools.mcp, settings.egress)
-    try:
-        return await asyncio.gather(*(_examine(servers, label) for label in servers.configured))
-    finally:
-        await servers.aclose()
+    from gateway.tools.grant_vault import open_grant_store
+
+    async with open_grant_store(settings) as store:
+        servers = OperatorServers(settings.tools.mcp, settings.egress, *(store or ()))
+        try:
+            return await asyncio.gather(*(_examine(servers, label) for label in servers.configured))
+        finally:
+            await servers.aclose()
 
 
 async def _examine(servers: OperatorServers, label: str) -> ServerDiagnosis:

@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias
 from translation.hosted.outcomes import ToolOutcome, execution_error, http_error, protocol_error
 
 FaultKind: TypeAlias = Literal[
+    "authorization_expired",
     "authorization_failed",
     "connection_closed",
     "credentials_unavailable",

@@ -1,4 +1,4 @@
-"""Access tokens by OAuth's client credentials, for servers of the configuration.
+"""Access tokens by OAuth, for servers of the configuration: by client credentials.
 
 Sources: RFC 6749 (section 4.4), RFC 8414 and RFC 9728 (where endpoints are found), RFC 8707 (`resource`).
 """
@@ -6,10 +6,10 @@ Sources: RFC 6749 (section 4.4), RFC 8414 and RFC 9728 (where endpoints are foun
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx2
@@ -25,7 +25,6 @@ _log = structlog.get_logger(__name__)
 _DEADLINE_S: Final = 10.0
 _MAX_BYTES: Final = 64 * 1024
 _MARGIN_S: Final = 30.0
-"""How long before its end a token is replaced, so that it does not expire on its way."""
 
 _DEFAULT_LIFETIME_S: Final = 300.0
 """The lifetime of a token whose server does not say it."""
@@ -37,83 +36,96 @@ _MAX_CODE_CHARS: Final = 100
 class OAuthClient:
     """How the gateway is known to an authorization server.
 
-    `resource` is the address of the MCP server that tokens are for. Without a `token_url` it is found by the metadata
-    of that server.
+    `resource` is the address of the MCP server that tokens are for. Without a `token_url` or an `authorization_url`
+    they are found by the metadata of that server. A public client has no secret.
     """
 
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: str | None = field(repr=False)
     resource: str
     token_url: str | None = None
+    authorization_url: str | None = None
     scope: str | None = None
     client_auth: Literal["basic", "post"] = "basic"
 
 
-class OAuthTokens:
-    """The token of one server, which is fetched when it is first needed, and again before it expires.
+class Endpoints(NamedTuple):
+    """The addresses of an authorization server. It may have no page on which people agree."""
+
+    token_url: str
+    authorization_url: str | None
+
+
+class IssuedTokens(NamedTuple):
+    """What a token endpoint answered. `lifetime_s` is that of the access token."""
+
+    access_token: str
+    lifetime_s: float
+    refresh_token: str | None
+
+
+class AuthorizationServer:
+    """Asks the authorization server of one MCP server for tokens.
 
     `egress` guards the addresses that the operator wrote, `found_egress` those that servers name in their metadata.
     """
 
     def __init__(self, client: OAuthClient, egress: EgressClient, found_egress: EgressClient) -> None:
-        self._client = client
+        self.client: Final = client
         self._egress = egress
         self._found_egress = found_egress
-        self._token: str | None = None
-        self._expires_at = 0.0
-        self._lock = asyncio.Lock()
-        self._token_url = client.token_url
+        self._endpoints: Endpoints | None = None
 
-    def list_secrets(self) -> Sequence[str]:
-        """Returns what must not be in any text that leaves the gateway."""
-        return [self._client.client_secret, *([self._token] if self._token is not None else [])]
-
-    async def get_token(self, rejected: str | None = None) -> str:
-        """Returns a token, other than the one that the server rejected. Raises McpFault."""
-        async with self._lock:
-            if self._token is None or self._token == rejected or time.monotonic() > self._expires_at:
-                await self._fetch_token()
-            assert self._token is not None
-            return self._token
-
-    async def _fetch_token(self) -> None:
-        client = self._client
+    async def fetch_tokens(self, form: Mapping[str, str]) -> IssuedTokens:
+        """Returns the tokens for a grant; `form` has its type and values. Raises McpFault."""
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                url = self._token_url or await self._find_token_url()
-                reply = await self._request("POST", url, self._egress_for(url), self._build_form())
+                url = (await self.find_endpoints()).token_url
+                reply = await self._request("POST", url, self._egress_for(url), self._build_form(form))
         except TimeoutError:
             raise McpFault("authorization_failed", f"no token within {_DEADLINE_S:g} s") from None
         except EgressRefused as error:
             raise McpFault("egress_refused", f"the authorization server: {error}") from None
         except httpx2.TransportError:
             raise McpFault("authorization_failed", "the authorization server cannot be reached") from None
-        token, lifetime = reply.get("access_token"), reply.get("expires_in")
+        token, lifetime, refresh = (reply.get(key) for key in ("access_token", "expires_in", "refresh_token"))
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
             raise McpFault("authorization_failed", "the authorization server sent no token")
-        self._token_url, self._token = url, token
-        seconds = float(lifetime) if isinstance(lifetime, int | float) and lifetime > 0 else _DEFAULT_LIFETIME_S
-        self._expires_at = time.monotonic() + max(seconds - _MARGIN_S, seconds / 2)
-        _log.info("mcp_token_fetched", resource=client.resource, lifetime_s=round(seconds))
+        lifetime_s = float(lifetime) if isinstance(lifetime, int | float) and lifetime > 0 else _DEFAULT_LIFETIME_S
+        _log.info("mcp_token_fetched", resource=self.client.resource, lifetime_s=round(lifetime_s))
+        return IssuedTokens(token, lifetime_s, refresh if isinstance(refresh, str) else None)
 
-    def _build_form(self) -> tuple[bytes, dict[str, str]]:
-        """Returns the body of a request for a token, and its headers."""
-        client = self._client
-        form = {"grant_type": "client_credentials", "resource": client.resource}
+    async def find_endpoints(self) -> Endpoints:
+        """Returns the configured addresses, or those that the metadata of the MCP server leads to.
+
+        Every address on the way is guarded, because servers name them. Raises McpFault, EgressRefused and
+        httpx2.TransportError.
+        """
+        if self._endpoints is None:
+            token_url, authorization_url = self.client.token_url, self.client.authorization_url
+            if token_url is not None:
+                self._endpoints = Endpoints(token_url, authorization_url)
+            else:
+                found = await self._discover()
+                self._endpoints = Endpoints(found.token_url, authorization_url or found.authorization_url)
+        return self._endpoints
+
+    def _build_form(self, grant: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Returns the body of a request for tokens, and its headers."""
+        client = self.client
+        form = {**grant, "resource": client.resource}
         headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
-        if client.scope is not None:
-            form["scope"] = client.scope
-        if client.client_auth == "post":
+        if client.client_secret is None:
+            form["client_id"] = client.client_id
+        elif client.client_auth == "post":
             form |= {"client_id": client.client_id, "client_secret": client.client_secret}
         else:
             pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return urlencode(form).encode(), headers
 
-    async def _find_token_url(self) -> str:
-        """Returns the token endpoint that the metadata of the MCP server leads to. Every address on the way is
-        guarded: the server names them. Raises McpFault, and what `_request` raises."""
-        resource = urlsplit(self._client.resource)
+    async def _discover(self) -> Endpoints:
+        resource = urlsplit(self.client.resource)
         origin = f"{resource.scheme}://{resource.netloc}"
         path = resource.path.rstrip("/")
         metadata = await self._request(
@@ -129,13 +141,13 @@ class OAuthTokens:
         described = await self._request("GET", location, self._found_egress)
         if described.get("issuer") != issuers[0]:
             raise McpFault("authorization_failed", "the authorization server says that it is another one")
-        endpoint = described.get("token_endpoint")
+        endpoint, page = described.get("token_endpoint"), described.get("authorization_endpoint")
         if not isinstance(endpoint, str):
             raise McpFault("authorization_failed", "the authorization server has no token endpoint")
-        return _require_https(endpoint)
+        return Endpoints(_require_https(endpoint), _require_https(page) if isinstance(page, str) else None)
 
     def _egress_for(self, url: str) -> EgressClient:
-        return self._egress if url == self._client.token_url else self._found_egress
+        return self._egress if url == self.client.token_url else self._found_egress
 
     async def _request(
         self, method: str, url: str, egress: EgressClient, form: tuple[bytes, dict[str, str]] | None = None
@@ -158,6 +170,36 @@ class OAuthTokens:
             place = urlsplit(url).hostname
             raise McpFault("authorization_failed", f"{place} answered with HTTP status {reply.status_code}{reason}")
         return parsed
+
+
+class OAuthTokens:
+    """The token of one server by client credentials, fetched when it is first needed, and again before it expires."""
+
+    def __init__(self, server: AuthorizationServer) -> None:
+        self._server = server
+        self._token: str | None = None
+        self._expires_at = 0.0
+        self._lock = asyncio.Lock()
+
+    def list_secrets(self) -> Sequence[str]:
+        """Returns what must not be in any text that leaves the gateway."""
+        return [secret for secret in (self._server.client.client_secret, self._token) if secret is not None]
+
+    async def get_token(self, rejected: str | None = None) -> str:
+        """Returns a token, other than the one that the server rejected. Raises McpFault."""
+        async with self._lock:
+            if self._token is None or self._token == rejected or time.monotonic() > self._expires_at:
+                scope = self._server.client.scope
+                form = {"grant_type": "client_credentials", **({} if scope is None else {"scope": scope})}
+                issued = await self._server.fetch_tokens(form)
+                self._token = issued.access_token
+                self._expires_at = time.monotonic() + usable_seconds(issued.lifetime_s)
+            return self._token
+
+
+def usable_seconds(lifetime_s: float) -> float:
+    """Returns how long a token is used: it is replaced before its end, so that it does not expire on its way."""
+    return max(lifetime_s - _MARGIN_S, lifetime_s / 2)
 
 
 def _require_https(url: str) -> str:

@@ -82,7 +82,7 @@ class Service:
         self._running_threads: set[tuple[str, str]] = set()
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
-        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress)
+        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, store, self._sealer)
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.state.approvals import ApprovalStore
 from gateway.state.call_records import CallJournal
+from gateway.state.grants import GrantStore
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
 from gateway.state.retention import Retention
@@ -356,6 +357,7 @@ class Store(
     CallJournal,
     JobQueue,
     ApprovalStore,
+    GrantStore,
     OwnerMeter,
     Retention,
     Protocol,

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.sealing.sealer import Sealer
+from gateway.state.grants import GrantStore
 from providers.egress import EgressClient
 from providers.redaction import Redactor
 from translation.hosted.tools import ToolKey, model_name_of
@@ -18,15 +20,27 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from mcp_types import Tool
 
+    from gateway.mcp.oauth import AuthorizationServer
     from gateway.mcp.operator_server import OperatorServer
     from gateway.mcp.server import McpServer, TokenSource
 
 
 class OperatorServers:
-    """The configured servers. `use` replaces them while others are in use; servers that did not change remain."""
+    """The configured servers. `use` replaces them while others are in use; servers that did not change remain.
 
-    def __init__(self, settings: McpSettings, egress: EgressSettings) -> None:
+    `grants` and `sealer` keep the tokens of servers that somebody logged in to; such servers need both.
+    """
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        egress: EgressSettings,
+        grants: GrantStore | None = None,
+        sealer: Sealer | None = None,
+    ) -> None:
         self._settings = settings
+        self._grants: Final = grants
+        self._sealer: Final = sealer
         self._egress: Final = egress
         self._running: dict[str, OperatorServer] = {}
         self._lock: Final = threading.Lock()  # large requests are planned in threads
@@ -140,7 +154,7 @@ class OperatorServers:
         settings, own = self._settings, self._settings.servers[label]
         return OperatorServer(
             OperatorServerSettings(
-                server=build_server(label, settings, self._egress),
+                server=build_server(label, settings, self._build_tokens(label, own)),
                 allows=own.allows,
                 repeats_calls=own.repeat == "safe",
                 is_trusted=own.trusted,
@@ -153,6 +167,23 @@ class OperatorServers:
             build_operator_egress(own, self._egress),
             lambda tools: self._refuse_equal_names(label, tools),
         )
+
+    def _build_tokens(self, label: str, own: McpServerSettings) -> "TokenSource | None":
+        """Returns the source of the tokens of a server; None if it has none that change."""
+        if own.auth.oauth is None:
+            return None
+        issuer = build_authorization_server(own, self._egress)
+        if own.auth.oauth.grant == "login":
+            from gateway.mcp.oauth_grants import GrantedTokens
+            from gateway.tools.grant_vault import SealedGrant
+
+            vault = None
+            if self._grants is not None and self._sealer is not None:
+                vault = SealedGrant(label, self._grants, self._sealer)
+            return GrantedTokens(label, issuer, vault)
+        from gateway.mcp.oauth import OAuthTokens
+
+        return OAuthTokens(issuer)
 
     def _refuse_equal_names(self, label: str, tools: "Sequence[Tool]") -> None:
         """Raises McpFault if models would know two tools by one name."""
@@ -173,8 +204,8 @@ class OperatorServers:
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
 
 
-def build_server(label: str, settings: McpSettings, egress: EgressSettings) -> "McpServer":
-    """Returns where the server of a label is."""
+def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None") -> "McpServer":
+    """Returns where the server of a label is. `tokens` has those that change."""
     from gateway.mcp.server import McpServer, StdioCommand
 
     own = settings.servers[label]
@@ -182,7 +213,6 @@ def build_server(label: str, settings: McpSettings, egress: EgressSettings) -> "
     if own.auth.bearer is not None:
         headers["authorization"] = f"Bearer {own.auth.bearer.get_secret_value()}"
     env = {name: value.get_secret_value() for name, value in own.env.items()}
-    tokens = _build_tokens(own, egress)
     secrets = own.list_secrets()
     return McpServer(
         label=label,
@@ -198,23 +228,24 @@ def build_server(label: str, settings: McpSettings, egress: EgressSettings) -> "
     )
 
 
-def _build_tokens(own: McpServerSettings, egress: EgressSettings) -> "TokenSource | None":
-    """Returns the source of the tokens of a server; None if it has none that change."""
-    if (oauth := own.auth.oauth) is None:
-        return None
-    from gateway.mcp.oauth import OAuthClient, OAuthTokens
+def build_authorization_server(own: McpServerSettings, egress: EgressSettings) -> "AuthorizationServer":
+    """Returns what issues the tokens of a server with `auth.oauth`."""
+    from gateway.mcp.oauth import AuthorizationServer, OAuthClient
 
+    oauth = own.auth.oauth
+    assert oauth is not None
     client = OAuthClient(
         client_id=oauth.client_id,
-        client_secret=oauth.client_secret.get_secret_value(),
+        client_secret=None if oauth.client_secret is None else oauth.client_secret.get_secret_value(),
         resource=own.origin,
         token_url=oauth.token_url,
+        authorization_url=oauth.authorization_url,
         scope=oauth.scope,
         client_auth=oauth.client_auth,
     )
     token_host = urlsplit(oauth.token_url or "").hostname
     written = [host for host in (own.host, token_host) if host]
-    return OAuthTokens(client, EgressClient(allow=[*egress.allow, *written]), EgressClient(allow=egress.allow))
+    return AuthorizationServer(client, EgressClient(allow=[*egress.allow, *written]), EgressClient(allow=egress.allow))
 
 
 def build_operator_egress(server: McpServerSettings, egress: EgressSettings) -> EgressClient:

@@ -182,3 +182,12 @@ approvals = Table(
     Index("ix_approvals_response_id_owner", "response_id", "owner"),
     Index("ix_approvals_expires_us", "expires_us"),
 )
+
+mcp_grants = Table(
+    "mcp_grants",
+    metadata,
+    Column("id", _ID_TYPE, primary_key=True, comment="The name of the MCP server in the configuration."),
+    Column("sealed", Text, nullable=False, comment="The tokens, encrypted."),
+    Column("version", BigInteger, nullable=False, comment="Increases with each change of the tokens."),
+    Column("locked_until_us", BigInteger, comment="Until when one replica alone may refresh the tokens."),
+)

@@ -21,6 +21,7 @@ from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.store import SchemaMismatch
 from gateway.state.tool_records.approvals import SqlApprovalStore
+from gateway.state.tool_records.grants import SqlGrantStore
 
 
 class SqlStore(
@@ -32,6 +33,7 @@ class SqlStore(
     SqlCallJournal,
     SqlJobQueue,
     SqlApprovalStore,
+    SqlGrantStore,
     SqlRetention,
 ):
     """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
@@ -52,6 +54,7 @@ class SqlStore(
         SqlCallJournal.__init__(self, database)
         SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
         SqlApprovalStore.__init__(self, database)
+        SqlGrantStore.__init__(self, database)
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:

@@ -50,6 +50,23 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         },
         "token_url: write an https address",
     ),
+    "client credentials without a secret": (
+        {"a": {"url": "http://h/", "auth": {"oauth": {"client_id": "i"}}}},
+        "write client_secret or client_secret_env",
+    ),
+    "a page without a login": (
+        {
+            "a": {
+                "url": "http://h/",
+                "auth": {"oauth": {"client_id": "i", "client_secret": "s", "authorization_url": "https://l/"}},
+            }
+        },
+        "authorization_url is for grant: login",
+    ),
+    "a login without a page": (
+        {"a": {"url": "http://h/", "auth": {"oauth": {"grant": "login", "client_id": "i", "token_url": "https://l/"}}}},
+        "write authorization_url too, or neither of the two addresses",
+    ),
     "a variable that is not set": (
         {"a": {"url": "http://h/", "auth": {"bearer_env": "NO"}}},
         "the environment variable NO",

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.mcp import oauth
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth import OAuthClient, OAuthTokens
+from gateway.mcp.oauth import AuthorizationServer, OAuthClient, OAuthTokens
 from providers.egress import EgressClient
 
 RESOURCE = "https://mcp.example.com/mcp"
@@ -53,7 +53,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def tokens() -> OAuthTokens:
     client = OAuthClient(client_id="gateway", client_secret="the-secret", resource=RESOURCE)
     own = EgressClient(allow=["mcp.example.com"], resolver=resolve)
-    return OAuthTokens(client, own, EgressClient(resolver=resolve))
+    return OAuthTokens(AuthorizationServer(client, own, EgressClient(resolver=resolve)))
 
 
 async def test_the_token_endpoint_is_found_by_the_metadata_of_the_server(pages: dict[str, Any]) -> None:

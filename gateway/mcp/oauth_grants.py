@@ -1,0 +1,173 @@
+"""Access tokens that a person granted once: by an authorization code, and then by a refresh token that is stored.
+
+Many authorization servers give a new refresh token with each use, and take the old one as stolen. So of all replicas
+one refreshes, under a lock in the database, and the others read what it stored.
+
+Sources: RFC 6749 (sections 4.1 and 6), RFC 7636 (PKCE), RFC 9700.
+"""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlencode
+
+from gateway.mcp.errors import McpFault
+from gateway.mcp.oauth import AuthorizationServer, IssuedTokens, usable_seconds
+
+_LEASE_S: Final = 30.0
+"""How long one replica may take to refresh. Another one tries after that."""
+
+_POLL_S: Final = 0.1
+
+
+class TokenGrant(NamedTuple):
+    """The tokens of a server. `expires_at` is when the access token is no longer used, in epoch seconds."""
+
+    access_token: str
+    refresh_token: str | None
+    expires_at: float
+    client_id: str
+    resource: str
+
+    @classmethod
+    def of(cls, issued: IssuedTokens, server: AuthorizationServer, refresh_token: str | None = None) -> "TokenGrant":
+        """Returns the grant of issued tokens. `refresh_token` is the one so far, which stays if there is no new one."""
+        return cls(
+            issued.access_token,
+            issued.refresh_token or refresh_token,
+            time.time() + usable_seconds(issued.lifetime_s),
+            server.client.client_id,
+            server.client.resource,
+        )
+
+
+class GrantVault(Protocol):
+    """Keeps the grant of one server for all replicas. All methods raise McpFault if the store is unavailable."""
+
+    async def load(self) -> tuple[TokenGrant, int] | None:
+        """Returns the grant and its version; None if there is none that can be read."""
+        ...
+
+    async def lock(self, version: int, lease_s: float) -> bool:
+        """Locks the grant of a version. False if somebody else did, or it has another version."""
+        ...
+
+    async def replace(self, grant: TokenGrant, version: int) -> None:
+        """Replaces the grant of a version, and unlocks it."""
+        ...
+
+    async def unlock(self, version: int) -> None:
+        """Unlocks the grant of a version, unchanged."""
+        ...
+
+
+class GrantedTokens:
+    """The token of one server that a person logged in to. `label` is its name, for the advice to log in."""
+
+    def __init__(self, label: str, server: AuthorizationServer, vault: GrantVault | None) -> None:
+        self._label = label
+        self._server = server
+        self._vault = vault
+        self._grant: TokenGrant | None = None
+        self._lock = asyncio.Lock()
+
+    def list_secrets(self) -> Sequence[str]:
+        """Returns what must not be in any text that leaves the gateway."""
+        grant = self._grant
+        known = [self._server.client.client_secret, *((grant.access_token, grant.refresh_token) if grant else ())]
+        return [secret for secret in known if secret is not None]
+
+    async def get_token(self, rejected: str | None = None) -> str:
+        """Returns a token, other than the one that the server rejected. Raises McpFault."""
+        async with self._lock:
+            grant = self._grant
+            if grant is None or grant.access_token == rejected or time.time() > grant.expires_at:
+                grant = self._grant = await self._find_grant(rejected)
+            return grant.access_token
+
+    async def _find_grant(self, rejected: str | None) -> TokenGrant:
+        """Returns the stored grant if it can be used, or else a new one, which this or another replica fetches."""
+        if self._vault is None:
+            raise McpFault("authorization_failed", "there is no store for its tokens: write store.url")
+        deadline = time.monotonic() + 2 * _LEASE_S
+        while time.monotonic() < deadline:
+            stored = await self._vault.load()
+            if stored is None or not self._is_for_this(stored[0]):
+                raise McpFault("authorization_failed", f"nobody has logged in: {self._advice}")
+            grant, version = stored
+            if grant.access_token != rejected and time.time() <= grant.expires_at:
+                return grant
+            if await self._vault.lock(version, _LEASE_S):
+                return await self._refresh(self._vault, grant, version)
+            await asyncio.sleep(_POLL_S)
+        raise McpFault("authorization_failed", "no other replica has refreshed its tokens")
+
+    @property
+    def _advice(self) -> str:
+        return f"run `responses-gateway mcp login {self._label}`"
+
+    async def _refresh(self, vault: GrantVault, grant: TokenGrant, version: int) -> TokenGrant:
+        if grant.refresh_token is None:
+            await vault.unlock(version)
+            raise McpFault("authorization_expired", f"the login has expired: {self._advice}")
+        try:
+            issued = await self._server.fetch_tokens(
+                {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
+            )
+        except McpFault as fault:
+            await vault.unlock(version)
+            if "invalid_grant" in str(fault):
+                raise McpFault("authorization_expired", f"{fault}: {self._advice}") from None
+            raise
+        refreshed = TokenGrant.of(issued, self._server, grant.refresh_token)
+        await vault.replace(refreshed, version)
+        return refreshed
+
+    def _is_for_this(self, grant: TokenGrant) -> bool:
+        """Whether a grant is of this client and for this server: a token must not reach another one."""
+        client = self._server.client
+        return (grant.client_id, grant.resource) == (client.client_id, client.resource)
+
+
+class LoginRequest:
+    """One login of a person: the address of the page to open, and the exchange of what comes back."""
+
+    def __init__(self, server: AuthorizationServer, redirect_uri: str) -> None:
+        self.state: Final = secrets.token_urlsafe(32)
+        self._server = server
+        self._redirect_uri = redirect_uri
+        self._verifier = secrets.token_urlsafe(64)
+
+    async def build_url(self) -> str:
+        """Returns the address of the page on which the person agrees. Raises McpFault."""
+        endpoints = await self._server.find_endpoints()
+        if endpoints.authorization_url is None:
+            raise McpFault("authorization_failed", "there is no page to log in: write auth.oauth.authorization_url")
+        client = self._server.client
+        digest = hashlib.sha256(self._verifier.encode()).digest()
+        query: dict[str, Any] = {
+            "response_type": "code",
+            "client_id": client.client_id,
+            "redirect_uri": self._redirect_uri,
+            "state": self.state,
+            "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+            "code_challenge_method": "S256",
+            "resource": client.resource,
+            **({} if client.scope is None else {"scope": client.scope}),
+        }
+        separator = "&" if "?" in endpoints.authorization_url else "?"
+        return f"{endpoints.authorization_url}{separator}{urlencode(query)}"
+
+    async def exchange(self, code: str) -> TokenGrant:
+        """Returns the grant for a code. Raises McpFault."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": self._verifier,
+        }
+        return TokenGrant.of(await self._server.fetch_tokens(form), self._server)

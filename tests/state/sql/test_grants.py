@@ -1,0 +1,119 @@
+"""Tokens of MCP servers that somebody logged in to: stored encrypted, and refreshed by one replica alone."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.mcp.errors import McpFault
+from gateway.mcp.oauth import AuthorizationServer, IssuedTokens, OAuthClient
+from gateway.mcp.oauth_grants import GrantedTokens, TokenGrant
+from gateway.sealing.sealer import Sealer
+from gateway.state.database.tables import mcp_grants
+from gateway.state.sql.store import SqlStore
+from gateway.tools.grant_vault import SealedGrant
+from providers.egress import EgressClient
+
+SEALER = Sealer([b"k" * 32])
+CLIENT = OAuthClient(client_id="gateway", client_secret=None, resource="https://mcp.example.com/mcp")
+
+
+@dataclass
+class Issuer:
+    """An authorization server that gives a new refresh token with each use, and takes the old one as stolen."""
+
+    refresh_token: str = "refresh-0"
+    forms: list[Any] = field(default_factory=list)
+
+    def for_replica(self) -> AuthorizationServer:
+        server = AuthorizationServer(CLIENT, EgressClient(), EgressClient())
+        server.fetch_tokens = self._fetch  # type: ignore[method-assign]
+        return server
+
+    async def _fetch(self, form: Any) -> IssuedTokens:
+        self.forms.append(form)
+        await asyncio.sleep(0)
+        if form["refresh_token"] != self.refresh_token:
+            raise McpFault("authorization_failed", "login.example.com answered with HTTP status 400: invalid_grant")
+        self.refresh_token = f"refresh-{len(self.forms)}"
+        return IssuedTokens(f"access-{len(self.forms)}", 3600, self.refresh_token)
+
+
+def grant(**changes: Any) -> TokenGrant:
+    made = TokenGrant("access-0", "refresh-0", time.time() + 60, CLIENT.client_id, CLIENT.resource)
+    return made._replace(**changes)
+
+
+def vault_of(store: SqlStore, sealer: Sealer = SEALER) -> SealedGrant:
+    return SealedGrant("crm", store, sealer)
+
+
+@pytest.fixture
+async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
+    """A second replica on the same database."""
+    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    await opened.open()
+    yield opened
+    await opened.aclose()
+
+
+async def test_52_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore, other: SqlStore) -> None:
+    await vault_of(store).store(grant(expires_at=0))
+    issuer = Issuer()
+    replicas = [GrantedTokens("crm", issuer.for_replica(), vault_of(each)) for each in (store, other)]
+    assert await asyncio.gather(*(replica.get_token() for replica in replicas)) == ["access-1"] * 2
+    assert len(issuer.forms) == 1
+    # Both had the token that the server now rejects.
+    renewed = await asyncio.gather(*(replica.get_token(rejected="access-1") for replica in replicas))
+    assert renewed == ["access-2"] * 2
+    assert [form["refresh_token"] for form in issuer.forms] == ["refresh-0", "refresh-1"]
+
+
+async def test_a_lock_of_a_replica_that_died_ends(store: SqlStore, other: SqlStore) -> None:
+    await vault_of(store).store(grant())
+    assert await store.lock_grant("crm", 1, 0.0)
+    assert await other.lock_grant("crm", 1, 60.0), "the first lock has ended"
+    assert not await store.lock_grant("crm", 1, 60.0)
+    assert not await store.lock_grant("crm", 2, 60.0)
+    await other.unlock_grant("crm", 1)
+    assert await store.lock_grant("crm", 1, 60.0)
+    assert await store.replace_grant("crm", "sealed", 1)
+    assert not await other.replace_grant("crm", "sealed", 1)
+
+
+async def test_a_login_that_has_expired_says_what_to_do_and_another_login_replaces_it(store: SqlStore) -> None:
+    issuer = Issuer(refresh_token="another")
+    tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
+    with pytest.raises(McpFault, match="nobody has logged in: run `responses-gateway mcp login crm`"):
+        await tokens.get_token()
+    await vault_of(store).store(grant(expires_at=0))
+    with pytest.raises(McpFault, match="invalid_grant: run `responses-gateway mcp login crm`"):
+        await tokens.get_token()
+    await vault_of(store).store(grant(refresh_token=None, expires_at=0))
+    with pytest.raises(McpFault, match="the login has expired"):
+        await tokens.get_token()
+    await vault_of(store).store(grant(access_token="access-9"))
+    assert await tokens.get_token() == "access-9"
+    assert set(tokens.list_secrets()) == {"access-9", "refresh-0"}
+
+
+@pytest.mark.parametrize("changes", [{"client_id": "another"}, {"resource": "https://evil.example.com/mcp"}])
+async def test_tokens_reach_no_other_server_than_the_one_they_are_for(store: SqlStore, changes: Any) -> None:
+    await vault_of(store).store(grant(**changes))
+    with pytest.raises(McpFault, match="nobody has logged in"):
+        await GrantedTokens("crm", Issuer().for_replica(), vault_of(store)).get_token()
+
+
+async def test_tokens_are_stored_encrypted_and_for_their_server_alone(store: SqlStore) -> None:
+    await vault_of(store).store(grant())
+    async with store._database.read_transaction() as connection:
+        sealed = (await connection.execute(select(mcp_grants.c.sealed))).scalar_one()
+    assert "access-0" not in sealed
+    await store.store_grant("another", sealed)
+    assert await SealedGrant("another", store, SEALER).load() is None
+    assert await vault_of(store, Sealer([b"l" * 32])).load() is None
