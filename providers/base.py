@@ -42,6 +42,8 @@ class Capabilities:
     """Kinds of tools that the upstream's dialect can express. Other client tools are sent as functions."""
     hosted_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself."""
+    relayed_tools: frozenset[str] = frozenset()
+    """Kinds of tools that the upstream runs itself on relayed requests."""
     input_grammars: bool = False
     """The upstream can hold the input of a custom tool that must be called to the tool's grammar."""
     images: bool = False

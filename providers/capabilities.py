@@ -43,6 +43,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
     "openai": replace(
         _CHAT_CAPABILITIES,
         tool_kinds=frozenset({"function", "custom"}),
+        relayed_tools=_HOSTED_TOOL_KINDS,
         sealed_reasoning=True,
         manages_context=True,
         counting="responses",

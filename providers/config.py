@@ -122,6 +122,9 @@ class CapabilityOverrides(BaseModel):
     hosted_tools: frozenset[str] | None = Field(
         default=None, description="Kinds of tools that the upstream runs itself."
     )
+    relayed_tools: frozenset[str] | None = Field(
+        default=None, description="Kinds of tools that the upstream runs itself on relayed requests."
+    )
     input_grammars: bool | None = Field(
         default=None,
         description="It can hold the input of a custom tool to the tool's grammar, if the tool must be called. Its "

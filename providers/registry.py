@@ -27,7 +27,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     dialect: WireDialect = PROVIDER_DEFAULTS[config.type].own_dialect or client_dialect
     if "responses" not in dialects:
         counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
-        capabilities = replace(capabilities, counting=counting, manages_context=False)
+        capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=frozenset())
     if dialect == "responses":
         kinds = capabilities.tool_kinds | _CLIENT_TOOL_KINDS
         capabilities = replace(

@@ -33,6 +33,7 @@ def config(store_url: str, upstream_url: str, dialect: str) -> Json:
         "store": {"url": store_url, "poll_s": 0.05},
         "providers": {"upstream": provider},
         "models": {"m": {"provider": "upstream"}},
+        "tools": {"mcp": {"request_servers": "off"}},
     }
 
 

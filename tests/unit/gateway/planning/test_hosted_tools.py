@@ -60,6 +60,12 @@ def test_an_upstream_that_runs_them_gets_the_tool_as_it_is() -> None:
     assert isinstance(plan("responses", runs_mcp=True, tools=[DOCS]), RelayPlan)
 
 
+def test_an_upstream_that_runs_them_on_relayed_requests_gets_those() -> None:
+    can = {"relayed_tools": frozenset({"mcp"})}
+    assert isinstance(plan("chat", "responses", can=can, tools=[DOCS]), RelayPlan)
+    assert calls_tools(plan("chat", "responses", can=can, tools=[DOCS], reasoning={"max_tokens": 100}))
+
+
 LEFT_OUT: dict[str, tuple[Json, Json]] = {
     "calls need an approval": ({**DOCS, "require_approval": "always"}, {}),
     "some calls need an approval": ({**DOCS, "require_approval": {"never": {"tool_names": ["add"]}}}, {}),
