@@ -226,6 +226,28 @@ def try_mcp_tool(
     raise typer.Exit(1 if result.has_failed else 0)
 
 
+@mcp_app.command(name="pin")
+def pin_mcp_tools(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of the server.")],
+    config: ConfigOption = None,
+) -> None:
+    """Print the digests of the definitions that a server's tools have now, as `pins` for its configuration."""
+    settings = _load_quiet_settings(config)
+    _require_mcp_server(settings, server)
+
+    import yaml
+
+    from gateway.cli.mcp_servers import pin_tools
+    from gateway.mcp.errors import McpFault
+
+    try:
+        pins = asyncio.run(pin_tools(settings, server))
+    except McpFault as fault:
+        typer.echo(f"{server}: {fault}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(yaml.safe_dump({"pins": dict(pins)}, sort_keys=False), nl=False)
+
+
 @mcp_app.command(name="login")
 def log_in_to_mcp_server(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of a server with `grant: login`.")],

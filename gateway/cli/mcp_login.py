@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth_grants import LoginRequest
+from gateway.mcp.oauth.grants import LoginRequest
 from gateway.tools.grant_vault import SealedGrant, open_grant_store
 from gateway.tools.operator_servers import build_authorization_server
 

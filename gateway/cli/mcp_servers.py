@@ -1,8 +1,8 @@
-"""Implements the commands `mcp list` and `mcp try`, which connect to the configured MCP servers."""
+"""Implements the commands `mcp list`, `mcp pin` and `mcp try`, which connect to the configured MCP servers."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
+from gateway.mcp.pins import digest_definition
 from gateway.mcp.results import is_read_only, outcome_of
 from gateway.tools.grant_vault import open_grant_store
 from gateway.tools.operator_servers import OperatorServers
@@ -42,6 +43,16 @@ async def list_server_tools(settings: Settings, labels: Sequence[str]) -> list[S
     """Connects the servers of these labels, all at once, and lists their tools."""
     async with _using_servers(settings) as servers:
         return await asyncio.gather(*(_list_tools(servers, label) for label in labels))
+
+
+async def pin_tools(settings: Settings, label: str) -> Mapping[str, str]:
+    """Returns the digests of the definitions that a server's tools have now, by name. Raises McpFault."""
+    mcp = settings.tools.mcp
+    unpinned = mcp.servers[label].model_copy(update={"pins": None})
+    tools = settings.tools.model_copy(update={"mcp": mcp.model_copy(update={"servers": {label: unpinned}})})
+    async with _using_servers(settings.model_copy(update={"tools": tools})) as servers:
+        listing = await _require_server(servers, label).list_tools()
+        return {tool.name: digest_definition(tool) for tool in listing.tools}
 
 
 async def try_tool(settings: Settings, label: str, name: str, arguments: dict[str, Any]) -> CallResult:

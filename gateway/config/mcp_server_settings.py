@@ -171,6 +171,12 @@ class McpServerSettings(_Section):
         description="Seconds after which the list of its tools is read again, if the server reports no change before.",
     )
 
+    pins: dict[_Text, _Text] | None = Field(
+        default=None,
+        description="The [accepted definitions](mcp.md#pins) of tools, by their names: digests that "
+        "`responses-gateway mcp pin NAME` prints. Tools with other definitions, and tools that are not named here, "
+        "are held back. If left out, all definitions may be used.",
+    )
     probe: ProbeSettings | None = Field(
         default=None, description="A call that [`doctor`](doctor.md#mcp-servers) may make to examine the server."
     )

@@ -14,6 +14,7 @@ from mcp_types import CallToolResult, Tool
 
 from gateway.mcp.connection import call_once, with_checked_structure
 from gateway.mcp.errors import McpFault
+from gateway.mcp.pins import find_unaccepted
 from gateway.mcp.results import item_of_tool
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send
@@ -51,6 +52,8 @@ class OperatorServerSettings:
     list_deadline_s: float
     call_deadline_s: float
     list_ttl_s: float
+    pins: Mapping[str, str] | None = None
+    """The digests of the definitions that were accepted, by names of tools; None if any may be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +197,10 @@ class OperatorServer:
             listed = await pages.check(
                 lambda tool: settings.allows(tool.name), settings.server.schema_limits, settings.max_tools
             )
-            allowed = listed.tools
+            unaccepted = {} if settings.pins is None else find_unaccepted(listed.tools, settings.pins)
+            allowed = [tool for tool in listed.tools if tool.name not in unaccepted]
+            for name, reason in unaccepted.items():
+                _log.warning("mcp_tool_held_back", server=self.label, tool=name, reason=reason)
             self._check_names(allowed)
         except McpFault as fault:
             self._report_fault(fault)
@@ -203,7 +209,7 @@ class OperatorServer:
             raise
         items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)  # a list may have megabytes
         self.fault = None
-        left_out = {name: settings.server.scrub(reason) for name, reason in listed.left_out.items()}
+        left_out = {name: settings.server.scrub(reason) for name, reason in (listed.left_out | unaccepted).items()}
         self.listing = ToolListing(tools=tuple(allowed), items=items, left_out=left_out, listed_at=time.monotonic())
         _log.info("mcp_tools_listed", server=self.label, tools=len(allowed), left_out=len(left_out))
         return self.listing

@@ -9,7 +9,7 @@ import orjson
 from gateway.config.settings import Settings
 from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth_grants import TokenGrant
+from gateway.mcp.oauth.grants import TokenGrant
 from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.grants import GrantStore
 

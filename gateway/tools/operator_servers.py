@@ -20,7 +20,7 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from gateway.mcp.oauth import AuthorizationServer
+    from gateway.mcp.oauth.tokens import AuthorizationServer
     from gateway.mcp.operator_server import OperatorServer
     from gateway.mcp.server import McpServer, TokenSource
 
@@ -163,6 +163,7 @@ class OperatorServers:
                 list_deadline_s=own.list_deadline_s or settings.list_deadline_s,
                 call_deadline_s=own.call_deadline_s or settings.call_deadline_s,
                 list_ttl_s=own.list_ttl_s,
+                pins=own.pins,
             ),
             build_operator_egress(own, self._egress),
             lambda tools: self._refuse_equal_names(label, tools),
@@ -174,14 +175,14 @@ class OperatorServers:
             return None
         issuer = build_authorization_server(own, self._egress)
         if own.auth.oauth.grant == "login":
-            from gateway.mcp.oauth_grants import GrantedTokens
+            from gateway.mcp.oauth.grants import GrantedTokens
             from gateway.tools.grant_vault import SealedGrant
 
             vault = None
             if self._grants is not None and self._sealer is not None:
                 vault = SealedGrant(label, self._grants, self._sealer)
             return GrantedTokens(label, issuer, vault)
-        from gateway.mcp.oauth import OAuthTokens
+        from gateway.mcp.oauth.tokens import OAuthTokens
 
         return OAuthTokens(issuer)
 
@@ -230,7 +231,7 @@ def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None"
 
 def build_authorization_server(own: McpServerSettings, egress: EgressSettings) -> "AuthorizationServer":
     """Returns what issues the tokens of a server with `auth.oauth`."""
-    from gateway.mcp.oauth import AuthorizationServer, OAuthClient
+    from gateway.mcp.oauth.tokens import AuthorizationServer, OAuthClient
 
     oauth = own.auth.oauth
     assert oauth is not None

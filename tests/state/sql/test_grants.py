@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth import AuthorizationServer, IssuedTokens, OAuthClient
-from gateway.mcp.oauth_grants import GrantedTokens, TokenGrant
+from gateway.mcp.oauth.grants import GrantedTokens, TokenGrant
+from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import mcp_grants
 from gateway.state.sql.store import SqlStore

@@ -51,6 +51,13 @@ def test_a_tool_is_tried_by_either_of_its_names(config: str) -> None:
     assert done.stderr.startswith("ok after ")
 
 
+def test_the_definitions_that_tools_have_now_are_printed_as_pins(config: str) -> None:
+    done = run("pin", "notes", "--config", config)
+    pins = yaml.safe_load(done.stdout)["pins"]
+    assert [*pins] == ["create_note", "search", "list_notes"]
+    assert all(len(digest) == 32 for digest in pins.values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -1,4 +1,4 @@
-"""gateway/mcp/oauth.py: where the token endpoint is found, and which addresses may not be."""
+"""gateway/mcp/oauth/tokens.py: where the token endpoint is found, and which addresses may not be."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,9 @@ import httpx2
 import orjson
 import pytest
 
-from gateway.mcp import oauth
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth import AuthorizationServer, OAuthClient, OAuthTokens
+from gateway.mcp.oauth import tokens as oauth
+from gateway.mcp.oauth.tokens import AuthorizationServer, OAuthClient, OAuthTokens
 from providers.egress import EgressClient
 
 RESOURCE = "https://mcp.example.com/mcp"

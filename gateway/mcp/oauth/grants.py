@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth import AuthorizationServer, IssuedTokens, usable_seconds
+from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, usable_seconds
 
 _LEASE_S: Final = 30.0
 """How long one replica may take to refresh. Another one tries after that."""
