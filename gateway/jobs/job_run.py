@@ -27,6 +27,9 @@ _RETRY_DELAYS_S: Final = (0.05, 1.0)
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """The beginning of frames that the gateway's encoder makes. Frames with another one are parsed."""
 
+LAST_OPENING_EVENT: Final = 1
+"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
+
 _OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
 

@@ -15,9 +15,10 @@ import structlog
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.guard import Drain
-from gateway.jobs.job_run import JobNotResumable, JobRun, Runnable
+from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable, JobRun, Runnable
 from gateway.logs import reset_fields
 from gateway.state.store import Job, LeaseLost, NewResponse, Store
+from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)
 
@@ -225,6 +226,7 @@ class JobRunner:
                 await self._store.mark_in_progress(job.owner, job.response_id, worker=self.worker)
             if runnable is None and job.attempt > self._settings.max_attempts:
                 # The limit stops a job that kills its replicas.
+                await self._reopen_approvals(job)
                 await run.interrupt()
                 return
             if runnable is None:
@@ -236,6 +238,7 @@ class JobRunner:
                 except StoreUnavailable:
                     raise
                 except Exception as error:
+                    await self._reopen_approvals(job)
                     await run.fail(error)
                     return
             await run.run(runnable)
@@ -247,6 +250,12 @@ class JobRunner:
         except Exception:  # an exception in the task group would end every other job
             _log.exception("job_failed")
             self._abandoned.add((job.owner, job.response_id))
+
+    async def _reopen_approvals(self, job: Job) -> None:
+        """Lets the approvals of a job that ends here be used again, unless one of their calls may have begun."""
+        if (fields := job.request.get("approvals")) and job.last_sequence_number <= LAST_OPENING_EVENT:
+            request_ids = [*ApprovalAnswers.from_json(fields).approved]
+            await self._store.reopen_approvals(job.owner, request_ids, job.response_id)
 
     def _build_job_run(self, job: Job) -> JobRun:
         return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gateway.jobs.job_run import JobNotResumable
+from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable
 from gateway.replies.endpoints import SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
@@ -14,9 +14,6 @@ from translation.hosted.interruptions.sent_output import SentOutput
 from translation.representation.json_types import Item, Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.storable_items import to_storable_items
-
-LAST_OPENING_EVENT = 1
-"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
 
 
 class InterruptedJob(NamedTuple):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.approvals import ApprovalStore
+from translation.errors import InvalidRequest
 from translation.hosted.approvals import (
     NO_ANSWERS,
     ApprovalAnswers,
@@ -44,6 +46,7 @@ class ResponseApprovals:
     ) -> None:
         self.answers: Final = answers
         self.confirmation: Callable[[], Awaitable[None]] | None = None
+        self._is_confirmed = False
         self._store = store
         self._owner = owner
         self._response_id = response_id
@@ -59,6 +62,7 @@ class ResponseApprovals:
             return
         if self.confirmation is not None:
             await self.confirmation()
+        self._is_confirmed = True
         for request_id in self.answers.approved:
             _log.info("approval_used", approval=request_id)
         for request_id in self.answers.denied:
@@ -68,6 +72,9 @@ class ResponseApprovals:
         """Lets the approvals be used again, because none of their calls was sent."""
         if not self.answers.approved:
             return
+        if self.confirmation is not None and not self._is_confirmed:
+            with suppress(InvalidRequest, StoreUnavailable):  # they may be stored only now
+                await self.confirmation()
         try:
             await self._store.reopen_approvals(self._owner, [*self.answers.approved], self._response_id)
         except StoreUnavailable:

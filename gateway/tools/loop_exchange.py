@@ -140,8 +140,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """
         if self._approvals is None:
             return await self._list_tools()
-        await self._approvals.confirm()
         try:
+            await self._approvals.confirm()
             loop, events = await self._list_tools()
             events += loop.start_approved_calls()
             events += await self._store_requests(loop)

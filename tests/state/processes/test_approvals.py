@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
+from tests.mcp_script import answer as reply
 from tests.mcp_server import mcp_server
 from tests.state.processes.killing import background, has_ended, until
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
+from tests.upstream.script import Script, silence
 
 pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
 
@@ -45,3 +48,37 @@ async def test_an_approval_that_two_servers_get_at_once_is_used_once(store_url: 
                     late = await two.post(**body)
                     assert (late.status_code, late.json()["error"]["code"]) == (400, "approval_already_used")
         assert calc.runs["add"] == 1
+
+
+async def test_an_approval_can_be_given_again_if_its_server_ended_before_the_call(
+    store_url: str, tmp_path: Path
+) -> None:
+    settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
+    lists: list[Script] = [reply(list_result(LOOK_UP)), silence, reply(list_result(LOOK_UP))]
+    async with (
+        scripted_mcp(reply(text_result("found")), methods={"tools/list": lists}) as mcp,
+        ScriptedUpstream() as upstream,
+    ):
+        upstream.on("/chat/completions", chat_calls(("lookup_look_up", "{}")), chat_text("Done."))
+        tools = [{"type": "mcp", "server_label": "lookup", "server_url": mcp.url, "authorization": "a-token"}]
+        with replica(tmp_path / "first", store_url, upstream.url, **settings) as first:
+            async with client(first) as asking:
+                asked = await asking.create(input="Look it up.", tools=tools)
+                request = asked["output"][-1]
+                answer = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+                body: Json = {"input": [answer], "previous_response_id": asked["id"], "tools": tools}
+                job = await asking.create(**body, background=True)
+
+                async def is_listing() -> bool:
+                    return len(mcp.received("tools/list")) == 2
+
+                await until(is_listing)
+            kill(first)
+        with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
+            async with client(second) as asking:
+                await until(has_ended, asking, job["id"])
+                failed = await asking.read(job["id"])
+                assert "credentials of its tools are not stored" in failed["error"]["message"]
+                response = await asking.create(**body)
+                assert [item["type"] for item in response["output"]] == ["mcp_call", "message"]
+        assert len(mcp.calls) == 1

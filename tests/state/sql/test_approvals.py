@@ -12,6 +12,7 @@ from sqlalchemy import func, select, update
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.tables import approvals, responses
 from gateway.state.sql.store import SqlStore
+from gateway.tools.approvals import ResponseApprovals
 from tests.state.responses import asked, completed, new, response, turn
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
@@ -166,3 +167,37 @@ async def test_the_records_of_a_response_are_deleted_with_it(store: SqlStore) ->
         await connection.execute(update(responses).values(created_us=1))
     await store.delete_expired(before=int(time.time()))
     assert await count(store, approvals) == 0
+
+
+async def test_an_approval_is_open_again_although_its_request_was_cancelled_while_it_was_stored(
+    store: SqlStore,
+) -> None:
+    await store.store_approvals("ann", [asked("mcpr_1")])
+    approvals_given = ResponseApprovals(store, "ann", "resp_1", gives("mcpr_1"), ttl_days=7)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def store_slowly() -> None:
+        begun.set()
+        await go_on.wait()
+        await approvals_given.store_answers()
+
+    storing = asyncio.create_task(store_slowly())
+    approvals_given.confirmation = lambda: asyncio.shield(storing)
+    confirming = asyncio.create_task(approvals_given.confirm())
+    await begun.wait()
+    confirming.cancel()
+    await asyncio.wait({confirming})
+    reopening = asyncio.create_task(approvals_given.reopen())
+    go_on.set()
+    await reopening
+    assert await state_of(store) == ("open", None)
+
+
+async def test_a_request_that_lost_an_approval_to_another_does_not_open_it_again(store: SqlStore) -> None:
+    await store.store_approvals("ann", [asked("mcpr_1")])
+    await store.answer_approvals("ann", gives("mcpr_1"), "resp_1")
+    late = ResponseApprovals(store, "ann", "resp_2", gives("mcpr_1"), ttl_days=7)
+    late.confirmation = late.store_answers
+    assert await code_of(late.confirm()) == "approval_already_used"
+    await late.reopen()
+    assert await state_of(store) == ("used", "resp_1")
