@@ -119,3 +119,8 @@ class ToolSettings(_Section):
     """Tools that the gateway runs itself."""
 
     mcp: McpSettings = Field(default=McpSettings(), description="Tools of MCP servers.")
+    events: bool = Field(
+        default=False,
+        description="Adds events about tools (`gateway.*`) to every stream of the Responses API, as if clients sent "
+        "`tool_events: true`.",
+    )

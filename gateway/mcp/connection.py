@@ -2,9 +2,10 @@
 
 import asyncio
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from mcp.client.client import Client
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     HEADER_MISMATCH,
@@ -23,6 +24,9 @@ from gateway.mcp.tool_lists import ToolList, list_pages
 from providers.egress import EgressClient
 
 _T = TypeVar("_T")
+
+OnProgress: TypeAlias = ProgressFnT
+"""Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
 _ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(CallToolResult | InputRequiredResult)
 
@@ -55,14 +59,23 @@ class McpConnection:
         return listed
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], *, max_pages: int, deadline_s: float
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        max_pages: int,
+        deadline_s: float,
+        on_progress: OnProgress | None = None,
     ) -> CallToolResult:
         """Calls a tool once. It is never repeated after it may have run. Raises McpFault if the call has no result.
 
         A result whose structured content does not follow the tool's own schema is an error of the tool, which has the
-        texts of the result too. It is checked if the tools were listed on this connection.
+        texts of the result too. It is checked if the tools were listed on this connection. `on_progress` is called with
+        the progress that the server reports; without it, the server is not asked for any.
         """
-        result = await self._request(lambda client: call_once(client, name, arguments, max_pages), deadline_s)
+        result = await self._request(
+            lambda client: call_once(client, name, arguments, max_pages, on_progress), deadline_s
+        )
         return with_checked_structure(result, self._output_schemas.get(name))
 
     async def _request(self, send: Send[_T], deadline_s: float) -> _T:
@@ -71,18 +84,20 @@ class McpConnection:
         return await self._sessions[-1].request(send, deadline_s)
 
 
-async def call_once(client: Client, name: str, arguments: dict[str, Any], max_pages: int) -> CallToolResult:
+async def call_once(
+    client: Client, name: str, arguments: dict[str, Any], max_pages: int, on_progress: OnProgress | None = None
+) -> CallToolResult:
     """Calls a tool once. Raises McpFault if the tool asks for more input, and what the library raises."""
     request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))
     # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
     try:
-        result = await client.session.send_request(request, _ANSWER)
+        result = await client.session.send_request(request, _ANSWER, progress_callback=on_progress)
     except MCPError as error:
         if error.code != HEADER_MISMATCH:
             raise
         # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
         await list_pages(client, max_pages)
-        result = await client.session.send_request(request, _ANSWER)
+        result = await client.session.send_request(request, _ANSWER, progress_callback=on_progress)
     if isinstance(result, InputRequiredResult):
         raise McpFault("input_required", "the tool asks for more input, which cannot be given here")
     return result

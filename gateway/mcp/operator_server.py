@@ -12,7 +12,7 @@ import orjson
 import structlog
 from mcp_types import CallToolResult, Tool
 
-from gateway.mcp.connection import call_once, with_checked_structure
+from gateway.mcp.connection import OnProgress, call_once, with_checked_structure
 from gateway.mcp.errors import McpFault
 from gateway.mcp.pins import find_unaccepted
 from gateway.mcp.results import item_of_tool
@@ -141,14 +141,20 @@ class OperatorServer:
             return listing
         return refresh.result()
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], schema: dict[str, Any] | None) -> CallToolResult:
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        schema: dict[str, Any] | None,
+        on_progress: OnProgress | None = None,
+    ) -> CallToolResult:
         """Calls a tool. `schema` is that of its structured output, if it has one. Raises McpFault.
 
         The call is made a second time only if the first has no known outcome and the operator allows it.
         """
         if self._is_removed:
             raise McpFault("server_removed", _REMOVED)
-        task = asyncio.get_running_loop().create_task(self._call_tool(name, arguments))
+        task = asyncio.get_running_loop().create_task(self._call_tool(name, arguments, on_progress))
         self._calls.add(task)
         try:
             await asyncio.wait({task})
@@ -159,11 +165,11 @@ class OperatorServer:
             self._calls.discard(task)
             task.cancel()
 
-    async def _call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def _call_tool(self, name: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> CallToolResult:
         settings = self.settings
 
         async def call(client: Any) -> CallToolResult:
-            return await call_once(client, name, arguments, settings.max_list_pages)
+            return await call_once(client, name, arguments, settings.max_list_pages, on_progress)
 
         deadline = time.monotonic() + settings.call_deadline_s
         try:

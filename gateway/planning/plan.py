@@ -22,6 +22,7 @@ from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
+from gateway.tools.tool_events import ToolEvents
 from gateway.tools.tool_run import ToolRun
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
@@ -121,6 +122,12 @@ def find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: Tool
     if may_relay(endpoint, body, route):
         tool_host = tool_host.for_upstream(route.capabilities.relayed_tools)
     return tool_host if tool_host.runs_some(tools) else None
+
+
+def report_tools(endpoint: Endpoint, plan: RelayPlan | TranslationPlan) -> None:
+    """Has the stream of a plan report what the gateway does with tools, in the API that has events for it."""
+    if endpoint.dialect == "responses" and isinstance(plan, TranslationPlan) and plan.tool_run is not None:
+        plan.tool_run.events = ToolEvents()
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:

@@ -19,6 +19,9 @@ from translation.representation.loss import Loss
 
 _MAX_LOGGED_CHARS = 200
 
+_TOOL_EVENTS = "tool_events"
+"""A parameter of the Responses API here that is for the gateway alone: nobody else gets it, and it is not echoed."""
+
 _MAX_FIELDS = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
 
@@ -43,6 +46,8 @@ class AdmittedRequest(NamedTuple):
     """What was lost before the request was planned, in the client's parameter names."""
     thread: ThreadRun | None = None
     """The thread that the request is a run of, whose items are its history; None if it names its history itself."""
+    reports_tools: bool = False
+    """Whether the client asked for events about the tools that the gateway runs."""
 
     @contextmanager
     def renaming_params(self) -> Iterator[None]:
@@ -108,6 +113,10 @@ class Admission:
         if route.request_defaults:
             body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
+        if _TOOL_EVENTS in body and endpoint.dialect == "responses":
+            reports_tools = bool(body[_TOOL_EVENTS])
+            body = {name: value for name, value in body.items() if name != _TOOL_EVENTS}
+            return AdmittedRequest(body, route, reports_tools=reports_tools)
         return AdmittedRequest(body, route)
 
     def _check_lengths(self, body: Json) -> None:

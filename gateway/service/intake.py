@@ -4,7 +4,7 @@ Nothing is sent and nothing is stored here.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.config.settings import Settings
@@ -22,7 +22,7 @@ from gateway.planning.body_views import (
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, continue_thread, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, require_no_loss
+from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, report_tools, require_no_loss
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
@@ -36,7 +36,7 @@ from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from gateway.tools.approvals import ResponseApprovals, load_answers
 from gateway.tools.host import ToolHost
-from gateway.tools.response_journal import ResponseJournal
+from gateway.tools.response_journal import JournalFactory
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
@@ -84,8 +84,9 @@ class Intake:
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
         self._buffers_sentences = settings.server.sentence_buffer
+        self._reports_tools = settings.tools.events
         self._credentials = JobCredentials(settings.sealing.secrets)
-        self._max_outage_s = settings.background.lease_s
+        self._journals = JournalFactory(store, lease, max_outage_s=settings.background.lease_s)
         self._begin_delay_s = settings.store.begin_delay_ms / 1000
 
     async def accept(
@@ -234,13 +235,13 @@ class Intake:
             if approvals is not None:
                 approvals.confirmation = recorder.wait_until_begun
             if run.tool_run is not None:
-                recorder.call_records = run.tool_run.journal = self._make_journal(
+                recorder.call_records = run.tool_run.journal = self._journals.make_journal(
                     principal.name, identity.id, ensure_stored=recorder.wait_until_begun
                 )
             accepted.recorder = recorder
             return accepted
         if run.tool_run is not None:
-            run.tool_run.journal = self._make_journal(principal.name, identity.id)
+            run.tool_run.journal = self._journals.make_journal(principal.name, identity.id)
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),
@@ -251,25 +252,10 @@ class Intake:
             "tokens": state.history_tokens,
             "approvals": None if approvals is None else approvals.answers.to_json(),
             "runs_tools": run.tool_run is not None,
+            "tool_events": admitted.reports_tools,
             **self._credentials.store_request(request, principal.name, identity.id),
         }
         return replace(accepted, job=replace(new, job_request=job))
-
-    def _make_journal(
-        self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
-    ) -> ResponseJournal:
-        """Returns the journal of a response that this process runs: of a job without `ensure_stored`."""
-        assert self._store is not None
-        assert self._lease is not None
-        return ResponseJournal(
-            self._store,
-            owner,
-            response_id,
-            worker=self._lease.worker,
-            max_outage_s=self._max_outage_s,
-            is_job=ensure_stored is None,
-            ensure_stored=ensure_stored,
-        )
 
     async def resume_job(self, job: Job) -> AcceptedRequest:
         """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
@@ -295,7 +281,7 @@ class Intake:
             request["shown"],
             asked,
             identity,
-            AdmittedRequest(asked, route),
+            AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events"))),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
@@ -303,7 +289,7 @@ class Intake:
             approvals=approvals,
         )
         if run.tool_run is not None:
-            run.tool_run.journal = self._make_journal(job.owner, job.response_id)
+            run.tool_run.journal = self._journals.make_journal(job.owner, job.response_id)
             run.tool_run.locked_servers = locked_servers
         elif locked_servers:
             raise CredentialsNotStored
@@ -379,6 +365,8 @@ class Intake:
                 approvals=approvals,
                 in_background=bool(view.get("background")),  # the request does not have it
             )
+        if admitted.reports_tools or self._reports_tools:
+            report_tools(endpoint, plan)
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)
         if admitted.losses:

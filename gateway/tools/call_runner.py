@@ -1,8 +1,9 @@
 """Runs the calls of a round: several at once, each once at most, and each written to the journal before it is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import structlog
 
@@ -10,6 +11,7 @@ from gateway.mcp.errors import McpFault
 from gateway.tools.executors import ReadResultExecutor, ToolExecutor
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.redacted_results import redact_outcome
+from gateway.tools.tool_events import ToolEvents
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from providers.redaction import Redactor
@@ -62,7 +64,9 @@ class CallRunner:
                 while waiting and len(running) < most:
                     call = waiting.pop(0)
                     running[start(self._run_call(call, is_started=call in started))] = call
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                done = await self._wait_for_calls(running)
+                if (reports := self._tool_run.events) is not None and (batch := reports.take()):
+                    yield batch
                 for task in done:
                     if events := loop.settle_call(running.pop(task), task.result()):
                         yield events
@@ -71,6 +75,19 @@ class CallRunner:
                 task.cancel()
             if running:
                 await asyncio.wait(running)
+
+    async def _wait_for_calls(self, running: Collection[asyncio.Task[ToolOutcome]]) -> Collection[asyncio.Task[Any]]:
+        """Waits until a call has ended, or there is something to report. Returns the calls that have ended."""
+        reports = self._tool_run.events
+        if reports is None:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            return done
+        waking = asyncio.get_running_loop().create_task(reports.wait())
+        try:
+            await asyncio.wait({*running, waking}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+        return [task for task in running if task.done()]
 
     async def _record_calls(
         self, loop: ToolLoop, calls: Sequence[HostedCall], started: Sequence[HostedCall]
@@ -112,9 +129,21 @@ class CallRunner:
             return fault.as_outcome()
         ids = {"server": call.key.server, "tool": call.key.name, "call": call.item_id, "call_id": call.call_id}
         _log.info("tool_started", **ids)
-        outcome = await self._find_executor(call).run(call, left_s)
+        reports = self._tool_run.events
+        if reports is not None:
+            reports.start_call(call)
+        on_progress = None if reports is None else partial(_report_progress, reports, call)
+        outcome = await self._find_executor(call).run(call, left_s, on_progress)
+        if reports is not None:
+            reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)
         return await redact_outcome(outcome, self._redactor)
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:
         return self._reader_executor if call.tool is READ_RESULT else self._executors[call.key.server]
+
+
+async def _report_progress(
+    reports: ToolEvents, call: HostedCall, progress: float, total: float | None, message: str | None
+) -> None:
+    reports.note_progress(call, progress, total, message)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 from mcp_types import CallToolResult
 
-from gateway.mcp.connection import McpConnection
+from gateway.mcp.connection import McpConnection, OnProgress
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.results import outcome_of
@@ -20,10 +20,11 @@ from translation.hosted.result_reader import ResultReader
 class ToolExecutor(Protocol):
     """Runs calls of the tools of one server. Several may run at once."""
 
-    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+    async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         """Runs a call whose arguments were checked, and returns what came of it, also if it failed.
 
-        `deadline_s` is the time that the response has left, which may be infinite.
+        `deadline_s` is the time that the response has left, which may be infinite. `on_progress` is called with the
+        progress that the server reports.
 
         It holds no more of a result than its server may answer with. If it is cancelled, the call is cancelled at the
         server, and nothing of it runs on here.
@@ -40,7 +41,7 @@ class McpExecutor:
         self._max_pages = max_pages
         self._sees_images = sees_images
 
-    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+    async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         arguments: dict[str, Any] = orjson.loads(call.arguments)
         try:
             result = await self._connection.call_tool(
@@ -48,6 +49,7 @@ class McpExecutor:
                 arguments,
                 max_pages=self._max_pages,
                 deadline_s=min(deadline_s, self._deadline_s),
+                on_progress=on_progress,
             )
         except McpFault as fault:
             return fault.as_outcome()
@@ -67,12 +69,14 @@ class OperatorExecutor:
         self._output_schemas = output_schemas
         self._sees_images = sees_images
 
-    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+    async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         arguments: dict[str, Any] = orjson.loads(call.arguments)
         name = call.key.name
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
-                result: CallToolResult = await self._server.call_tool(name, arguments, self._output_schemas.get(name))
+                result: CallToolResult = await self._server.call_tool(
+                    name, arguments, self._output_schemas.get(name), on_progress
+                )
         except McpFault as fault:
             return fault.as_outcome()
         except TimeoutError:
@@ -86,7 +90,7 @@ class ReadResultExecutor:
     def __init__(self, reader: ResultReader) -> None:
         self._reader = reader
 
-    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+    async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         arguments = orjson.loads(call.arguments)
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):

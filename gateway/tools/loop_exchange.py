@@ -118,6 +118,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 async for batch in batches:
                     yield batch
             while (turn := self._next_turn(loop)) is not None:
+                _log.info("tool_request_started", round=loop.round_number)
+                if (reports := self._tool_run.events) is not None:
+                    yield [*loop.start(), reports.start_request(loop.round_number)]
                 yield round_source(loop, self._make_round(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")

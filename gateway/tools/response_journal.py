@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from gateway.errors import NotFound, StoreUnavailable
+from gateway.replies.recorder import Lease
 from gateway.state.call_records import CallJournal, CallRecord
 from gateway.state.store import LeaseLost
 from translation.hosted.calls import HostedCall
@@ -108,3 +109,28 @@ class ResponseJournal:
                     raise
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, longest_s)
+
+
+class JournalFactory:
+    """Makes the journals of responses that this process runs. `store` and `lease` are None if nothing is stored."""
+
+    def __init__(self, store: CallJournal | None, lease: Lease | None, *, max_outage_s: float) -> None:
+        self._store = store
+        self._lease = lease
+        self._max_outage_s = max_outage_s
+
+    def make_journal(
+        self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
+    ) -> ResponseJournal:
+        """Returns the journal of a stored response: of a job without `ensure_stored`."""
+        assert self._store is not None
+        assert self._lease is not None
+        return ResponseJournal(
+            self._store,
+            owner,
+            response_id,
+            worker=self._lease.worker,
+            max_outage_s=self._max_outage_s,
+            is_job=ensure_stored is None,
+            ensure_stored=ensure_stored,
+        )

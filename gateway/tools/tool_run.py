@@ -9,6 +9,7 @@ from gateway.mcp.errors import McpFault
 from gateway.state.call_records import CallRecord
 from gateway.state.store import LeaseLost
 from gateway.tools.response_journal import ResponseJournal
+from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, model_output_of
@@ -26,6 +27,8 @@ class ToolRun:
     journal: ResponseJournal | None = None
     interruption: Interruption | None = None
     records: Mapping[str, CallRecord] = field(default_factory=dict)
+    events: ToolEvents | None = None
+    """Reports what the loop does to people who watch; None if nobody asked for that."""
     locked_servers: frozenset[str] = frozenset()
     """Labels of servers whose credentials another replica sealed, and this one cannot open."""
 

@@ -92,6 +92,7 @@ RESPONSES = _SHARED | {
     "prompt_cache_options": ParameterSample({"mode": "explicit"}),
     "reasoning": ParameterSample({"effort": "low", "summary": "auto"}),
     "resumable": ParameterSample(True, {"stream": True}),
+    "tool_events": ParameterSample(True),
     "stream_options": ParameterSample({"include_obfuscation": True}, {"stream": True}),
     "text": ParameterSample({"format": {"type": "json_object"}, "verbosity": "low"}),
     "tool_choice": ParameterSample("required", {"tools": [{"type": "function", **_FUNCTION}]}),

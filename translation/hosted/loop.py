@@ -153,6 +153,11 @@ class ToolLoop:
         return [*warnings, *sent.end_events(spared={call.index for call in calls.values()}), *self._output.take()]
 
     @property
+    def round_number(self) -> int:
+        """The number of the round whose turn was returned last. They count from 1."""
+        return self._round_count
+
+    @property
     def is_ending(self) -> bool:
         """Whether no further round follows the calls that are pending."""
         return self._end is not None

@@ -112,7 +112,7 @@ async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, t
             upstream.on("/chat/completions", chat_calls(HANG), chat_text("done"))
             with replica(tmp_path / "first", store_url, upstream.url, **(settings(store_url) | lease)) as server:
                 async with client(server) as asking:
-                    job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)])
+                    job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)], tool_events=True)
                     await until(has_run, calc, "hang")
                 with replica(tmp_path / "second", store_url, upstream.url, **(settings(store_url) | lease)) as other:
                     async with client(other) as watching:
@@ -123,6 +123,12 @@ async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, t
                             end = await stream.read_all()
             assert text(end["response"]) == "done"
             check_stream(stream.events, [])
+            # The second server sends no call, and asks the model once.
+            assert [kind for kind in stream.kinds if kind.startswith("gateway.")] == [
+                "gateway.request.started",
+                "gateway.tool.started",
+                "gateway.request.started",
+            ]
         assert calc.runs["hang"] == 1
 
 

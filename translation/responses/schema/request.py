@@ -90,7 +90,7 @@ class Request(TypedDict):
 
     The penalties are from Open Responses. `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server,
     and `client_metadata` is sent by Codex. `resumable` is an extension too: the client can resume the stream after a
-    disconnect.
+    disconnect. So is `tool_events`: the stream has events about the tools that the gateway runs.
     """
 
     model: Name
@@ -128,6 +128,7 @@ class Request(TypedDict):
     temperature: NotRequired[Annotated[float, Field(ge=0, le=2)] | None]
     text: NotRequired[Text | None]
     thinking: NotRequired[bool | None]
+    tool_events: NotRequired[bool | None]
     tool_choice: NotRequired[ToolChoice | None]
     tools: NotRequired[Tools | None]
     top_logprobs: NotRequired[Annotated[int, Field(ge=0, le=20)] | None]

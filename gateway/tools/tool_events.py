@@ -1,0 +1,90 @@
+"""Events for people who watch a response with tools: requests to the model, and calls that start, go on and end.
+
+They are extensions of the API, so a stream has them only if its request asked for them: clients that check the type of
+each event would refuse the stream.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+from translation.hosted.calls import HostedCall
+from translation.hosted.outcomes import ToolOutcome
+from translation.representation.events import Event, Opaque
+from translation.representation.json_types import Json
+
+PROGRESS_INTERVAL_S: Final = 0.25
+"""The shortest time between two reports of progress in one response. What a server sends in between is replaced."""
+
+_MESSAGE_CHARS: Final = 500
+
+
+class ToolEvents:
+    """The events of one response that were not sent yet: two for each running call at most, and its last progress."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._progress: dict[str, Json] = {}
+        self._began: dict[str, float] = {}
+        self._progress_due = 0.0
+        self._changed = asyncio.Event()
+
+    def start_request(self, number: int) -> Event:
+        """Returns the event of a request to the model, which is sent at once. They count from 1."""
+        return Opaque("responses", {"type": "gateway.request.started", "round": number})
+
+    def start_call(self, call: HostedCall) -> None:
+        """Reports that a call is sent."""
+        self._began[call.item_id] = time.monotonic()
+        self._add("gateway.tool.started", call)
+
+    def note_progress(self, call: HostedCall, progress: float, total: float | None, message: str | None) -> None:
+        """Reports the progress of a running call. It replaces what was not sent of it."""
+        if call.item_id not in self._began:
+            return
+        text = None if message is None else message[:_MESSAGE_CHARS]
+        self._progress[call.item_id] = _payload_of("gateway.tool.progress", call) | {
+            "progress": progress,
+            "total": total,
+            "message": text,
+        }
+        self._changed.set()
+
+    def end_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
+        """Reports that a call has its result. The result itself is in the item, which may have to wait for others."""
+        duration_ms = round((time.monotonic() - self._began.pop(call.item_id)) * 1000)
+        self._progress.pop(call.item_id, None)
+        status = "failed" if outcome.failed else "completed"
+        self._add("gateway.tool.result", call, status=status, duration_ms=duration_ms)
+
+    def take(self) -> list[Event]:
+        """Returns the events to send now, each of them once."""
+        events, self._events = self._events, []
+        if self._progress and time.monotonic() >= self._progress_due:
+            self._progress_due = time.monotonic() + PROGRESS_INTERVAL_S
+            events += [Opaque("responses", payload) for payload in self._progress.values()]
+            self._progress.clear()
+        if not self._progress:
+            self._changed.clear()
+        return events
+
+    async def wait(self) -> None:
+        """Waits until there are events to take."""
+        await self._changed.wait()
+        if not self._events:
+            await asyncio.sleep(self._progress_due - time.monotonic())
+
+    def _add(self, event_type: str, call: HostedCall, **more: object) -> None:
+        self._events.append(Opaque("responses", _payload_of(event_type, call) | more))
+        self._changed.set()
+
+
+def _payload_of(event_type: str, call: HostedCall) -> Json:
+    return {
+        "type": event_type,
+        "item_id": call.item_id,
+        "output_index": call.index,
+        "call_id": call.call_id,
+        "server_label": call.key.server,
+        "name": call.key.name,
+    }
