@@ -52,6 +52,7 @@ def test_a_loop_goes_on_after_the_calls_that_had_ended() -> None:
     assert (waiting.arguments, resumed.loop.is_ending) == (TWO, False)
     resumed.settle(waiting, "two")
     turn = resumed.run_round(text("3"), usage=Usage(input=1, output=2))
+    assert resumed.loop.round_number == 2
     assert model_items(turn) == [
         ("message", ""),
         ("function_call", ""),
