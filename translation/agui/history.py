@@ -8,7 +8,7 @@ messages is the new input. Where they differ, the messages are right: their user
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from translation.agui.messages import Entry, call_fact, message_fact, pair_outputs
+from translation.agui.messages import NO_RESULT, Entry, call_fact, message_fact, pair_outputs
 from translation.agui.tool_items import is_hosted_call, view_call
 from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
 from translation.representation.json_types import Item
@@ -29,9 +29,10 @@ def join_history(stored: Sequence[Item], entries: Sequence[Entry]) -> JoinedHist
     """Returns the stored items that the client's messages repeat, and the entries that they do not have."""
     facts = [(index, fact) for index, item in enumerate(stored) for fact in _facts_of(item)]
     compared = [position for position, entry in enumerate(entries) if entry.fact is not None]
+    changed = _changed_outputs(stored, entries)
     matched = 0
     for (_, fact), position in zip(facts, compared, strict=False):
-        if not _agree(fact, entries[position].fact):
+        if not _agree(fact, entries[position].fact) or (fact[0] == "call" and fact[1] in changed):
             break
         matched += 1
     history = stored if matched == len(facts) else stored[: facts[matched][0]]
@@ -69,6 +70,16 @@ def _agree(stored: tuple[str, ...], sent: tuple[str, ...] | None) -> bool:
     if stored == sent:
         return True
     return sent is not None and stored[0] == sent[0] == "call" and stored[1] == sent[1] and stored[3] == sent[3]
+
+
+def _changed_outputs(stored: Sequence[Item], entries: Sequence[Entry]) -> set[str]:
+    """Returns the ids of the calls that the client has another result of than the one that is stored.
+
+    It may have come late, after the model was told that there is none, or its user has deleted it.
+    """
+    sent = {call_id: entry.item["output"] for entry in reversed(entries) if (call_id := entry.output_id)}
+    outputs = [item for item in stored if item["type"] == "function_call_output"]
+    return {item["call_id"] for item in outputs if sent.get(item["call_id"], NO_RESULT) != item["output"]}
 
 
 def _answered_ids(items: Sequence[Item]) -> set[str]:

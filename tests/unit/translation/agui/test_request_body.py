@@ -1,12 +1,13 @@
 """A run becomes a Responses request that follows what is stored of its thread."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from translation.agui.history import join_history
 from translation.agui.interrupts import DENIED, EXPIRED, RequestStandings
-from translation.agui.messages import NO_RESULT, read_messages
+from translation.agui.messages import NO_RESULT, message_fact, read_messages
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.schema import validate
 from translation.errors import InvalidRequest
@@ -141,6 +142,13 @@ def test_a_result_that_is_stored_is_not_sent_again() -> None:
     request = build(HELLO, calling("call_1"), result("call_1"), MORE, stored=[STORED_HELLO, CALL, OUTPUT])
     assert types(request.body["input"]) == ["message"]
     assert not request.losses
+
+
+def test_a_result_that_comes_late_is_read() -> None:
+    stored = [STORED_HELLO, CALL, {**OUTPUT, "output": NO_RESULT}]
+    request = build(HELLO, calling("call_1"), result("call_1"), MORE, stored=stored)
+    assert types(request.body["input"]) == ["function_call", "function_call_output", "message"]
+    assert request.body["input"][1]["output"] == "3"
 
 
 def test_a_stream_that_broke_after_a_frontend_call_leaves_no_dead_end() -> None:
@@ -357,3 +365,61 @@ def test_a_changed_name_of_a_hosted_tool_is_the_same_call() -> None:
 def test_items_without_content_are_not_compared() -> None:
     empty = {**STORED_ANSWER, "content": None}
     assert len(build(HELLO, MORE, stored=[STORED_HELLO, empty]).history) == 2
+
+
+def _main_facts(items: Any) -> list[Any]:
+    """What the model reads of the user, of itself and of its calls, in order."""
+    kinds = {"message": lambda item: message_fact(item), "function_call": lambda item: item["call_id"]}
+    return [kinds[item["type"]](item) for item in items if item["type"] in kinds]
+
+
+def _outputs(items: Any) -> dict[str, str]:
+    found = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
+    assert len(found) == sum(item["type"] == "function_call_output" for item in items), "no call has two outputs"
+    return found
+
+
+def _messages(random: Random, number: int) -> list[Json]:
+    """The messages of one run: a user's, and an answer with some calls, of which some have results."""
+    calls = [f"call_{number}_{index}" for index in range(random.choice([0, 0, 1, 2]))]
+    function = {"name": "add", "arguments": '{"a":1}'}
+    answer: Json = {
+        "id": f"msg_{number}",
+        "role": "assistant",
+        "content": random.choice(["", f"answer {number}"]),
+        "toolCalls": [{"id": call_id, "type": "function", "function": function} for call_id in calls],
+    }
+    results = [result(call_id, f"result of {call_id}") for call_id in calls if random.random() < 0.7]
+    return [{"id": f"u{number}", "role": "user", "content": f"question {number}"}, answer, *results]
+
+
+def _edit(random: Random, messages: list[Json]) -> list[Json]:
+    """The same messages, as a user may leave them: some are deleted or changed."""
+    match random.randrange(5):
+        case 0:
+            return messages[: random.randrange(len(messages) + 1)]
+        case 1:
+            position = random.randrange(len(messages))
+            return messages[:position] + messages[position + 1 :]
+        case 2:
+            position = random.randrange(len(messages))
+            changed = {**messages[position], "content": "changed"}
+            return [*messages[:position], changed, *messages[position + 1 :]]
+        case _:
+            return messages
+
+
+def test_the_model_reads_the_messages_of_the_client_whatever_is_stored() -> None:
+    random = Random("agui")
+    for _ in range(300):
+        stored: list[Json] = []
+        messages: list[Json] = []
+        for number in range(4):
+            messages = [*_edit(random, messages), *_messages(random, number)] if messages else _messages(random, number)
+            request = build(*messages, stored=stored)
+            alone = build(*messages)
+            read = [*request.history, *request.body["input"]]
+            assert _main_facts(read) == _main_facts(alone.body["input"]), messages
+            assert _outputs(read) == _outputs(alone.body["input"]), messages
+            assert request.history == stored[: len(request.history)]
+            stored = read
