@@ -269,8 +269,8 @@ class EventStreamReply(Response):
         `frames` include those that were held back.
         """
         self._started = True
-        if self._late_headers is not None:
-            self.headers.update(self._late_headers())
+        if self._late_headers is not None and (late_headers := self._late_headers()):
+            self.headers.update(late_headers)
         if not (isinstance(self._send, ReplySender) and self._send.begin_reply(self.raw_headers, frames, last=last)):
             self._started = False
             return False

@@ -292,19 +292,21 @@ class ToolLoopExchange(SteppedSource[Batch]):
     def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
         tools: list[HostedTool] = []
         for requested in self._servers:
-            for tool in (listed.get(requested.label) or {"tools": []})["tools"]:
+            label, origin = requested.label, requested.server.origin
+            for tool in (listed.get(label) or {"tools": []})["tools"]:
+                name = tool["name"]
                 is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
-                if requested.allows(tool["name"], is_read_only=is_read_only):
+                if requested.allows(name, is_read_only=is_read_only):
                     tools.append(
                         HostedTool(
-                            key=ToolKey(requested.label, tool["name"]),
+                            key=ToolKey(label, name),
                             parameters=tool["input_schema"],
                             description=tool.get("description"),
                             is_read_only=is_read_only,
-                            needs_approval=requested.needs_approval(tool["name"], is_read_only=is_read_only),
-                            origin=requested.server.origin,
+                            needs_approval=requested.needs_approval(name, is_read_only=is_read_only),
+                            origin=origin,
                             prefix=requested.prefix,
-                            is_repeatable=requested.may_repeat(tool["name"]),
+                            is_repeatable=requested.may_repeat(name),
                         )
                     )
         if len(tools) > self._host.settings.max_tools:

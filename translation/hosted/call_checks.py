@@ -25,7 +25,9 @@ class CallChecks:
         self.runs_with_client_calls = bounds.runs_with_client_calls
         """Whether calls are run although the reply ends with their round."""
         self._bounds = bounds
-        self._validator = CallValidator([*catalogue.functions(), *catalogue.own_functions()], bounds.argument_bytes)
+        self._catalogue = catalogue
+        self._validator: CallValidator | None = None
+        """Made for the first call, since most responses have none."""
         self.is_late = False
         """Whether the time of the loop is over."""
         self._result_bytes = 0
@@ -101,6 +103,9 @@ class CallChecks:
             return unknown_tool_error(call.model_name)
         if not is_json_object(call.arguments):
             return INVALID_JSON
+        if self._validator is None:
+            functions = [*self._catalogue.functions(), *self._catalogue.own_functions()]
+            self._validator = CallValidator(functions, self._bounds.argument_bytes)
         if (fault := self._validator.fault_of(call.model_name, call.arguments)) is not None:
             return f"The call was not run: {fault}"
         return None
