@@ -82,3 +82,33 @@ async def test_an_approval_can_be_given_again_if_its_server_ended_before_the_cal
                 response = await asking.create(**body)
                 assert [item["type"] for item in response["output"]] == ["mcp_call", "message"]
         assert len(mcp.calls) == 1
+
+
+async def test_an_approved_call_of_a_killed_server_is_not_run_again(store_url: str, tmp_path: Path) -> None:
+    settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
+    with mcp_server() as calc:
+        tools = [{"type": "mcp", "server_label": "calc", "server_url": calc.url}]
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(("calc_hang", "{}")), chat_text("I do not know."))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings) as first:
+                async with client(first) as asking:
+                    asked = await asking.create(input="Hang.", tools=tools)
+                    request = asked["output"][-1]
+                    answer = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+                    body: Json = {"input": [answer], "previous_response_id": asked["id"], "tools": tools}
+                    job = await asking.create(**body, background=True)
+
+                    async def is_running() -> bool:
+                        return calc.runs["hang"] == 1
+
+                    await until(is_running)
+                kill(first)
+            with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
+                async with client(second) as asking:
+                    await until(has_ended, asking, job["id"])
+                    response = await asking.read(job["id"])
+                    assert (response["status"], text(response)) == ("completed", "I do not know.")
+                    assert response["output"][0]["approval_request_id"] == request["id"]
+                    again = await asking.post(**body)
+                    assert (again.status_code, again.json()["error"]["code"]) == (400, "approval_already_used")
+        assert calc.runs["hang"] == 1
