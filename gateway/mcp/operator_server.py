@@ -35,6 +35,11 @@ again and again."""
 _FREE_FAILURES: Final = 2
 """How many failures in a row have no pause after them."""
 
+_MIN_REFRESH_S: Final = 1.0
+"""The least time between two lists that only a report of the server asks for."""
+
+_OUTPUT_CHARS: Final = 500
+
 _LOST: Final = frozenset({"connection_closed", "session_lost"})
 _REMOVED: Final = "the server was removed from the configuration"
 
@@ -229,6 +234,8 @@ class OperatorServer:
     async def _refresh_after_change(self) -> None:
         if self._refresh is not None and not self._refresh.done():
             await asyncio.wait({self._refresh})  # it may have read the list before the change
+        if self.listing is not None:  # a server may report changes all the time
+            await asyncio.sleep(max(0.0, self.listing.listed_at + _MIN_REFRESH_S - time.monotonic()))
         if self._has_changed:
             await asyncio.wait({self._begin_refresh()})
 
@@ -261,10 +268,10 @@ class OperatorServer:
         try:
             await opening.wait_until_open()
         except McpFault as fault:
-            self._report_fault(fault)
             if self._session is opening:  # the first of those who waited for it
                 self._session, self._last_output = None, opening.last_output
                 self._count_failure()
+            self._report_fault(fault)
             raise
         return session
 
@@ -276,7 +283,8 @@ class OperatorServer:
 
     def _report_fault(self, fault: McpFault) -> None:
         self.fault = fault
-        _log.warning("mcp_server_failed", server=self.label, fault=fault.kind)
+        output = {"output": self.last_output.strip()[-_OUTPUT_CHARS:]} if self.last_output.strip() else {}
+        _log.warning("mcp_server_failed", server=self.label, fault=fault.kind, **output)
 
     # The end
 

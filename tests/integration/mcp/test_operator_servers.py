@@ -65,6 +65,7 @@ def calc() -> Iterator[CountingServer]:
 @pytest.fixture(autouse=True)
 def _count_anew(calc: CountingServer) -> None:
     calc.runs.clear()
+    calc.cancelled.clear()
     calc.methods.clear()
 
 
@@ -172,6 +173,18 @@ async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_the_operator_s
         ):
             assert call_of(await it.ask())["output"] == output
             assert len(scripted.calls) == calls
+
+
+async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_others_go_on(calc: CountingServer) -> None:
+    server = {"url": calc.url, "call_deadline_s": 0.3}
+    calls = [chat_calls(("calc_hang", "{}"), ("calc_add", '{"a": 2, "b": 3}')), DONE, ADD, DONE]
+    async with hosting(*calls, mcp=configured(calc=server), models=model_with("calc")) as gateway:
+        hanging, other = items_of(await gateway.ask(), "mcp_call")
+        assert hanging["error"]["message"] == "timeout: no answer within 0.3 s"
+        assert other["output"] == "5"
+        await until(lambda: calc.cancelled["hang"] == 1)
+        assert call_of(await gateway.ask())["output"] == "5"
+    assert (calc.runs["hang"], calc.methods["server/discover"]) == (1, 1)
 
 
 async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goes_on() -> None:
@@ -348,22 +361,17 @@ class TestChildren:
             calls = items_of(await gateway.ask(), "mcp_call")
         assert not any(is_alive(int(call["output"])) for call in calls)
 
-    async def test_a_child_inherits_only_what_is_allowed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_8_a_result_that_is_too_large_ends_its_call_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("A_SECRET_OF_THE_GATEWAY", "x")
         server = {"stdio": CHILD, "env": {"TOKEN": "y"}}
-        config = {"mcp": configured(child=server), "models": model_with("child")}
-        async with hosting(child_calls("environment"), DONE, **config) as gateway:
-            names = call_of(await gateway.ask())["output"].split()
-        assert "TOKEN" in names
-        assert "A_SECRET_OF_THE_GATEWAY" not in names
-
-    async def test_8_a_result_that_is_too_large_ends_its_call_alone(self) -> None:
-        config = {"mcp": configured(child={"stdio": CHILD}) | {"max_result_mb": 1}, "models": model_with("child")}
-        calls = chat_calls(("child_long", '{"size": 2000000}'), ("child_pid", "{}"))
+        config = {"mcp": configured(child=server) | {"max_result_mb": 1}, "models": model_with("child")}
+        calls = chat_calls(("child_long", '{"size": 2000000}'), ("child_environment", "{}"))
         async with hosting(calls, DONE, **config) as gateway:
-            long, other = items_of(await gateway.ask(), "mcp_call")
+            long, environment = items_of(await gateway.ask(), "mcp_call")
         assert "larger than 1 MiB" in error_text(long)
-        assert other["status"] == "completed"
+        names = environment["output"].split()
+        assert "TOKEN" in names
+        assert "A_SECRET_OF_THE_GATEWAY" not in names, "a child inherits only what is allowed"
 
     async def test_a_command_that_does_not_exist_is_named(self) -> None:
         async with hosting(mcp=configured(child={"stdio": ["no-such-command"]})) as gateway:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
 from gateway.replies.endpoints import RESPONSES
 from gateway.tools.host import ToolHost
+from gateway.tools.operator_servers import OperatorServers
 from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
 from providers.egress import EgressClient
@@ -41,7 +43,9 @@ def plan(
     body: Json = {"model": "mine", "input": "Hi", **asked}
     RESPONSES.validate(body)
     route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
-    tool_host = ToolHost(McpSettings(**(settings or {})), EgressClient(), has_store=has_store)
+    mcp = McpSettings(**(settings or {}))
+    servers = OperatorServers(mcp, EgressSettings())
+    tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
     return make_plan(RESPONSES, body, route, strict=False, tool_host=tool_host)
 
 
@@ -64,6 +68,15 @@ def test_an_upstream_that_runs_them_on_relayed_requests_gets_those() -> None:
     can = {"relayed_tools": frozenset({"mcp"})}
     assert isinstance(plan("chat", "responses", can=can, tools=[DOCS]), RelayPlan)
     assert calls_tools(plan("chat", "responses", can=can, tools=[DOCS], reasoning={"max_tokens": 100}))
+
+
+def test_a_server_of_the_configuration_is_used_here_whatever_its_upstream_runs() -> None:
+    """The upstream does not know it. It gets the tools that have an address beside the functions."""
+    settings = {"servers": {"own": {"url": "http://10.0.0.7/mcp"}}}
+    own = {"type": "mcp", "server_label": "own"}
+    for tools in ([own], [DOCS, own]):
+        assert calls_tools(plan("responses", runs_mcp=True, tools=tools, settings=settings))
+    assert isinstance(plan("responses", runs_mcp=True, tools=[DOCS], settings=settings), RelayPlan)
 
 
 LEFT_OUT: dict[str, tuple[Json, Json]] = {
