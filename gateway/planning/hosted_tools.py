@@ -46,7 +46,8 @@ def prepare_hosted_exchange(
     Unrepresentable if the upstream has no tools, or the request asks for compaction.
     """
     if not route.capabilities.tools:
-        raise Unrepresentable("the model's upstream does not support tools; leave out tools", param="tools")
+        what_to_do = "leave out tools" if body.get("tools") else "the operator has to take tools.mcp from the model"
+        raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
     if dialect == "responses" and needs_compaction(body):
         raise Unrepresentable(
             "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",

@@ -167,6 +167,13 @@ async def test_several_choices_are_refused_by_name(calc: CountingServer) -> None
         assert (gateway.model.requests, calc.methods) == ([], {})
 
 
+async def test_a_model_without_tools_says_that_its_configuration_is_at_fault(calc: CountingServer) -> None:
+    model = {"capabilities": {"tools": False}}
+    async with chatting(calc.url, chat_text("never"), model=model) as gateway:
+        with pytest.raises(BadRequestError, match=r"the operator has to take tools\.mcp from the model"):
+            await complete(gateway)
+
+
 async def test_a_forced_function_of_the_client_and_none_hold_as_ever(calc: CountingServer) -> None:
     async with chatting(calc.url, chat_text("Hi."), chat_text("Hi.")) as gateway:
         forced = {"type": "function", "function": {"name": "ask_user"}}
