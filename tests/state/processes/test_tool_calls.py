@@ -1,8 +1,9 @@
 """Background responses that call tools, and what becomes of their calls when a server is killed."""
 
+import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import pytest
 from sqlalchemy import select
 
 from gateway.state.database.tables import jobs
+from tests import databases
+from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.mcp_server import CountingServer, mcp_server
 from tests.state.processes import beside
 from tests.state.processes.killing import Paused, background, check_interrupted, has_ended, until
 from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
+from tests.upstream.script import Exchange
 from translation.hosted.interruptions.interruption import OUTCOME_UNKNOWN
 
 pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
@@ -132,7 +136,8 @@ async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, t
         assert calc.runs["hang"] == 1
 
 
-async def test_a_server_that_stops_leaves_its_calls_to_the_next(store_url: str, tmp_path: Path) -> None:
+async def test_a_server_that_stops_leaves_its_calls_to_the_next(tmp_path: Path) -> None:
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
             upstream.on("/chat/completions", chat_calls(HANG), chat_text("done"))
@@ -148,13 +153,12 @@ async def test_a_server_that_stops_leaves_its_calls_to_the_next(store_url: str, 
 
 
 @pytest.mark.parametrize("says_something", [False, True], ids=["nothing was said", "the answer had begun"])
-async def test_a_round_is_sampled_again_unless_its_answer_was_read(
-    says_something: bool, store_url: str, tmp_path: Path
-) -> None:
+async def test_a_round_is_sampled_again_unless_its_answer_was_read(says_something: bool, tmp_path: Path) -> None:
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
-            answer = Paused(*(["It"] if says_something else []))
-            upstream.on("/chat/completions", chat_calls(ADD), answer, chat_text("3"))
+            cut = Paused(*(["It"] if says_something else []))
+            upstream.on("/chat/completions", chat_calls(ADD), cut, chat_text("3"))
             with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
                 request: Json = {"input": "1 + 2?", "background": True, "tools": [hosted(calc)]}
                 async with client(server) as asking, asking.stream(**request) as stream:
@@ -219,9 +223,8 @@ KEYS = ["first-key-of-the-tests-0123456789", "other-key-of-the-tests-0123456789"
 
 
 @pytest.mark.parametrize("has_key", [True, False], ids=["with the key", "without the key"])
-async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(
-    has_key: bool, store_url: str, tmp_path: Path
-) -> None:
+async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has_key: bool, tmp_path: Path) -> None:
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
             upstream.on("/chat/completions", chat_calls(HANG), chat_calls(ADD), chat_text("done"))
@@ -248,3 +251,67 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(
                 assert "credentials_unavailable" in json.dumps(response["output"][-2]["error"])
             assert await beside.rows(store_url, select(jobs)) == []
         assert calc.runs == ({"hang": 1, "add": 1} if has_key else {"hang": 1})
+
+
+async def test_the_result_of_a_server_that_lost_its_lease_is_refused(store_url: str, tmp_path: Path) -> None:
+    """The first server is stopped in the middle of a call, and goes on when the second has ended the response."""
+    lease = settings(store_url) | {"background": {"lease_s": 1.0}}
+    gate = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await gate.wait()
+        await answer(text_result("late"))(exchange)
+
+    async with scripted_mcp(slow) as mcp, ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", chat_calls(("lookup_look_up", "{}")), chat_text("done"))
+        tool = {"type": "mcp", "server_label": "lookup", "server_url": mcp.url, "require_approval": "never"}
+        with replica(tmp_path / "first", store_url, upstream.url, **lease) as stopped:
+            async with client(stopped) as asking:
+                job = await asking.create(input="Look up.", background=True, tools=[tool])
+                await until(is_true, lambda: len(mcp.calls) == 1)
+                stopped.process.send_signal(signal.SIGSTOP)
+            with replica(tmp_path / "second", store_url, upstream.url, **lease) as server:
+                async with client(server) as asking:
+                    await until(has_ended, asking, job["id"])
+                    response = await asking.read(job["id"])
+                    stopped.process.send_signal(signal.SIGCONT)
+                    gate.set()
+                    await until(is_true, mcp.calls[0].closed.done)
+                    assert await asking.read(job["id"]) == response
+        call = response["output"][1]
+        assert (response["status"], call["status"], call["output"]) == ("completed", "failed", None)
+        assert OUTCOME_UNKNOWN in json.dumps(call["error"])
+        assert len(mcp.calls) == 1
+
+
+async def test_an_approved_call_of_a_killed_server_is_not_repeated(tmp_path: Path) -> None:
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
+    with mcp_server() as calc:
+        tools = [{"type": "mcp", "server_label": "calc", "server_url": calc.url}]
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", chat_calls(HANG, ADD), chat_text("done"))
+            with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
+                async with client(server) as asking:
+                    asked = await asking.create(input="Go.", tools=tools)
+                    requests = [item for item in asked["output"] if item["type"] == "mcp_approval_request"]
+                    answers = [
+                        {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+                        for request in requests
+                    ]
+                    body: Json = {"input": answers, "previous_response_id": asked["id"], "tools": tools}
+                    job = await asking.create(**body, background=True)
+                    await until(has_run, calc, "hang")
+                    await until(has_run, calc, "add")
+                    kill(server)
+            async with taken_over(tmp_path / "second", store_url, upstream, job["id"]) as asking:
+                response = await asking.read(job["id"])
+                check_stream(await read_events(asking, job["id"]), [])
+            assert (response["status"], text(response)) == ("completed", "done")
+            calls = [item for item in response["output"] if item["type"] == "mcp_call"]
+            assert [call["approval_request_id"] for call in calls] == [request["id"] for request in requests]
+            assert sorted(outputs_read(upstream)) == ["3", OUTCOME_UNKNOWN]
+        assert calc.runs == {"hang": 1, "add": 1}
+
+
+async def is_true(condition: Callable[[], bool]) -> bool:
+    return condition()

@@ -1,11 +1,14 @@
 """Loops that another process goes on with, from what was saved and sent."""
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
+from tests.tool_rounds import ItemEvents, LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import OUTCOME_UNKNOWN, Interruption, unknown_outcome
 from translation.hosted.interruptions.saved_queue import restore_queue, save_queue
@@ -236,3 +239,36 @@ def test_citations_of_what_was_sent_are_in_the_items() -> None:
     )
     (message,) = sent.whole_items(1)
     assert message["content"][0]["annotations"] == [{"type": "url_citation"}]
+
+
+@given(st.data())
+def test_any_loop_that_is_interrupted_anywhere_is_one_reply_and_runs_no_call_twice(data: st.DataObject) -> None:
+    own = [function_tool("mine")]
+    driver = LoopDriver(ADD, own=own)
+    outcomes: dict[str, ToolOutcome] = {}
+    numbers = count()
+    for _ in range(data.draw(st.integers(1, 3))):
+        if driver.loop.next_turn() is None:
+            break
+        kinds = data.draw(st.lists(st.sampled_from(["add", "made_up", "text", "mine"]), max_size=4))
+        parts = [text("so") if kind == "text" else _call_of(kind, next(numbers)) for kind in kinds]
+        driver.feed(round_of(*parts, usage=Usage(output=1)))
+        while pending := driver.loop.pending_calls:
+            chosen = data.draw(st.sampled_from(pending))
+            assert chosen.item_id not in outcomes
+            outcomes[chosen.item_id] = ToolOutcome(output=chosen.item_id)
+            saved = driver.loop.save_progress()
+            driver.settle(chosen, outcomes[chosen.item_id])
+            if data.draw(st.booleans()):
+                driver = driver.interrupt(saved, driver.events, ADD, own=own)
+                for waiting in driver.loop.pending_calls:
+                    if waiting.item_id in outcomes:
+                        driver.settle(waiting, outcomes[waiting.item_id])
+    ended = [event.index for event in driver.events if isinstance(event, ItemEnded)]
+    assert sorted(ended) == list(range(len(driver.output)))
+    results = {item["id"]: item["output"] for item in driver.output if item["type"] == "mcp_call" and not item["error"]}
+    assert results == {item_id: outcome.output for item_id, outcome in outcomes.items()}
+
+
+def _call_of(kind: str, number: int) -> ItemEvents:
+    return call("mine" if kind == "mine" else f"calc_{kind}", f'{{"a": {number}}}', f"call_{number}")
