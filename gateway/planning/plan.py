@@ -84,7 +84,7 @@ def make_plan(
     With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed as it
     is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
     None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known.
-    `tool_host` runs the tools that the upstream does not; None if no tools are run. `approvals` are those of their
+    `tool_host` is that of `find_tool_host` for this body; None if no tools are run. `approvals` are those of their
     calls; None if no call can need one. `in_background` is whether nobody waits for the reply. Raises InvalidRequest;
     StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
     """
@@ -94,8 +94,6 @@ def make_plan(
     if endpoint.dialect == "responses" and _asks_for_summary(body):
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
     buffers_sentences = buffers_sentences and bool(body.get("stream")) and (body.get("n") or 1) == 1
-    if tool_host is not None:
-        tool_host = find_tool_host(endpoint, body, route, tool_host)
     if tool_host is None and may_relay(endpoint, body, route) and not buffers_sentences:
         plan = _plan_relay(endpoint, body, route, history_count)
     else:

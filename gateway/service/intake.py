@@ -144,9 +144,12 @@ class Intake:
             state = await resolve_continuation(store, principal.name, body, connection_items)
         else:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
-        approvals = None
-        if body.get("tools") or route.mcp_servers:
-            approvals = await self._load_approvals(endpoint, principal.name, body, route, identity.id, state)
+        tool_host, approvals = self._find_tool_host(endpoint, body, route), None
+        if tool_host is not None and self._store is not None:
+            labels = [*tool_host.list_labels(body.get("tools") or ()), *route.mcp_servers]
+            answers = await self._load_answers(self._store, principal.name, state, labels)
+            days = tool_host.settings.approval_days
+            approvals = ResponseApprovals(self._store, principal.name, identity.id, answers, ttl_days=days)
         return await self._threads.run(
             weight,
             self._accept_response,
@@ -157,35 +160,31 @@ class Intake:
             admitted,
             storage,
             state,
+            tool_host,
             approvals,
             strict=strict,
         )
 
-    async def _load_approvals(
-        self, endpoint: Endpoint, owner: str, body: Json, route: Route, response_id: str, state: Continuation
-    ) -> ResponseApprovals | None:
-        """Returns the approvals of a response whose tools the gateway runs; None for others, and without a store.
+    def _find_tool_host(self, endpoint: Endpoint, body: Json, route: Route) -> ToolHost | None:
+        """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
+        return None if self._tool_host is None else find_tool_host(endpoint, body, route, self._tool_host)
 
-        Raises InvalidRequest for an answer in the request that does not count.
-        """
-        if self._store is None or self._tool_host is None:
-            return None
-        host = find_tool_host(endpoint, body, route, self._tool_host)
-        if host is None:
-            return None
+    async def _load_answers(
+        self, store: Store, owner: str, state: Continuation, server_labels: Sequence[str]
+    ) -> ApprovalAnswers:
+        """Returns the approvals that a request gives or denies. Raises InvalidRequest for one that does not count."""
         try:
             items = apply_compaction(state.context)
         except InvalidRequest:
             items = []  # the plan raises it, with the client's name of the parameter
-        labels = [*host.list_labels(body.get("tools") or ()), *route.mcp_servers]
-        answers = await load_answers(self._store, owner, items, state.new_items, labels)
-        return ResponseApprovals(self._store, owner, response_id, answers, ttl_days=host.settings.approval_days)
+        return await load_answers(store, owner, items, state.new_items, server_labels)
 
     def _accept_unstored(
         self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, admitted: AdmittedRequest, *, strict: bool
     ) -> AcceptedRequest:
         view = build_echoed_body(endpoint.dialect, body, NOT_STORED, admitted.route.profile)
-        return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, strict=strict))
+        tool_host = self._find_tool_host(endpoint, body, admitted.route)
+        return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, tool_host, strict=strict))
 
     def _accept_response(
         self,
@@ -196,6 +195,7 @@ class Intake:
         admitted: AdmittedRequest,
         storage: StorageOptions,
         state: Continuation,
+        tool_host: ToolHost | None,
         approvals: ResponseApprovals | None,
         *,
         strict: bool,
@@ -210,6 +210,7 @@ class Intake:
             request,
             identity,
             admitted,
+            tool_host,
             strict=strict,
             storage=storage,
             history_count=state.history_count,
@@ -282,6 +283,7 @@ class Intake:
             asked,
             identity,
             AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events"))),
+            self._find_tool_host(endpoint, asked, route),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
@@ -310,7 +312,8 @@ class Intake:
         strict: bool,
     ) -> AcceptedRequest:
         request = build_upstream_body("chat", body, admitted.route, storage, None)
-        run = self._build_run(endpoint, body, request, identity, admitted, strict=strict, storage=storage)
+        tool_host = self._find_tool_host(endpoint, request, admitted.route)
+        run = self._build_run(endpoint, body, request, identity, admitted, tool_host, strict=strict, storage=storage)
         if not storage.stored:
             return AcceptedRequest(run=run)
         return AcceptedRequest(run=run, recorder=CompletionRecorder(store, owner, body, run.render_losses))
@@ -344,6 +347,7 @@ class Intake:
         request: Json,
         identity: ReplyIdentity,
         admitted: AdmittedRequest,
+        tool_host: ToolHost | None,
         *,
         strict: bool,
         storage: StorageOptions = NOT_STORED,
@@ -361,7 +365,7 @@ class Intake:
                 history_count=history_count,
                 history_tokens=history_tokens,
                 buffers_sentences=self._buffers_sentences,
-                tool_host=self._tool_host,
+                tool_host=tool_host,
                 approvals=approvals,
                 in_background=bool(view.get("background")),  # the request does not have it
             )

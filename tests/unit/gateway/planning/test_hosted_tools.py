@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.planning.plan import RelayPlan, TranslationPlan, find_tool_host, make_plan
 from gateway.replies.endpoints import RESPONSES
 from gateway.tools.host import ToolHost
 from gateway.tools.operator_servers import OperatorServers
@@ -46,7 +46,8 @@ def plan(
     mcp = McpSettings(**(settings or {}))
     servers = OperatorServers(mcp, EgressSettings())
     tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
-    return make_plan(RESPONSES, body, route, strict=False, tool_host=tool_host)
+    found = find_tool_host(RESPONSES, body, route, tool_host)
+    return make_plan(RESPONSES, body, route, strict=False, tool_host=found)
 
 
 def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:
