@@ -109,14 +109,16 @@ class ToolHost:
         self.operator_servers: Final = operator_servers
         self._has_store = has_store
         self._takes_urls = settings.request_servers == "public"
+        self._without_urls: ToolHost | None = None
 
     def for_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
         """Returns the host for an upstream that runs these kinds of tools itself: it leaves those to it."""
         if "mcp" not in hosted_tools or not self._takes_urls:
             return self
-        host = ToolHost(self.settings, self.egress, self.operator_servers, has_store=self._has_store)
-        host._takes_urls = False
-        return host
+        if self._without_urls is None:
+            self._without_urls = ToolHost(self.settings, self.egress, self.operator_servers, has_store=self._has_store)
+            self._without_urls._takes_urls = False
+        return self._without_urls
 
     def runs(self, tool: Json) -> bool:
         """Whether the gateway runs this tool: a server of the configuration, or one whose URL the request gives."""
