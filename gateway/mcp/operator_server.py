@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -262,7 +263,8 @@ class OperatorServer:
                 raise McpFault("connection_closed", f"{reason}; the next attempt is in {pause:.0f} s")
             if session is not None:
                 self._start(session.close())
-            session = self._session = McpSession(self.settings.server, self._egress, self._report_change)
+            # In a context of its own: it outlives the request that needs it first, whose id would be in its log lines.
+            session = self._session = Context().run(McpSession, self.settings.server, self._egress, self._report_change)
             self._session_began = time.monotonic()
         opening = session
         try:
@@ -302,7 +304,7 @@ class OperatorServer:
             await self._session.close()
 
     def _start(self, work: "Awaitable[_T]") -> "asyncio.Task[_T]":
-        task = asyncio.get_running_loop().create_task(_await(work))
+        task = asyncio.get_running_loop().create_task(_await(work), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._end_task)
         return task

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 from mcp_types import Tool
 from openai import APIStatusError, BadRequestError
 
+from gateway.logs import bound_fields
 from gateway.mcp.pins import digest_definition
 from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of, until
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
@@ -185,6 +187,19 @@ async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_other
         await until(lambda: calc.cancelled["hang"] == 1)
         assert call_of(await gateway.ask())["output"] == "5"
     assert (calc.runs["hang"], calc.methods["server/discover"]) == (1, 1)
+
+
+async def test_log_lines_of_a_connection_do_not_name_the_request_that_opened_it(calc: CountingServer) -> None:
+    def add_fields(_: Any, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**bound_fields(), **fields}
+
+    with structlog.testing.capture_logs([add_fields]) as lines:
+        async with hosting(ADD, DONE, mcp=configured(calc={"url": calc.url}), models=model_with("calc")) as gateway:
+            await gateway.ask()
+    (listed,) = [line for line in lines if line["event"] == "mcp_tools_listed"]
+    (started,) = [line for line in lines if line["event"] == "tool_started"]
+    assert "request_id" in started
+    assert "request_id" not in listed
 
 
 async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goes_on() -> None:
