@@ -1,10 +1,14 @@
 """Builds activities: what hosted tools are doing, which is no part of the conversation."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from translation.agui.open_item import OpenItem
 from translation.representation.events import Progressed
 from translation.representation.json_types import Item, Json
+
+CALL_PROGRESS: Final = "gateway.tool.progress"
+"""The type of the event by which a running call of the gateway reports its progress."""
 
 
 def build_list_activity(item: Item, *, is_done: bool = True) -> Json:
@@ -29,6 +33,16 @@ def build_progress(entry: OpenItem, event: Progressed) -> Sequence[Json]:
     if event.extra:
         patch.append({"op": "add", "path": "/details", "value": event.extra})
     return [{"type": "ACTIVITY_DELTA", **_address(entry.item), "patch": patch}]
+
+
+def build_call_report(entry: OpenItem, report: Json) -> Json:
+    """Returns how far a running call is, as its server reports it, for a call whose phase was sent."""
+    facts = {key: report[key] for key in ("progress", "total", "message") if report.get(key) is not None}
+    return {
+        "type": "ACTIVITY_DELTA",
+        **_address(entry.item),
+        "patch": [{"op": "add", "path": "/progress", "value": facts}],
+    }
 
 
 def _snapshot(item: Item, content: Json) -> Json:

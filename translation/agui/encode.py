@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.agui.activities import build_list_activity, build_progress
+from translation.agui.activities import CALL_PROGRESS, build_call_report, build_list_activity, build_progress
 from translation.agui.interrupts import CHANGED
 from translation.agui.open_item import OpenItem
 from translation.agui.run import PROTOCOL_VERSION, RunHead
@@ -298,6 +298,11 @@ class AguiEncoder:
         self._end.usage = event.usage or self._end.usage
 
     def _forward(self, event: Opaque, frames: list[bytes]) -> None:
+        if event.payload.get("type") == CALL_PROGRESS:
+            running = [entry for entry in self._items.values() if entry.item["id"] == event.payload.get("item_id")]
+            for entry in running:
+                if entry.phase is not None:
+                    _write(frames, build_call_report(entry, event.payload))
         if self._head.sends_raw_events:
             _write(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.agui_events import OLD_EVENTS, kinds_of, read_events, read_run, text_of
+from translation.agui.activities import CALL_PROGRESS
 from translation.agui.encode import AguiEncoder
 from translation.agui.interrupts import CHANGED
 from translation.agui.run import RunHead
@@ -266,6 +267,18 @@ def test_a_call_that_the_gateway_runs_has_its_result_and_its_phases() -> None:
     assert patches[0][1] == {"op": "add", "path": "/details", "value": {"progress": 0.5}}
     assert patches[1] == [{"op": "replace", "path": "/status", "value": "completed"}]
     assert "pendingToolCallIds" not in events[-1]["outcome"]
+
+
+def test_the_progress_of_a_running_call_is_part_of_its_activity() -> None:
+    report: Json = {"type": CALL_PROGRESS, "item_id": "mcp_0", "progress": 0.5, "total": 1.0, "message": None}
+    other = Opaque("responses", {**report, "item_id": "mcp_9"})
+    started = ItemStarted(0, mcp_call(arguments="", output=None))
+    end = ItemEnded(0, mcp_call())
+    events = encode(started, Progressed(0, "in_progress"), other, Opaque("responses", report), end)
+    (delta,) = of_type(events, "ACTIVITY_DELTA")
+    assert delta["patch"] == [{"op": "add", "path": "/progress", "value": {"progress": 0.5, "total": 1.0}}]
+    assert delta["messageId"] == of_type(events, "ACTIVITY_SNAPSHOT")[0]["messageId"]
+    assert not of_type(encode(started, Opaque("responses", report), end), "ACTIVITY_DELTA")
 
 
 def test_calls_after_a_result_are_a_new_message() -> None:
