@@ -1,12 +1,15 @@
 """Finds what is allowed in a configuration and is probably not meant, for the warnings of `check-config`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.config.settings import Settings
 from gateway.config.yaml_file import Problem
+from providers.base import Capabilities
+from providers.capabilities import CAPABILITIES
 from providers.config import PROVIDER_DEFAULTS, ProviderType
 
 _VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
@@ -30,6 +33,7 @@ def find_hints(settings: Settings) -> Iterator[Problem]:
     yield from _find_unused_providers(settings)
     yield from _find_unreachable_models(list(settings.models))
     yield from _find_weak_keys(settings)
+    yield from _find_unusable_servers(settings)
 
 
 def _find_missing_paths(settings: Settings) -> Iterator[Problem]:
@@ -72,3 +76,18 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
             is_known = any(fnmatchcase(name, allowed) or _WILDCARDS & set(name) for name in names)
             if not is_known:
                 yield Problem(("auth", "keys", number, "models", index), f"no model is called {allowed}")
+
+
+def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
+    """Yield a problem for each model with MCP servers whose upstream has no tools, and for servers without tools."""
+    for name, model in settings.models.items():
+        provider = settings.providers[model.provider]
+        known = replace(CAPABILITIES.get(provider.type, Capabilities()), **provider.capabilities.to_overrides())
+        if model.tools.mcp and not model.resolve_capabilities(known).tools:
+            message = (
+                "its upstream has no tools, so every request is refused: leave it out, or write capabilities.tools"
+            )
+            yield Problem(("models", name, "tools", "mcp"), message)
+    for label, server in settings.tools.mcp.servers.items():
+        if not server.allow:
+            yield Problem(("tools", "mcp", "servers", label, "allow"), "it allows no tool")

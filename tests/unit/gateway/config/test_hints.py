@@ -30,6 +30,16 @@ SUSPECT = {
         PROVIDER + "models: {a: {provider: local}}\nauth: {keys: [{name: team, key: secret}]}\n",
         "config.yaml:3: warning: auth.keys[0].key: team has a key of fewer than 16 characters: write a longer one",
     ),
+    "MCP servers for a model without tools": (
+        "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n"
+        + PROVIDER
+        + "models:\n  a: {provider: local, tools: {mcp: [s]}, capabilities: {tools: false}}\n",
+        "config.yaml:4: warning: models.a.tools.mcp: its upstream has no tools, so every request is refused",
+    ),
+    "an MCP server without tools": (
+        "tools: {mcp: {servers: {s: {stdio: [x], allow: []}}}}\n" + PROVIDER + "models: {a: {provider: local}}\n",
+        "config.yaml:1: warning: tools.mcp.servers.s.allow: it allows no tool",
+    ),
     "a key for a model there is not": (
         PROVIDER
         + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, models: [a, b*]}]}\n",
