@@ -44,8 +44,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         calls.append(settings)
 
     monkeypatch.setattr("gateway.process.serving.serve_gateway", serve)
-    # The command's stderr is closed once it is over, and loggers of the whole process would go on writing to it.
-    monkeypatch.setattr("gateway.logs.configure_logs", lambda *_: None)
     return calls
 
 

@@ -15,8 +15,7 @@ NOTES = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "trusted": True}
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr("gateway.logs.configure_logs", lambda *_: None)
+def config(tmp_path: Path) -> Iterator[str]:
     program = "import sys; sys.stderr.write('no module named notes'); sys.exit(1)"
     servers = {
         "notes": {**NOTES, "approval": {"never": {"read_only": True}}},
