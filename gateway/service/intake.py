@@ -36,14 +36,13 @@ from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from gateway.tools.approvals import ResponseApprovals, load_answers
 from gateway.tools.host import ToolHost
+from gateway.tools.library import load_tool_library
 from gateway.tools.response_journal import JournalFactory
 from providers.new_id import new_id
-from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.hosted.approvals import ApprovalAnswers
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.responses.compaction import apply_compaction
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 from translation.tools.credentials import (
@@ -116,9 +115,10 @@ class Intake:
         thread = admitted.thread
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
         identity = ReplyIdentity(response_id, self._clock(), route.name)
+        tool_host = await self._find_tool_host(endpoint, body, route)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             return await self._threads.run(
-                weight, self._accept_unstored, endpoint, body, identity, admitted, strict=strict
+                weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
         storage = NOT_STORED
         if self._store is not None:
@@ -137,6 +137,7 @@ class Intake:
                 identity,
                 admitted,
                 storage,
+                tool_host,
                 strict=strict,
             )
         if thread is None:
@@ -144,10 +145,10 @@ class Intake:
             state = await resolve_continuation(store, principal.name, body, connection_items)
         else:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
-        tool_host, approvals = self._find_tool_host(endpoint, body, route), None
+        approvals = None
         if tool_host is not None and self._store is not None:
             labels = [*tool_host.list_labels(body.get("tools") or ()), *route.mcp_servers]
-            answers = await self._load_answers(self._store, principal.name, state, labels)
+            answers = await load_answers(self._store, principal.name, state.context, state.new_items, labels)
             days = tool_host.settings.approval_days
             approvals = ResponseApprovals(self._store, principal.name, identity.id, answers, ttl_days=days)
         return await self._threads.run(
@@ -165,25 +166,24 @@ class Intake:
             strict=strict,
         )
 
-    def _find_tool_host(self, endpoint: Endpoint, body: Json, route: Route) -> ToolHost | None:
+    async def _find_tool_host(self, endpoint: Endpoint, body: Json, route: Route) -> ToolHost | None:
         """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
-        return None if self._tool_host is None else find_tool_host(endpoint, body, route, self._tool_host)
-
-    async def _load_answers(
-        self, store: Store, owner: str, state: Continuation, server_labels: Sequence[str]
-    ) -> ApprovalAnswers:
-        """Returns the approvals that a request gives or denies. Raises InvalidRequest for one that does not count."""
-        try:
-            items = apply_compaction(state.context)
-        except InvalidRequest:
-            items = []  # the plan raises it, with the client's name of the parameter
-        return await load_answers(store, owner, items, state.new_items, server_labels)
+        host = None if self._tool_host is None else find_tool_host(endpoint, body, route, self._tool_host)
+        if host is not None:
+            await load_tool_library()
+        return host
 
     def _accept_unstored(
-        self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, admitted: AdmittedRequest, *, strict: bool
+        self,
+        endpoint: Endpoint,
+        body: Json,
+        identity: ReplyIdentity,
+        admitted: AdmittedRequest,
+        tool_host: ToolHost | None,
+        *,
+        strict: bool,
     ) -> AcceptedRequest:
         view = build_echoed_body(endpoint.dialect, body, NOT_STORED, admitted.route.profile)
-        tool_host = self._find_tool_host(endpoint, body, admitted.route)
         return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, tool_host, strict=strict))
 
     def _accept_response(
@@ -283,7 +283,7 @@ class Intake:
             asked,
             identity,
             AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events"))),
-            self._find_tool_host(endpoint, asked, route),
+            await self._find_tool_host(endpoint, asked, route),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
@@ -308,11 +308,11 @@ class Intake:
         identity: ReplyIdentity,
         admitted: AdmittedRequest,
         storage: StorageOptions,
+        tool_host: ToolHost | None,
         *,
         strict: bool,
     ) -> AcceptedRequest:
         request = build_upstream_body("chat", body, admitted.route, storage, None)
-        tool_host = self._find_tool_host(endpoint, request, admitted.route)
         run = self._build_run(endpoint, body, request, identity, admitted, tool_host, strict=strict, storage=storage)
         if not storage.stored:
             return AcceptedRequest(run=run)

@@ -22,6 +22,7 @@ from translation.hosted.approvals import (
 )
 from translation.hosted.tools import digest_arguments
 from translation.representation.json_types import Item
+from translation.responses.compaction import apply_compaction
 
 _log = structlog.get_logger(__name__)
 
@@ -96,12 +97,17 @@ class ResponseApprovals:
 
 
 async def load_answers(
-    store: ApprovalStore, owner: str, items: Sequence[Item], own_items: Sequence[Item], server_labels: Iterable[str]
+    store: ApprovalStore, owner: str, context: Sequence[Item], own_items: Sequence[Item], server_labels: Iterable[str]
 ) -> ApprovalAnswers:
-    """Returns the answers to approvals in an input that count. `items` and `own_items` are those of `review_answers`.
+    """Returns the answers to approvals in an input that count. `context` is the input with its history.
 
-    Raises InvalidRequest for an answer that does not count, and StoreUnavailable.
+    `own_items` are those of `review_answers`. Raises InvalidRequest for an answer that does not count, and
+    StoreUnavailable.
     """
+    try:
+        items = apply_compaction(context)
+    except InvalidRequest:
+        items = []  # the plan raises it, with the client's name of the parameter
     request_ids = list_request_ids(items)
     if not request_ids:
         return NO_ANSWERS

@@ -154,7 +154,7 @@ class ToolHost:
         to answer some are run. `tool_run` is read when the exchange is opened. Raises InvalidRequest for servers that
         cannot be named so.
         """
-        # Imported here, because the library is large and most processes never call a tool.
+        # Imported here, because most processes never call a tool. Requests have it loaded before (`load_tool_library`).
         from gateway.tools.loop_exchange import ToolLoopExchange
 
         credentials = list_credentials({"tools": list(turn.tools)})
