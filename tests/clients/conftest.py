@@ -1,6 +1,7 @@
 """A gateway before a strict chat upstream, and the clients to point at it."""
 
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.serving import Gateway, serving
 from tests.upstream import Script, ScriptedUpstream
 
 Answer = Callable[..., None]
+
+NOTES = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "prefix": "", "approval": "never"}
+"""The MCP server that is there without a configuration."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -86,11 +90,12 @@ def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
 
 
 def before(upstream_url: str, **provider: Any) -> dict[str, Any]:
-    """A configuration: the embedded model as `demo`, and this upstream for every other name."""
+    """A configuration: the embedded model as `demo`, this upstream for every other name, and the server of notes."""
     upstream = {"type": "openai_compatible", "base_url": upstream_url, "retries": 0, **provider}
     return {
         "providers": {"demo": {"type": "scripted"}, "upstream": upstream},
         "models": {"demo": {"provider": "demo"}, "*": {"provider": "upstream"}},
+        "tools": {"mcp": {"servers": {"notes": NOTES}}},
     }
 
 
