@@ -3,9 +3,13 @@
 import functools
 import ssl
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.mcp_server import CountingServer
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("tests", deadline=None)
@@ -32,3 +36,20 @@ def shared_tls_contexts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
         yield
+
+
+@pytest.fixture(scope="module")
+def counting_server() -> "Iterator[CountingServer]":
+    """A real MCP server for all tests of a module."""
+    # Imported here, because the library is large and most tests need none of it.
+    from tests.mcp_server import mcp_server
+
+    with mcp_server() as server:
+        yield server
+
+
+@pytest.fixture
+def calc(counting_server: "CountingServer") -> "CountingServer":
+    """The MCP server of the module, which has counted nothing yet."""
+    counting_server.reset()
+    return counting_server

@@ -29,6 +29,11 @@ class CountingServer:
         self.methods: Counter[str] = Counter()
         self.url = ""
 
+    def reset(self) -> None:
+        """Begins all counts anew."""
+        for counter in (self.runs, self.cancelled, self.methods):
+            counter.clear()
+
     def build(self) -> MCPServer:
         server = MCPServer("counting")
 

@@ -7,19 +7,13 @@ import pytest
 
 from tests.clients.conftest import before, kept_in
 from tests.clients.running import Installed
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange
 
 ASKED = ["add", '{"a": 2, "b": 40}']
-
-
-@pytest.fixture
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 @pytest.fixture

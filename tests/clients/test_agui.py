@@ -7,19 +7,13 @@ import pytest
 
 from tests.clients.conftest import Answer
 from tests.clients.running import Installed
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
 from tests.upstream.builders import data_frame, sse_reply
 
 ADD = chat_calls(("calc_add", '{"a":2,"b":3}'))
 NEW = {"type": "success"}
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -52,7 +46,6 @@ class Client:
 
 @pytest.fixture(params=["1", "0", "copilotkit"])
 def client(request: pytest.FixtureRequest, clients: Installed, agui_gateway: Gateway, calc: CountingServer) -> Client:
-    calc.runs.clear()
     return Client(request.param, clients, agui_gateway, calc)
 
 

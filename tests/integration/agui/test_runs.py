@@ -1,7 +1,7 @@
 """Runs of AG-UI clients on a real socket, without a store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
-from tests.mcp_server import CountingServer, mcp_server
+from tests.integration.mcp.hosting import calc_tool
+from tests.mcp_server import CountingServer
 from tests.serving import serving
 from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_frame, error_reply, sse_reply
@@ -32,16 +33,6 @@ async def gateway(*scripts: Any, **config: Any) -> AsyncIterator[tuple[httpx.Asy
         with serving(whole) as server:
             async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S) as http:
                 yield http, upstream
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-def docs(calc: CountingServer, **more: Any) -> Json:
-    return {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never", **more}
 
 
 async def test_the_model_is_that_of_the_path_the_forwarded_one_or_the_first() -> None:
@@ -165,7 +156,7 @@ async def test_an_upstream_error_before_the_run_is_an_http_error() -> None:
 async def test_a_hosted_tool_is_a_call_with_a_result(calc: CountingServer) -> None:
     async with gateway(chat_calls(ADD), chat_text("It is 5."), chat_text("Yes.")) as (http, upstream):
         thread = AguiThread(http)
-        events = await thread.run(user("2 + 3?"), forwardedProps={"tools": [docs(calc)]})
+        events = await thread.run(user("2 + 3?"), forwardedProps={"tools": [calc_tool(calc)]})
         assert kinds_of(events) == [
             "RUN_STARTED",
             "ACTIVITY_SNAPSHOT",
@@ -183,7 +174,7 @@ async def test_a_hosted_tool_is_a_call_with_a_result(calc: CountingServer) -> No
         (result,) = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
         assert result["content"] == "5"
         assert events[-1]["outcome"] == {"type": "success"}
-        await thread.run(user("Sure?", "u2"), forwardedProps={"tools": [docs(calc)]})
+        await thread.run(user("Sure?", "u2"), forwardedProps={"tools": [calc_tool(calc)]})
         roles = [message["role"] for message in upstream.requests[-1].json["messages"]]
         assert roles == ["user", "assistant", "tool", "assistant", "user"]
         assert calc.runs["add"] == 1
@@ -191,7 +182,7 @@ async def test_a_hosted_tool_is_a_call_with_a_result(calc: CountingServer) -> No
 
 async def test_frontend_and_hosted_tools_of_one_round(calc: CountingServer) -> None:
     async with gateway(chat_calls(("get_weather", "{}"), ADD), chat_text("Done.")) as (http, _):
-        thread = AguiThread(http, tools=[TOOL], forwardedProps={"tools": [docs(calc)]})
+        thread = AguiThread(http, tools=[TOOL], forwardedProps={"tools": [calc_tool(calc)]})
         events = await thread.run(user("Both?"))
         (pending,) = events[-1]["outcome"]["pendingToolCallIds"]
         results = [event["toolCallId"] for event in events if event["type"] == "TOOL_CALL_RESULT"]

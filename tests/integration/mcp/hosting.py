@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from openai import AsyncOpenAI
 
+from tests.mcp_server import CountingServer
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import Json, chat_calls, chat_text
@@ -57,6 +58,10 @@ async def hosting(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIter
 
 def mcp_tool(url: str, label: str = "lookup", **more: Any) -> Any:
     return {"type": "mcp", "server_label": label, "server_url": url, "require_approval": "never", **more}
+
+
+def calc_tool(calc: CountingServer, **more: Any) -> Any:
+    return mcp_tool(calc.url, "calc", **more)
 
 
 def items_of(response: Json, kind: str) -> list[Json]:

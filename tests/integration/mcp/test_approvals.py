@@ -1,6 +1,5 @@
 """Calls that the client has to approve: what is asked, what runs, and what the model reads."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,9 @@ import pytest
 from tests.integration.mcp.approving import ADD, answer, approving, kinds_of, request_of
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.upstream.builders import Json, chat_calls, chat_text
 from tests.upstream.script import silence
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 async def test_the_order_of_events_of_a_call_that_is_asked_for_and_approved(

@@ -1,38 +1,22 @@
 """Hosted tools in what follows: stored responses, chains, WebSockets, and histories that clients keep themselves."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 
 from tests import databases
-from tests.mcp_server import CountingServer, mcp_server
+from tests.integration.mcp.hosting import calc_tool
+from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _count_anew(calc: CountingServer) -> None:
-    calc.runs.clear()
-    calc.methods.clear()
-
-
-def tool(calc: CountingServer, **more: Any) -> Any:
-    return {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never", **more}
 
 
 @asynccontextmanager
@@ -52,13 +36,15 @@ async def stored(folder: Path, *scripts: Any) -> AsyncIterator[tuple[AsyncOpenAI
 
 async def test_a_chain_has_the_call_and_does_not_list_the_tools_again(calc: CountingServer, tmp_path: Path) -> None:
     async with stored(tmp_path, chat_calls(ADD), chat_text("5"), chat_text("Yes.")) as (client, upstream, _):
-        first = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc, authorization="secret")])
+        first = await client.responses.create(
+            model="m", input="2 + 3?", tools=[calc_tool(calc, authorization="secret")]
+        )
         kept = await client.responses.retrieve(first.id)
         assert [item.to_dict() for item in kept.output] == [item.to_dict() for item in first.output]
         assert b"secret" not in (tmp_path / "state.db").read_bytes()
         listed = calc.methods["tools/list"]
         second = await client.responses.create(
-            model="m", input="Sure?", previous_response_id=first.id, tools=[tool(calc, authorization="secret")]
+            model="m", input="Sure?", previous_response_id=first.id, tools=[calc_tool(calc, authorization="secret")]
         )
         assert [item.type for item in second.output] == ["message"]
         assert calc.methods["tools/list"] == listed, "the list is in the context"
@@ -71,10 +57,10 @@ async def test_a_chain_has_the_call_and_does_not_list_the_tools_again(calc: Coun
 
 async def test_a_history_that_the_client_keeps_is_the_same_to_the_model(calc: CountingServer, tmp_path: Path) -> None:
     async with stored(tmp_path, chat_calls(ADD), chat_text("5"), chat_text("Yes.")) as (client, upstream, _):
-        first = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc)], store=False)
+        first = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)], store=False)
         history: Any = [{"role": "user", "content": "2 + 3?"}, *(item.to_dict() for item in first.output)]
         second = await client.responses.create(
-            model="m", input=[*history, {"role": "user", "content": "Sure?"}], tools=[tool(calc)], store=False
+            model="m", input=[*history, {"role": "user", "content": "Sure?"}], tools=[calc_tool(calc)], store=False
         )
         assert second.output_text == "Yes."
         assert [item.type for item in second.output] == ["message"]
@@ -86,7 +72,7 @@ async def test_a_history_that_the_client_keeps_is_the_same_to_the_model(calc: Co
 async def test_a_turn_on_a_websocket_runs_tools(calc: CountingServer, tmp_path: Path) -> None:
     async with stored(tmp_path, chat_calls(ADD), chat_text("5")) as (_, _, gateway):
         async with connect(f"{gateway.v1.replace('http', 'ws', 1)}/responses") as socket:
-            request = {"type": "response.create", "model": "m", "input": "2 + 3?", "tools": [tool(calc)]}
+            request = {"type": "response.create", "model": "m", "input": "2 + 3?", "tools": [calc_tool(calc)]}
             await socket.send(orjson.dumps(request).decode())
             types: list[str] = []
             while not types or types[-1] != "response.completed":

@@ -1,6 +1,6 @@
 """Chat completions with servers that the model's configuration names: the gateway runs their tools."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,25 +11,13 @@ from openai import BadRequestError, InternalServerError
 
 from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import Hosting, hosting
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.upstream import chat_calls, chat_text, closed_port
 from tests.upstream.builders import chat_chunk, chat_sse, error_reply
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
 QUESTION: Any = [{"role": "user", "content": "2 + 3?"}]
 OWN: Any = {"type": "function", "function": {"name": "ask_user", "parameters": {"type": "object"}}}
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _count_anew(calc: CountingServer) -> None:
-    calc.runs.clear()
-    calc.methods.clear()
 
 
 @asynccontextmanager

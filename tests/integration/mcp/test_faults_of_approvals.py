@@ -1,7 +1,6 @@
 """Answers to requests for approvals that do not count, and what happens to a call whose tool or server has changed."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,13 @@ from tests.integration.mcp.approving import ADD, Approving, answer, approving, k
 from tests.integration.mcp.hosting import until
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
 from tests.upstream.script import Exchange, Script, reset, silence
 
 QUESTION = {"role": "user", "content": "2 + 3?"}
 FIND = ("lookup_look_up", "{}")
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 def refused(code: str, param: str | None = "input[0].approval_request_id") -> tuple[int, str, str | None]:

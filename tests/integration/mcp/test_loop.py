@@ -1,33 +1,19 @@
 """Responses whose tools the gateway runs, on a real MCP server: one reply of several rounds."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
-from tests.mcp_server import CountingServer, mcp_server
+from tests.integration.mcp.hosting import calc_tool
+from tests.mcp_server import CountingServer
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream, closed_port
 from tests.upstream.builders import chat_calls, chat_text
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _count_anew(calc: CountingServer) -> None:
-    calc.runs.clear()
-
-
-def tool(calc: CountingServer, **more: Any) -> Any:
-    return {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never", **more}
 
 
 @asynccontextmanager
@@ -47,7 +33,7 @@ async def gateway(*scripts: Any, **mcp: Any) -> AsyncIterator[tuple[AsyncOpenAI,
 
 async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: CountingServer) -> None:
     async with gateway(chat_calls(ADD), chat_text("It is ", "5.")) as (client, upstream):
-        response = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc)])
+        response = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)])
         assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
         listed, call, _ = response.output
         assert listed.type == "mcp_list_tools"
@@ -72,7 +58,7 @@ async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: Countin
 
 async def test_the_stream_has_the_events_of_the_api_in_its_order(calc: CountingServer) -> None:
     async with gateway(chat_calls(ADD), chat_text("5")) as (client, _):
-        stream = await client.responses.create(model="m", input="2 + 3?", tools=[tool(calc)], stream=True)
+        stream = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)], stream=True)
         events = [event async for event in stream]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     assert [event.type.removeprefix("response.") for event in events] == [

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -56,19 +55,6 @@ def using(*labels: str) -> Any:
 
 def model_with(*labels: str) -> Json:
     return {"m": {"provider": "up", "tools": {"mcp": [*labels]}}}
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _count_anew(calc: CountingServer) -> None:
-    calc.runs.clear()
-    calc.cancelled.clear()
-    calc.methods.clear()
 
 
 async def test_a_request_uses_a_server_of_the_configuration_by_its_label(calc: CountingServer) -> None:

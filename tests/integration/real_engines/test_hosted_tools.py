@@ -7,7 +7,7 @@ import pytest
 from openai import OpenAI
 
 from tests.integration.engines import Engine
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.serving import command
 
 LABEL = "get"
@@ -18,16 +18,12 @@ TWO_PASS = {"tool_parser": "hermes", "two_pass": {"max_thinking_tokens": 64, "br
 
 
 @pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(engine: Engine, calc: CountingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+def client(
+    engine: Engine, counting_server: CountingServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenAI]:
     kind = "vllm" if engine.kind == "vllm" else "llama_server"
     two_pass = {"provider": "engine", "model": "tiny", **TWO_PASS}
-    server = {"url": calc.url, "approval": "never", "allow": ["weather"]}
+    server = {"url": counting_server.url, "approval": "never", "allow": ["weather"]}
     config = {
         "egress": {"allow": ["127.0.0.1"]},
         "providers": {"engine": {"type": kind, "base_url": f"{engine.url}/v1"}},

@@ -1,7 +1,6 @@
 """A replica that is killed in the middle of an AG-UI run leaves a thread that goes on."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -9,7 +8,7 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, read_run, text_of
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.state.processes.killing import background
 from tests.state.replicas import kill, replica
 from tests.upstream import Pause, ScriptedUpstream, Step
@@ -18,12 +17,6 @@ from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_fram
 pytestmark = pytest.mark.timeout(180)
 
 MODEL: Json = {"model": "m"}
-
-
-@pytest.fixture
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 async def until_ended(http: httpx.AsyncClient, body: Json) -> list[Json]:

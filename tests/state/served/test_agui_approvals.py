@@ -1,7 +1,7 @@
 """Interrupts of AG-UI for calls that need an approval: whatever a client answers, its thread can go on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
-from tests.mcp_server import CountingServer, mcp_server
+from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text, error_reply
@@ -18,12 +18,6 @@ from tests.upstream.builders import chat_calls, chat_text, error_reply
 ADD = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
 APPROVED: Json = {"status": "resolved", "payload": {"approved": True}}
 DENIED: Json = {"status": "resolved", "payload": {"approved": False, "reason": "too risky"}}
-
-
-@pytest.fixture(scope="module")
-def calc() -> Iterator[CountingServer]:
-    with mcp_server() as server:
-        yield server
 
 
 class Served(NamedTuple):
@@ -56,7 +50,6 @@ def mcp_settings() -> Json:
 
 @pytest.fixture
 async def served(store_url: str, calc: CountingServer, mcp_settings: Json) -> AsyncIterator[Served]:
-    calc.runs.clear()
     async with ScriptedUpstream() as upstream:
         config = {
             "store": {"url": store_url, "poll_s": 0.05},
