@@ -1,37 +1,22 @@
 """Hosted tools in what follows: stored responses, chains, WebSockets, and histories that clients keep themselves."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import orjson
-from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 
 from tests import databases
-from tests.integration.mcp.hosting import calc_tool
+from tests.integration.mcp.hosting import Hosting, calc_tool, hosting
 from tests.mcp_server import CountingServer
-from tests.serving import Gateway, serving
-from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
 
 
-@asynccontextmanager
-async def stored(folder: Path, *scripts: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream, Gateway]]:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *scripts)
-        config = {
-            "store": {"url": databases.ready_sqlite(folder / "state.db")},
-            "egress": {"allow": ["127.0.0.1"]},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url}},
-            "models": {"m": {"provider": "up"}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream, gateway
+def stored(folder: Path, *scripts: Any) -> AbstractAsyncContextManager[Hosting]:
+    return hosting(*scripts, store={"url": databases.ready_sqlite(folder / "state.db")})
 
 
 async def test_a_chain_has_the_call_and_does_not_list_the_tools_again(calc: CountingServer, tmp_path: Path) -> None:
@@ -70,8 +55,8 @@ async def test_a_history_that_the_client_keeps_is_the_same_to_the_model(calc: Co
 
 
 async def test_a_turn_on_a_websocket_runs_tools(calc: CountingServer, tmp_path: Path) -> None:
-    async with stored(tmp_path, chat_calls(ADD), chat_text("5")) as (_, _, gateway):
-        async with connect(f"{gateway.v1.replace('http', 'ws', 1)}/responses") as socket:
+    async with stored(tmp_path, chat_calls(ADD), chat_text("5")) as (_, _, url):
+        async with connect(f"{url.replace('http', 'ws', 1)}/responses") as socket:
             request = {"type": "response.create", "model": "m", "input": "2 + 3?", "tools": [calc_tool(calc)]}
             await socket.send(orjson.dumps(request).decode())
             types: list[str] = []

@@ -1,38 +1,18 @@
 """Responses whose tools the gateway runs, on a real MCP server: one reply of several rounds."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
-from openai import APIStatusError, AsyncOpenAI
+from openai import APIStatusError
 
-from tests.integration.mcp.hosting import calc_tool
+from tests.integration.mcp.hosting import calc_tool, hosting, mcp_tool
 from tests.mcp_server import CountingServer
-from tests.serving import serving
-from tests.upstream import ScriptedUpstream, closed_port
+from tests.upstream import closed_port
 from tests.upstream.builders import chat_calls, chat_text
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
 
 
-@asynccontextmanager
-async def gateway(*scripts: Any, **mcp: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *scripts)
-        config = {
-            "egress": {"allow": ["127.0.0.1"]},
-            "tools": {"mcp": mcp},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url}},
-            "models": {"m": {"provider": "up"}},
-        }
-        with serving(config) as server:
-            async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream
-
-
 async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: CountingServer) -> None:
-    async with gateway(chat_calls(ADD), chat_text("It is ", "5.")) as (client, upstream):
+    async with hosting(chat_calls(ADD), chat_text("It is ", "5.")) as (client, upstream, _):
         response = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)])
         assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
         listed, call, _ = response.output
@@ -57,7 +37,7 @@ async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: Countin
 
 
 async def test_the_stream_has_the_events_of_the_api_in_its_order(calc: CountingServer) -> None:
-    async with gateway(chat_calls(ADD), chat_text("5")) as (client, _):
+    async with hosting(chat_calls(ADD), chat_text("5")) as (client, _, _):
         stream = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)], stream=True)
         events = [event async for event in stream]
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -85,13 +65,8 @@ async def test_the_stream_has_the_events_of_the_api_in_its_order(calc: CountingS
 
 
 async def test_a_server_that_cannot_be_reached_fails_the_request_by_name() -> None:
-    async with gateway(chat_text("never")) as (client, _):
-        dead = {
-            "type": "mcp",
-            "server_label": "dead",
-            "server_url": f"http://127.0.0.1:{closed_port()}/mcp",
-            "require_approval": "never",
-        }
+    async with hosting(chat_text("never")) as (client, _, _):
+        dead = mcp_tool(f"http://127.0.0.1:{closed_port()}/mcp", "dead")
         with pytest.raises(APIStatusError, match="MCP server: 'dead'") as failed:
-            await client.responses.create(model="m", input="Hi", tools=[dead])  # type: ignore[list-item]
+            await client.responses.create(model="m", input="Hi", tools=[dead])
         assert (failed.value.status_code, failed.value.type) == (424, "external_connector_error")

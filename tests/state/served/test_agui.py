@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
-from tests.serving import Gateway, serving
+from tests.state.served.agui_replicas import two_replicas
 from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_sse, chat_text, data_frame, error_reply, sse_reply
 
@@ -31,19 +30,11 @@ class Served(NamedTuple):
 
 @pytest.fixture
 async def served(store_url: str) -> AsyncIterator[Served]:
-    async with ScriptedUpstream() as upstream:
-        config = {
-            "store": {"url": store_url, "poll_s": 0.05},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
-            "models": {"m": {"provider": "up", "resumable": True}},
-        }
-        with ExitStack() as stack:
-            replicas: list[Gateway] = [stack.enter_context(serving(config)) for _ in range(2)]
-            async with (
-                httpx.AsyncClient(base_url=replicas[0].url, timeout=PATIENCE_S) as first,
-                httpx.AsyncClient(base_url=replicas[1].url, timeout=PATIENCE_S) as second,
-            ):
-                yield Served(upstream, first, second)
+    async with (
+        ScriptedUpstream() as upstream,
+        two_replicas(store_url, upstream.url, {"resumable": True}) as (first, second),
+    ):
+        yield Served(upstream, first, second)
 
 
 async def response_of(served: Served, events: list[Json]) -> Json:

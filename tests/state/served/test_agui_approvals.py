@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import httpx
@@ -11,7 +10,7 @@ import pytest
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.mcp_server import CountingServer
-from tests.serving import Gateway, serving
+from tests.state.served.agui_replicas import two_replicas
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text, error_reply
 
@@ -50,21 +49,9 @@ def mcp_settings() -> Json:
 
 @pytest.fixture
 async def served(store_url: str, calc: CountingServer, mcp_settings: Json) -> AsyncIterator[Served]:
-    async with ScriptedUpstream() as upstream:
-        config = {
-            "store": {"url": store_url, "poll_s": 0.05},
-            "egress": {"allow": ["127.0.0.1"]},
-            "tools": {"mcp": mcp_settings},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
-            "models": {"m": {"provider": "up"}},
-        }
-        with ExitStack() as stack:
-            replicas: list[Gateway] = [stack.enter_context(serving(config)) for _ in range(2)]
-            async with (
-                httpx.AsyncClient(base_url=replicas[0].url, timeout=PATIENCE_S) as first,
-                httpx.AsyncClient(base_url=replicas[1].url, timeout=PATIENCE_S) as second,
-            ):
-                yield Served(upstream, calc, first, second)
+    sections: Json = {"egress": {"allow": ["127.0.0.1"]}, "tools": {"mcp": mcp_settings}}
+    async with ScriptedUpstream() as upstream, two_replicas(store_url, upstream.url, **sections) as (first, second):
+        yield Served(upstream, calc, first, second)
 
 
 def interrupts_of(events: list[Json]) -> list[str]:
