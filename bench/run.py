@@ -151,7 +151,7 @@ def run_tools(options: Options, home: Path) -> list[StateRow]:
     """Measures tools that the gateway runs. Returns the rows. Raises WrongAnswers."""
     server_core, load_core = cores()
     with _upstream(load_core, home) as upstream:
-        return tool_rows(upstream, server_core, load_core, home, options.rounds, options.seconds)
+        return tool_rows(Bench(upstream, server_core, load_core, home, options.rounds, options.seconds))
 
 
 def run_start(options: Options, home: Path) -> list[StateRow]:

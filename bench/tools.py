@@ -11,6 +11,7 @@ from bench.mcp_server import LABEL, TOOL_COUNT, tool_list
 from bench.measure import run_load
 from bench.processes import Server, start_announcing_server
 from bench.requests import Spec, question
+from bench.state import Bench
 from bench.state_report import StateRow
 
 TOOLS: Final = "tools of an MCP server"
@@ -19,9 +20,7 @@ _DECLARED_TARGET: Final = 1.2
 _CALL_TARGET_MS: Final = 3.0
 
 
-def tool_rows(
-    upstream: Server, core: int | None, load_core: int | None, home: Path, rounds: int, seconds: float
-) -> list[StateRow]:
+def tool_rows(bench: Bench) -> list[StateRow]:
     """Returns the rows. `without` is the same load with function tools; for a call it is two answers without one.
 
     Raises WrongAnswers.
@@ -30,14 +29,16 @@ def tool_rows(
     cpu: list[tuple[float, float]] = []
     calls: list[tuple[float, float]] = []
     lists: list[tuple[float, float]] = []
-    for turn in range(rounds):
-        print(f"{TOOLS}: {turn + 1} of {rounds}", file=sys.stderr)
+    for turn in range(bench.rounds):
+        print(f"{TOOLS}: {turn + 1} of {bench.rounds}", file=sys.stderr)
         with (
-            start_announcing_server("mcp", program, load_core, home / "mcp.log") as mcp,
-            gateway(upstream, core, home, Setup(reaches_loopback=True)) as server,
+            start_announcing_server("mcp", program, bench.load_core, bench.home / "mcp.log") as mcp,
+            gateway(bench.upstream, bench.core, bench.home, Setup(reaches_loopback=True)) as server,
         ):
-            load = _Load(server, load_core, home / "load.log", seconds)
-            streams = Spec(server.port, "/v1/responses", "bench-128", stream=True, connections=64, seconds=seconds)
+            load = _Load(server, bench.load_core, bench.home / "load.log")
+            streams = Spec(
+                server.port, "/v1/responses", "bench-128", stream=True, connections=64, seconds=bench.seconds
+            )
             single = replace(streams, model="bench-4", connections=1)
             listed = _fields(mcp.port, is_listed=True)
             cpu.append((load.cpu_us(replace(streams, tools=TOOL_COUNT)), load.cpu_us(replace(streams, fields=listed))))
@@ -60,11 +61,10 @@ def tool_rows(
 class _Load:
     """Runs loads on one gateway."""
 
-    def __init__(self, server: Server, core: int | None, log: Path, seconds: float) -> None:
+    def __init__(self, server: Server, core: int | None, log: Path) -> None:
         self._server = server
         self._core = core
         self._log = log
-        self._seconds = seconds
 
     def cpu_us(self, spec: Spec) -> float:
         """Returns the CPU of one response."""
