@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from translation.hosted.bounds import DEFAULT_BOUNDS, LoopBounds
+from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import resolve_history
 from translation.hosted.interruptions.interruption import Interruption
@@ -110,7 +110,7 @@ class LoopDriver:
         past: Sequence[Item] = (),
         approved_ids: Iterable[str] = (),
         changed_ids: Sequence[str] = (),
-        bounds: LoopBounds = DEFAULT_BOUNDS,
+        bounds: LoopBounds | None = None,
         own_tools: Sequence[HostedTool] = (),
         first_id: int = 1,
         **params: Any,
@@ -123,7 +123,7 @@ class LoopDriver:
             turn,
             catalogue,
             history.approved,
-            bounds,
+            bounds or LoopBounds(),
             lambda prefix: f"{prefix}_new_{next(numbers)}",
             changed_ids=changed_ids,
         )

@@ -123,11 +123,12 @@ class ForegroundRecorder:
         self._new_response = replace(self._new_response, answers=NO_ANSWERS)
 
     async def begin_now(self) -> None:
-        """Stores the beginning, and returns when it is committed. Raises what `create_response` raises."""
-        self.begin()
-        assert self._begin_task is not None
+        """Stores the beginning of a reply that is not produced yet: what fails here ends the recording.
+
+        Raises what `wait_until_begun` raises.
+        """
         try:
-            await asyncio.shield(self._begin_task)
+            await self.wait_until_begun()
         except asyncio.CancelledError:
             await self.abandon(None)
             raise

@@ -115,12 +115,12 @@ class _Run:
             response_id=response_id,
             model=model,
             results=self._results,
-            expiry_of=self._find_expiry,
+            expiry_of=self._expiry_of,
             open_requests=requests,
             approved_ids=self._approved_ids,
         )
 
-    def _find_expiry(self, request: Item) -> str:
+    def _expiry_of(self, request: Item) -> str:
         """Returns when a request expires: that of an earlier run by its record, that of this run by the setting."""
         record = None if self._thread is None else self._thread.records.get(request["id"])
         return _find_expiry(record) or _format_time(time.time() + self._approval_s)
@@ -174,7 +174,7 @@ class AguiRuns:
         owner, thread_id, run_id = principal.name, body.get("threadId"), body.get("runId")
         thread: StoredThread | None = None
         response_id = derive_id("resp", owner, str(thread_id), str(run_id))
-        is_stored = self._store is not None and (_props_of(body)).get("store") is not False
+        is_stored = self._store is not None and _props_of(body).get("store") is not False
         if self._store is not None and is_stored and isinstance(thread_id, str) and isinstance(run_id, str):
             stored = await self._store.load_response(owner, response_id)
             if stored is not None:
@@ -208,9 +208,7 @@ class AguiRuns:
             RunHead.from_input(body),
             response_id=response["id"],
             model=response["model"],
-            expiry_of=lambda item: (
-                _format_time(records[item["id"]].expires_us / 1e6) if item["id"] in records else None
-            ),
+            expiry_of=lambda item: _find_expiry(records.get(item["id"])),
             # An interrupt that was answered since must not be shown as open again.
             closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
         )

@@ -37,11 +37,10 @@ class StoredThread:
     def judge_requests(self, *, runs_tools: bool) -> RequestStandings:
         """Returns what can become of the requests. Without `runs_tools` the upstream knows them, and there are no
         records."""
-        requests = [item["id"] for item in open_requests(self.items)]
         states = {request_id: record.state for request_id, record in self.records.items()}
-        open_ids = {request_id for request_id in requests if states.get(request_id) == "open"}
+        open_ids = {request_id for request_id, state in states.items() if state == "open"}
         if not runs_tools:
-            open_ids |= {request_id for request_id in requests if request_id not in states}
+            open_ids |= {item["id"] for item in open_requests(self.items)} - states.keys()
         refused = {request_id: _REFUSALS[state] for request_id, state in states.items() if state in _REFUSALS}
         return RequestStandings(open_ids=open_ids, refused=refused, calls=self.calls)
 

@@ -67,11 +67,12 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
     on without answers denies all of them, because it may not know interrupts.
     """
     resumed = ResumedRequests()
-    answers = _read_answers(run_input, joined, standings, resumed.losses)
-    live = [item for item in open_requests(joined.history) if item["id"] in standings.open_ids]
+    requests = open_requests(joined.history)
+    live = [item for item in requests if item["id"] in standings.open_ids]
+    answers = _read_answers(run_input, {item["id"] for item in live}, resumed.losses)
     resume = run_input.get("resume")
     goes_on = resume is None and bool(joined.entries) and not is_versioned(run_input)
-    for request in open_requests(joined.history):
+    for request in requests:
         request_id = request["id"]
         if (call := standings.calls.get(request_id)) is not None:
             resumed.add(call)
@@ -97,11 +98,8 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
     return resumed
 
 
-def _read_answers(
-    run_input: Json, joined: JoinedHistory, standings: RequestStandings, losses: list[Loss]
-) -> dict[str, tuple[int, Item]]:
+def _read_answers(run_input: Json, open_ids: Container[str], losses: list[Loss]) -> dict[str, tuple[int, Item]]:
     """Returns the answers to open requests, with their positions, by the ids of the requests."""
-    open_ids = {item["id"] for item in open_requests(joined.history) if item["id"] in standings.open_ids}
     answers: dict[str, tuple[int, Item]] = {}
     entries: Sequence[Json] = run_input.get("resume") or ()
     for index, entry in enumerate(entries):

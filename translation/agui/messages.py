@@ -7,6 +7,7 @@ import orjson
 
 from translation.agui.tool_items import ToolCallView
 from translation.errors import Unrepresentable
+from translation.hosted.calls import is_json_object
 from translation.representation.json_types import Item, Json
 
 NO_RESULT: Final = "no result: the call was not answered"
@@ -242,11 +243,7 @@ def _no_result(call_id: str, position: int) -> Entry:
 
 def _with_whole_arguments(call: Item) -> Item:
     """Returns a call that was cut off with arguments that are JSON: some upstreams refuse any other."""
-    try:
-        is_object = isinstance(orjson.loads(call["arguments"]), dict)
-    except orjson.JSONDecodeError:
-        is_object = False
-    return call if is_object else {**call, "arguments": "{}"}
+    return call if is_json_object(call["arguments"]) else {**call, "arguments": "{}"}
 
 
 def _dump(value: Json) -> str:

@@ -1,7 +1,6 @@
 """How long a loop of a model and tools may go on."""
 
 from dataclasses import dataclass
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +27,3 @@ class LoopBounds:
     """The largest size of all results together. Further ones are dropped, and the model reads that."""
     result_chars: int = 100_000
     """The most characters of a result that the model reads."""
-
-
-DEFAULT_BOUNDS: Final = LoopBounds()

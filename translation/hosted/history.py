@@ -9,9 +9,6 @@ from translation.hosted.approvals import Standing
 from translation.hosted.tools import ToolKey
 from translation.representation.json_types import Item, Json
 
-HISTORY_TYPES: Final = frozenset({"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"})
-"""Types of the items that this module rewrites."""
-
 _NOT_APPROVED: Final = "The user did not approve this call. It was not run."
 _APPROVAL_UNKNOWN: Final = "This approval is not valid. The call was not run."
 _OUTCOME_UNKNOWN: Final = "This call was approved before. What came of it is not known, and it was not run again."

@@ -19,7 +19,7 @@ from tests.tool_rounds import hosted_tool
 from tests.unit.gateway.replies.test_reply_streams_alike import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
 from tests.unit.support.driving import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
-from translation.hosted.bounds import DEFAULT_BOUNDS
+from translation.hosted.bounds import LoopBounds
 from translation.hosted.loop import ToolLoop
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.turn import Turn
@@ -47,7 +47,7 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
     numbers = count(1)
     catalogue = ToolCatalogue.build([hosted_tool()])
     turn = Turn(model="m", items=[])
-    loop = ToolLoop(turn, catalogue, [], DEFAULT_BOUNDS, lambda prefix: f"{prefix}_{next(numbers)}")
+    loop = ToolLoop(turn, catalogue, [], LoopBounds(), lambda prefix: f"{prefix}_{next(numbers)}")
     inputs: list[Sequence[Any]] = []
     servers: list[Server] = []
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from translation.hosted.history import HISTORY_TYPES, output_text_of, resolve_history
+from translation.hosted.history import output_text_of, resolve_history
 from translation.hosted.tools import ToolKey, model_name_of
 from translation.representation.json_types import Item
 
+HISTORY_TYPES = frozenset({"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"})
+"""Types of the items that are rewritten."""
 QUESTION: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "2 + 3?"}]}
 
 
