@@ -131,7 +131,7 @@ class EgressClient:
     ) -> "FetchResult | str":
         """Returns the content, or the location that the server redirects to."""
         failure: Exception | None = None
-        for address in (await self.resolve(url.scheme, url.host, url.port))[:_MAX_ADDRESSES]:
+        for address in await self.resolve(url.scheme, url.host, url.port):
             request = httpx.Request(
                 "GET",
                 url.copy_with(host=address),
@@ -157,7 +157,7 @@ class EgressClient:
         raise EgressRefused("the URL cannot be reached") from failure
 
     async def resolve(self, scheme: str, host: str, port: int | None) -> Sequence[str]:
-        """Returns the addresses of a host that may be reached. Raises EgressRefused unless all of them are public."""
+        """Returns the addresses of a host to be tried. Raises EgressRefused unless all that it has are public."""
         if scheme not in _DEFAULT_PORTS:
             raise EgressRefused("the URL must begin with http:// or https://")
         try:
@@ -168,7 +168,7 @@ class EgressClient:
         if host.lower() not in self._allow and not all(map(is_public, addresses)):
             # The message omits the address, so that clients cannot look up names of the internal network.
             raise EgressRefused("the URL leads to an address outside the public internet")
-        return addresses
+        return addresses[:_MAX_ADDRESSES]
 
 
 def is_public(text: str) -> bool:

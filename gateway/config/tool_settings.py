@@ -7,8 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from providers.config import Number, WholeNumber
-from translation.hosted.bounds import LoopBounds
-from translation.hosted.schema_checks import SchemaLimits
+from translation.hosted.bounds import LoopBounds, SchemaLimits
 
 _MB: Final = 1024 * 1024
 

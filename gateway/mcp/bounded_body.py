@@ -10,13 +10,10 @@ import orjson
 
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import ReplyCut, RequestRecord
+from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
 
-_MAX_REQUESTS: Final = 64
-"""How many requests of its own a server may send while it answers one, or in a minute of a lasting stream."""
-
-_MINUTE_S: Final = 60.0
 _CHANGED: Final = b'"notifications/tools/list_changed"'
 _ACKNOWLEDGED: Final = b'"notifications/subscriptions/acknowledged"'
 """The only notifications that mean something here: the second one ends the wait for a subscription."""
@@ -74,13 +71,13 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     def _begin_minute(self) -> None:
         now = time.monotonic()
-        if self._filter is not None and now - self._minute_began > _MINUTE_S:
+        if self._filter is not None and now - self._minute_began > MINUTE_S:
             self._minute_began, self._filter.requests = now, 0
 
     def _check_requests(self, count: int) -> None:
         """Raises ReplyCut for a server that asks too much: the library answers each request by one of its own."""
-        if count > _MAX_REQUESTS:
-            self._record.fail(McpFault("invalid_result", f"the server sent more than {_MAX_REQUESTS} requests"))
+        if count > MAX_OWN_REQUESTS:
+            self._record.fail(McpFault("invalid_result", f"the server sent more than {MAX_OWN_REQUESTS} requests"))
             raise ReplyCut("the server asks too much")
 
     async def aclose(self) -> None:
@@ -90,14 +87,13 @@ class BoundedBody(httpx2.AsyncByteStream):
 class NotificationFilter:
     """Takes an event stream in pieces, and returns it without notifications.
 
-    `dropped` is their number, and `requests` that of the requests, which are passed on.
+    `requests` is the number of the requests of the server, which are passed on.
 
     The id of an event that is left out stays, without data, so that a stream can be resumed after it.
     """
 
     def __init__(self, report_change: Callable[[], None] = lambda: None) -> None:
         self._report_change = report_change
-        self.dropped = 0
         self.requests = 0
         self._held = bytearray()
 
@@ -120,7 +116,6 @@ class NotificationFilter:
             if kind == "notification" and _CHANGED in frame:
                 self._report_change()
             if kind == "notification" and _ACKNOWLEDGED not in frame:
-                self.dropped += 1
                 last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
             else:
                 self.requests += kind == "request"

@@ -21,6 +21,8 @@ FaultKind: TypeAlias = Literal[
     "timeout",
 ]
 
+TOO_LARGE: Final = "result_too_large"
+
 _CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost": -32600}
 """Codes of faults that the server did not give one. Source: those that the official libraries use."""
 
@@ -31,10 +33,15 @@ _FAULTS_OF_RESULTS: Final = (
     "egress_refused",
     "input_required",
     "invalid_result",
-    "result_too_large",
+    TOO_LARGE,
     "server_removed",
 )
 """Faults that are neither an HTTP error nor one of the protocol."""
+
+
+def describe_too_large(max_bytes: int) -> str:
+    """Returns the text about an answer of a server with more than `max_bytes` bytes."""
+    return f"the server's answer is larger than {max_bytes / (1024 * 1024):g} MiB (tools.mcp.max_result_mb)"
 
 
 class McpFault(Exception):

@@ -16,11 +16,8 @@ from gateway.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
 from gateway.mcp.errors import McpFault
 from gateway.mcp.guarded_send import GuardedSender
 from gateway.mcp.request_record import RequestRecord, current_record
-from gateway.mcp.server import TokenSource
+from gateway.mcp.server import PROBE_S, TokenSource
 from providers.egress import EgressClient, EgressRefused
-
-_PROBE_S: Final = 3.0
-"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
 
 _NOTICE_S: Final = 1.0
 """How long a server may think about what needs no answer: notifications, replies, the end of a session."""
@@ -181,7 +178,7 @@ def _read_message(request: httpx2.Request) -> dict[str, Any]:
 def _deadline_of(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
     """Returns how long the head of a reply may take in seconds; None for what has a deadline of its own."""
     if message.get("method") == "server/discover":
-        return _PROBE_S
+        return PROBE_S
     return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
 
 

@@ -12,9 +12,6 @@ _HEADERS_LEFT_OUT: Final = frozenset({b"accept-encoding", b"user-agent"})
 _HEADERS_ADDED: Final = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"responses-gateway")]
 """Compression is refused, because a few compressed bytes can unpack to any size."""
 
-_MAX_ADDRESSES: Final = 4
-"""How many addresses of one host are tried."""
-
 
 class GuardedSender:
     """Connections to the addresses that the guard checked, and to no others."""
@@ -29,7 +26,7 @@ class GuardedSender:
         addresses = await self._egress.resolve(url.scheme, url.host, url.port)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HEADERS_LEFT_OUT]
         failure: Exception | None = None
-        for address in addresses[:_MAX_ADDRESSES]:
+        for address in addresses:
             guarded = httpx2.Request(
                 request.method,
                 url.copy_with(host=address),

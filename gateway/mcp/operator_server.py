@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -266,12 +266,11 @@ class OperatorServer:
             # In a context of its own: it outlives the request that needs it first, whose id would be in its log lines.
             session = self._session = Context().run(McpSession, self.settings.server, self._egress, self._report_change)
             self._session_began = time.monotonic()
-        opening = session
         try:
-            await opening.wait_until_open()
+            await session.wait_until_open()
         except McpFault as fault:
-            if self._session is opening:  # the first of those who waited for it
-                self._session, self._last_output = None, opening.last_output
+            if self._session is session:  # the first of those who waited for it
+                self._session, self._last_output = None, session.last_output
                 self._count_failure()
             self._report_fault(fault)
             raise
@@ -303,8 +302,8 @@ class OperatorServer:
         if self._session is not None:
             await self._session.close()
 
-    def _start(self, work: "Awaitable[_T]") -> "asyncio.Task[_T]":
-        task = asyncio.get_running_loop().create_task(_await(work), context=Context())
+    def _start(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._end_task)
         return task
@@ -318,7 +317,3 @@ class OperatorServer:
 def _scrub_items(tools: Sequence[Tool], scrub: Callable[[str], str]) -> Sequence[Json]:
     items: list[Json] = orjson.loads(scrub(orjson.dumps([item_of_tool(tool) for tool in tools]).decode()))
     return items
-
-
-async def _await(work: "Awaitable[_T]") -> _T:
-    return await work

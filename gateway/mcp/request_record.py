@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from gateway.mcp.errors import McpFault
+from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 
 
 class ReplyCut(httpx2.StreamError):
@@ -51,9 +51,8 @@ class RequestRecord:
     def check_bytes(self, held: int) -> None:
         """Raises ReplyCut if the replies are too large with `held` more bytes, which are not counted yet."""
         if self._size + held > self._max_bytes:
-            limit_mb = self._max_bytes / (1024 * 1024)
-            message = f"the server's answer is larger than {limit_mb:g} MiB (tools.mcp.max_result_mb)"
-            self.fail(McpFault("result_too_large", message))
+            message = describe_too_large(self._max_bytes)
+            self.fail(McpFault(TOO_LARGE, message))
             raise ReplyCut(message)
 
 

@@ -2,9 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from translation.hosted.schema_checks import DEFAULT_SCHEMA_LIMITS, SchemaLimits
+from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS, SchemaLimits
+
+PROBE_S: Final = 3.0
+"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
+
+MAX_OWN_REQUESTS: Final = 64
+"""How many requests of its own a server may send while it answers one, or in a minute of a lasting connection."""
+
+MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED
-from gateway.mcp.errors import McpFault
+from gateway.mcp.errors import TOO_LARGE, McpFault
 from gateway.mcp.request_record import RequestRecord, current_record
 from gateway.mcp.server import McpServer
 from gateway.mcp.tool_lists import with_readable_lists
@@ -43,7 +43,7 @@ _MAX_PAUSE_S: Final = 60.0
 _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
 
-_TOO_LARGE: Final = "result_too_large: "
+_TOO_LARGE_PREFIX: Final = f"{TOO_LARGE}: "
 _CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
 _UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 """How the library's own messages begin that stand for a lost connection and for an answer off the protocol."""
@@ -190,8 +190,8 @@ class McpSession:
         if isinstance(error, MCPError):
             if error.message.startswith(_CLOSED_MESSAGES):
                 return McpFault("connection_closed", CONNECTION_CLOSED)
-            if error.message.startswith(_TOO_LARGE):
-                return McpFault("result_too_large", error.message.removeprefix(_TOO_LARGE))
+            if error.message.startswith(_TOO_LARGE_PREFIX):
+                return McpFault(TOO_LARGE, self._scrub(error.message.removeprefix(_TOO_LARGE_PREFIX)))
             if not error.message.startswith(_UNREADABLE_MESSAGES):
                 return McpFault("protocol_error", self._scrub(error.message), code=error.code)
         elif not isinstance(error, ValidationError):

@@ -18,23 +18,16 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from gateway.mcp.child_processes import end_orphans, end_process, release_process
-from gateway.mcp.errors import McpFault
-from gateway.mcp.server import StdioCommand
+from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
+from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 
 _READ_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
 """How much of what the server wrote to its standard error last is kept."""
 
-_PROBE_S: Final = 3.0
-"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
-
 _DRAIN_S: Final = 1.0
 """How long the rest of its output may take to be read after it has ended."""
 
-_REQUESTS_PER_MINUTE: Final = 64
-"""How many requests of its own a server may send. Further ones are dropped."""
-
-_MINUTE_S: Final = 60.0
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
 _ID_BYTES: Final = 200
 """The first bytes of a message that is too large, in which its id is searched."""
@@ -42,7 +35,6 @@ _ID_BYTES: Final = 200
 _CHANGED: Final = "notifications/tools/list_changed"
 _PASSED_NOTIFICATIONS: Final = frozenset({"notifications/subscriptions/acknowledged"})
 _DISCOVER: Final = "server/discover"
-_TOO_LARGE: Final = "result_too_large"
 
 _Message = SessionMessage | Exception
 
@@ -174,16 +166,16 @@ class StdioTransport:
         await incoming.send(SessionMessage(parsed))
 
     def _passes(self, message: dict[str, Any]) -> bool:
-        """Whether the library gets a notification or a request of the server."""
+        """Whether the library gets a notification or a request of the server. Requests over the limit are left out."""
         if "id" not in message:
             if message["method"] == _CHANGED:
                 self._report_change()
             return message["method"] in _PASSED_NOTIFICATIONS
         now = time.monotonic()
-        if now - self._minute_began > _MINUTE_S:
+        if now - self._minute_began > MINUTE_S:
             self._minute_began, self._requests = now, 0
         self._requests += 1
-        return self._requests <= _REQUESTS_PER_MINUTE
+        return self._requests <= MAX_OWN_REQUESTS
 
     async def _refuse_line(self, head: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
         """Ends the request whose answer is too large. If it cannot be known which one, the connection ends."""
@@ -192,8 +184,7 @@ class StdioTransport:
             self.is_lost = True
             await incoming.aclose()
             return
-        limit_mb = self._max_bytes / (1024 * 1024)
-        message = f"{_TOO_LARGE}: the server's answer is larger than {limit_mb:g} MiB (tools.mcp.max_result_mb)"
+        message = f"{TOO_LARGE}: {describe_too_large(self._max_bytes)}"
         await incoming.send(_error_reply(orjson.loads(found[1]), mcp_types.INTERNAL_ERROR, message))
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
@@ -224,7 +215,7 @@ class StdioTransport:
     async def _end_probe(self, request_id: Any, incoming: MemoryObjectSendStream[_Message]) -> None:
         """Answers the probe of the protocol's version for a server that does not answer it."""
         self._probe_ids.add(request_id)
-        await anyio.sleep(_PROBE_S)
+        await anyio.sleep(PROBE_S)
         if request_id in self._probe_ids:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await incoming.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))

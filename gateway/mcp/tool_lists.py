@@ -16,7 +16,8 @@ from mcp_types import JSONRPCResponse, Tool
 from pydantic import ValidationError
 
 from gateway.mcp.errors import McpFault
-from translation.hosted.schema_checks import SchemaLimits, find_schema_fault
+from translation.hosted.bounds import SchemaLimits
+from translation.hosted.schema_checks import find_schema_fault
 
 _LEFT_OUT: Final = "responses-gateway/left_out"
 """The key in the metadata of a page by which what was left out of it passes the library."""

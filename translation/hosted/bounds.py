@@ -1,6 +1,10 @@
-"""How long a loop of a model and tools may go on."""
+"""How long a loop of a model and tools may go on, and how large the schemas of its tools may be.
+
+The configuration uses these values, so this module imports no library.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +31,14 @@ class LoopBounds:
     """The largest size of all results together. Further ones are dropped, and the model reads that."""
     result_chars: int = 100_000
     """The most characters of a result that the model reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLimits:
+    """The largest schema of a tool: its JSON in bytes, and how deep objects may be nested in it."""
+
+    max_bytes: int = 64 * 1024
+    max_depth: int = 32
+
+
+DEFAULT_SCHEMA_LIMITS: Final = SchemaLimits()

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
 import orjson
 
+from translation.hosted.bounds import SchemaLimits
 from translation.representation.json_types import Json
 from translation.tools.call_validator import LINEAR_PATTERNS
 
@@ -20,17 +20,6 @@ _BACKTRACKING: Final = re.compile(r"\(\?<?[=!]|\(\?>|\\[1-9]|\\k<")
 
 _NESTED_REPETITION: Final = re.compile(r"[+*}][^()]*\)[+*{]")
 _TOO_EXPENSIVE: Final = "its schema has a pattern that is too expensive: {!r}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaLimits:
-    """The largest schema of a tool: its JSON in bytes, and how deep objects may be nested in it."""
-
-    max_bytes: int = 64 * 1024
-    max_depth: int = 32
-
-
-DEFAULT_SCHEMA_LIMITS: Final = SchemaLimits()
 
 
 def find_schema_fault(schema: Any, limits: SchemaLimits) -> str | None:

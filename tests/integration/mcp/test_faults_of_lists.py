@@ -90,7 +90,7 @@ async def test_3_a_server_that_is_silent_is_waited_for_as_long_as_the_deadline()
 
 
 async def test_an_older_server_that_ignores_the_new_handshake_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_http, "_PROBE_S", 0.2)
+    monkeypatch.setattr(guarded_http, "PROBE_S", 0.2)
     async with (
         scripted_mcp(answer({"content": []}), era="legacy", methods={"server/discover": silence}) as server,
         hosting(chat_text("Hi.")) as gateway,

@@ -16,6 +16,7 @@ from gateway.routes.request_docs import DocumentedApp, json_request_body
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
+VALIDATORS = {"jsonschema_rs", "translation.hosted.schema_checks"}
 SERVING = {"fastapi", "translation.responses", "uvicorn"}
 
 
@@ -65,7 +66,7 @@ def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_d
 
 def test_whoever_watches_over_workers_does_not_load_what_they_need() -> None:
     modules = loaded("with lean_imports():\n    import gateway.process.serving, gateway.process.workers", {})
-    assert modules & (SERVING | DATABASES | SHOWING) == set()
+    assert modules & (SERVING | DATABASES | SHOWING | VALIDATORS) == set()
 
 
 def test_lean_imports_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from translation.hosted.schema_checks import SchemaLimits, find_schema_fault
+from translation.hosted.bounds import SchemaLimits
+from translation.hosted.schema_checks import find_schema_fault
 
 
 def nested(levels: int, *, in_lists: bool = False) -> Any:
