@@ -82,7 +82,9 @@ def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
     """Yield a problem for each model with MCP servers whose upstream has no tools, and for servers without tools."""
     for name, model in settings.models.items():
         provider = settings.providers[model.provider]
-        known = replace(CAPABILITIES.get(provider.type, Capabilities()), **provider.capabilities.to_overrides())
+        # The types that are not in the table find out themselves what their model can do.
+        types = CAPABILITIES.get(provider.type, Capabilities(tools=True))
+        known = replace(types, **provider.capabilities.to_overrides())
         if model.tools.mcp and not model.resolve_capabilities(known).tools:
             message = (
                 "its upstream has no tools, so every request is refused: leave it out, or write capabilities.tools"

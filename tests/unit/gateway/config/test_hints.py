@@ -78,6 +78,12 @@ def test_a_pattern_that_can_be_reached_is_no_warning(names: list[str], tmp_path:
     assert warnings_of(f"{PROVIDER}models:\n{models}", tmp_path) == []
 
 
+@pytest.mark.parametrize("kind", ["demo", "scripted"])
+def test_servers_for_a_model_whose_engine_says_what_it_can_do_are_no_warning(kind: str, tmp_path: Path) -> None:
+    text = "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n" + PROVIDER.replace("scripted", kind)
+    assert warnings_of(text + "models: {a: {provider: local, tools: {mcp: [s]}}}\n", tmp_path) == []
+
+
 def test_one_character_covers_one_character(tmp_path: Path) -> None:
     text = PROVIDER + "models:\n  a*: {provider: local}\n  ab?: {provider: local}\n"
     assert len(warnings_of(text, tmp_path)) == 1
