@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -190,7 +191,7 @@ def list_mcp_tools(
     from gateway.cli.mcp_servers import list_server_tools
     from gateway.text_table import format_table
 
-    listed = asyncio.run(list_server_tools(settings, labels))
+    listed = _run_with_store(list_server_tools(settings, labels))
     rows = [row for tools in listed for row in tools.rows]
     header = ("SERVER", "TOOL", "READ-ONLY", "APPROVAL", "DESCRIPTION")
     typer.echo("\n".join(format_table([header, *rows])))
@@ -212,15 +213,11 @@ def try_mcp_tool(
     _require_mcp_server(settings, server)
 
     from gateway.cli.mcp_servers import read_call_arguments, try_tool
-    from gateway.mcp.errors import McpFault
 
     if (parsed := read_call_arguments(arguments)) is None:
         _exit_with_error(f"the arguments are no JSON object: {arguments}")
-    try:
-        result = asyncio.run(try_tool(settings, server, tool, parsed))
-    except McpFault as fault:
-        typer.echo(f"{server}: {fault}", err=True)
-        raise typer.Exit(1) from None
+    with _exiting_on_fault(server):
+        result = _run_with_store(try_tool(settings, server, tool, parsed))
     typer.echo(result.text)
     typer.echo(f"{'failed' if result.has_failed else 'ok'} after {result.ms:.0f} ms", err=True)
     raise typer.Exit(1 if result.has_failed else 0)
@@ -238,13 +235,9 @@ def pin_mcp_tools(
     import yaml
 
     from gateway.cli.mcp_servers import pin_tools
-    from gateway.mcp.errors import McpFault
 
-    try:
-        pins = asyncio.run(pin_tools(settings, server))
-    except McpFault as fault:
-        typer.echo(f"{server}: {fault}", err=True)
-        raise typer.Exit(1) from None
+    with _exiting_on_fault(server):
+        pins = _run_with_store(pin_tools(settings, server))
     typer.echo(yaml.safe_dump({"pins": dict(pins)}, sort_keys=False), nl=False)
 
 
@@ -256,22 +249,18 @@ def log_in_to_mcp_server(
     timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Seconds to wait for the login.")] = 300.0,
 ) -> None:
     """Log in to an MCP server in a browser. The tokens are stored, encrypted, for all replicas."""
-    settings = _load_quiet_settings(config)
+    settings = _load_settings(config, {})
     oauth = settings.tools.mcp.servers[_require_mcp_server(settings, server)].auth.oauth
     if oauth is None or oauth.grant != "login":
         _exit_with_error(f"the server {server!r} has no auth.oauth with grant: login")
 
     from gateway.cli.mcp_login import log_in
-    from gateway.mcp.errors import McpFault
 
     def show_url(url: str) -> None:
         typer.echo(f"Open this address in a browser on this machine:\n{url}")
 
-    try:
+    with _exiting_on_fault(server):
         _run_store_command(settings, log_in(settings, server, port, show_url, timeout))
-    except McpFault as fault:
-        typer.echo(f"{server}: {fault}", err=True)
-        raise typer.Exit(1) from None
     typer.echo(f"logged in to {server}")
 
 
@@ -282,6 +271,18 @@ def _load_quiet_settings(config: Path | None) -> Settings:
     settings = _load_settings(config, {})
     configure_logs(logging.ERROR, settings.log.format)
     return settings
+
+
+@contextmanager
+def _exiting_on_fault(server: str) -> Iterator[None]:
+    """Exits with 1 if a request to a server fails in the block, with the reason."""
+    from gateway.mcp.errors import McpFault
+
+    try:
+        yield
+    except McpFault as fault:
+        typer.echo(f"{server}: {fault}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _require_mcp_server(settings: Settings, label: str) -> str:
@@ -326,11 +327,17 @@ def _load_settings_with_store(config: Path | None) -> Settings:
 
 def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """Return the result of `work`. Exits with 1 if the database cannot be used, with 2 if its schema does not fit."""
-    from gateway.errors import StoreUnavailable
     from gateway.logs import configure_logs
-    from gateway.state.store import SchemaMismatch
 
     configure_logs(settings.log.level_number, settings.log.format)  # to stderr: stdout may have exported objects
+    return _run_with_store(work)
+
+
+def _run_with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+    """Does what `_run_store_command` does, without logs of its own."""
+    from gateway.errors import StoreUnavailable
+    from gateway.state.store import SchemaMismatch
+
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:

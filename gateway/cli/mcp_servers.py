@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -12,14 +11,14 @@ from mcp_types import Tool
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
-from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.pins import digest_definition
 from gateway.mcp.results import is_read_only, outcome_of
-from gateway.tools.grant_vault import open_grant_store
-from gateway.tools.operator_servers import OperatorServers
+from gateway.operator_servers.opening import open_servers
+from gateway.operator_servers.servers import OperatorServers
 from translation.hosted.calls import is_json_object
 from translation.hosted.history import output_text_of
 from translation.hosted.policy import needs_approval
+from translation.tools.call_validator import CallValidator
 
 _DESCRIPTION_CHARS: Final = 60
 
@@ -41,7 +40,7 @@ class CallResult(NamedTuple):
 
 async def list_server_tools(settings: Settings, labels: Sequence[str]) -> list[ServerTools]:
     """Connects the servers of these labels, all at once, and lists their tools."""
-    async with _using_servers(settings) as servers:
+    async with open_servers(settings) as servers:
         return await asyncio.gather(*(_list_tools(servers, label) for label in labels))
 
 
@@ -50,21 +49,26 @@ async def pin_tools(settings: Settings, label: str) -> Mapping[str, str]:
     mcp = settings.tools.mcp
     unpinned = mcp.servers[label].model_copy(update={"pins": None})
     tools = settings.tools.model_copy(update={"mcp": mcp.model_copy(update={"servers": {label: unpinned}})})
-    async with _using_servers(settings.model_copy(update={"tools": tools})) as servers:
-        listing = await _require_server(servers, label).list_tools()
+    async with open_servers(settings.model_copy(update={"tools": tools})) as servers:
+        listing = await servers.require(label).list_tools()
         return {tool.name: digest_definition(tool) for tool in listing.tools}
 
 
 async def try_tool(settings: Settings, label: str, name: str, arguments: dict[str, Any]) -> CallResult:
-    """Calls a tool by its name at the server, or by the name that models know. Raises McpFault."""
-    async with _using_servers(settings) as servers:
-        server = _require_server(servers, label)
+    """Calls a tool by its name at the server, or by the name that models know.
+
+    Raises McpFault, also for arguments that do not fit the tool's schema: they are not sent.
+    """
+    async with open_servers(settings) as servers:
+        server = servers.require(label)
         listing = await server.list_tools()
         key = servers.list_names().get(name)
         plain = key.name if key is not None and key.server == label else name
-        if listing.find(plain) is None:
+        if (tool := listing.find(plain)) is None:
             known = ", ".join(tool.name for tool in listing.tools) or "none"
             raise McpFault("protocol_error", f"{label} has no tool {name}; it has: {known}")
+        if (fault := _find_argument_fault(tool, arguments)) is not None:
+            raise McpFault("protocol_error", f"the call was not sent: {fault}")
         began = time.monotonic()
         result = await server.call_tool(plain, arguments, listing.output_schemas.get(plain))
         outcome = outcome_of(result, sees_images=False)
@@ -78,7 +82,7 @@ def read_call_arguments(text: str) -> dict[str, Any] | None:
 
 
 async def _list_tools(servers: OperatorServers, label: str) -> ServerTools:
-    server, own = _require_server(servers, label), servers.configured[label]
+    server, own = servers.require(label), servers.configured[label]
     try:
         listing = await server.list_tools()
     except McpFault as fault:
@@ -89,25 +93,16 @@ async def _list_tools(servers: OperatorServers, label: str) -> ServerTools:
     return ServerTools(rows, [f"{label}: left out: {name}: {reason}" for name, reason in listing.left_out.items()])
 
 
+def _find_argument_fault(tool: Tool, arguments: dict[str, Any]) -> str | None:
+    """Returns where arguments do not fit the schema of a tool, and how; None if they do."""
+    text = orjson.dumps(arguments).decode()
+    function = {"type": "function", "name": tool.name, "parameters": tool.input_schema}
+    return CallValidator([function], len(text)).fault_of(tool.name, text)
+
+
 def _describe_tool(tool: Tool, own: McpServerSettings) -> tuple[str, str, str]:
     read_only = is_read_only(tool)
     approval = needs_approval(own.require_approval, tool.name, is_read_only=read_only and own.trusted)
     description = " ".join((tool.description or "").split())
     short = description if len(description) <= _DESCRIPTION_CHARS else f"{description[: _DESCRIPTION_CHARS - 3]}..."
     return "yes" if read_only else "no", "always" if approval else "never", short
-
-
-def _require_server(servers: OperatorServers, label: str) -> OperatorServer:
-    server = servers.find(label)
-    assert server is not None
-    return server
-
-
-@asynccontextmanager
-async def _using_servers(settings: Settings) -> AsyncGenerator[OperatorServers, None]:
-    async with open_grant_store(settings) as store:
-        servers = OperatorServers(settings.tools.mcp, settings.egress, *(store or ()))
-        try:
-            yield servers
-        finally:
-            await servers.aclose()

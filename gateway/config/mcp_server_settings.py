@@ -214,14 +214,14 @@ class McpServerSettings(_Section):
         return self
 
     @property
-    def origin(self) -> str:
-        """Where the server is, as one text. Approvals and pins hold for one origin."""
-        return self.url or self.sse or f"stdio:{' '.join(self.stdio or ())}"
+    def address(self) -> str:
+        """The URL of the server; empty for a command."""
+        return self.url or self.sse or ""
 
     @property
     def host(self) -> str | None:
         """The host of its address; None for a command."""
-        return urlsplit(self.url or self.sse or "").hostname
+        return urlsplit(self.address).hostname
 
     @property
     def require_approval(self) -> Any:

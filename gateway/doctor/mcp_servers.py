@@ -3,15 +3,20 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from gateway.config.mcp_server_settings import ProbeSettings
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
 from gateway.doctor.text_report import format_duration
-from gateway.tools.operator_servers import OperatorServers
+from gateway.errors import StoreUnavailable
+from gateway.state.store import SchemaMismatch
 from translation.hosted.history import output_text_of
 from translation.representation.json_types import Json
+
+if TYPE_CHECKING:
+    from gateway.mcp.operator_server import OperatorServer, ToolListing
 
 _SHOWN_CHARS: Final = 300
 
@@ -30,7 +35,7 @@ class ServerDiagnosis:
     def as_json(self) -> Json:
         """Returns the diagnosis for the report in JSON."""
         keys = ("check", "verdict", "detail", "seconds", "advice")
-        checks = [{key: asdict(finding)[key] for key in keys} for finding in self.findings]
+        checks = [{key: getattr(finding, key) for key in keys} for finding in self.findings]
         return {"server": self.label, "ok": not self.failed, "checks": checks}
 
 
@@ -53,29 +58,25 @@ def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
 
 
 async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
-    from gateway.tools.grant_vault import open_grant_store
+    from gateway.operator_servers.opening import open_servers  # the library is large, and few configurations need it
 
-    async with open_grant_store(settings) as store:
-        servers = OperatorServers(settings.tools.mcp, settings.egress, *(store or ()))
-        try:
-            return await asyncio.gather(*(_examine(servers, label) for label in servers.configured))
-        finally:
-            await servers.aclose()
+    configured = settings.tools.mcp.servers.items()
+    try:
+        async with open_servers(settings) as servers:
+            return await asyncio.gather(*(_examine(servers.require(label), own.probe) for label, own in configured))
+    except (SchemaMismatch, StoreUnavailable) as error:  # it has the tokens of a server
+        return [_describe_unlisted(label, str(error)) for label, _ in configured]
 
 
-async def _examine(servers: OperatorServers, label: str) -> ServerDiagnosis:
+async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> ServerDiagnosis:
     from gateway.mcp.errors import McpFault
 
-    server = servers.find(label)
-    assert server is not None
     began = time.monotonic()
     try:
         listing = await server.list_tools()
     except McpFault as fault:
         advice = f"its output: {server.last_output.splitlines()[-1]}" if server.last_output.strip() else ""
-        failed = Finding(check="list", verdict="fail", detail=str(fault), advice=advice)
-        skipped = [Finding(check=check, verdict="skipped", detail="there is no list") for check in ("schemas", "call")]
-        return ServerDiagnosis(label, [failed, *skipped])
+        return _describe_unlisted(server.label, str(fault), advice)
     tools = f"{len(listing.tools)} tool{'' if len(listing.tools) == 1 else 's'}"
     findings = [Finding(check="list", verdict="pass", detail=tools, seconds=time.monotonic() - began)]
     if not listing.tools:
@@ -85,19 +86,23 @@ async def _examine(servers: OperatorServers, label: str) -> ServerDiagnosis:
         findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_SHOWN_CHARS]}"))
     else:
         findings.append(Finding(check="schemas", verdict="pass", detail="all tools can be used"))
-    return ServerDiagnosis(label, [*findings, await _call(servers, label)])
+    return ServerDiagnosis(server.label, [*findings, await _call(server, listing, probe)])
 
 
-async def _call(servers: OperatorServers, label: str) -> Finding:
+def _describe_unlisted(label: str, reason: str, advice: str = "") -> ServerDiagnosis:
+    failed = Finding(check="list", verdict="fail", detail=reason, advice=advice)
+    skipped = [Finding(check=check, verdict="skipped", detail="there is no list") for check in ("schemas", "call")]
+    return ServerDiagnosis(label, [failed, *skipped])
+
+
+async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:
     """Makes the call that the configuration marks as safe. No other is made: a tool may do anything."""
     from gateway.mcp.errors import McpFault
     from gateway.mcp.results import outcome_of
 
-    server, probe = servers.find(label), servers.configured[label].probe
-    assert server is not None
     if probe is None:
         return Finding(check="call", verdict="skipped", detail="the server has no `probe`, a call that has no effects")
-    schema = None if server.listing is None else server.listing.output_schemas.get(probe.tool)
+    schema = listing.output_schemas.get(probe.tool)
     began = time.monotonic()
     try:
         outcome = outcome_of(await server.call_tool(probe.tool, probe.arguments, schema), sees_images=False)

@@ -115,8 +115,10 @@ def find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: Tool
     if not (tools or route.mcp_servers):
         return None
     tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
-    if route.mcp_servers or not tool_host.runs_some(tools):
-        return tool_host if route.mcp_servers else None
+    if route.mcp_servers:
+        return tool_host
+    if not tool_host.runs_some(tools):
+        return None
     if may_relay(endpoint, body, route):
         tool_host = tool_host.for_upstream(route.capabilities.relayed_tools)
     return tool_host if tool_host.runs_some(tools) else None

@@ -24,6 +24,7 @@ from gateway.http.large_bodies import LargeBodyThreads
 from gateway.http.owner_counts import OwnerCounts
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
+from gateway.operator_servers.servers import OperatorServers
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
@@ -41,7 +42,6 @@ from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
 from gateway.tools.host import ToolHost, build_egress
-from gateway.tools.operator_servers import OperatorServers
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest

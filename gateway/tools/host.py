@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.tools.operator_servers import OperatorServers
+from gateway.operator_servers.servers import OperatorServers
 from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange
 from providers.egress import EgressClient

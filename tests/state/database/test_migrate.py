@@ -111,6 +111,18 @@ async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_pat
     await again.aclose()
 
 
+@pytest.mark.parametrize("arguments", [["list"], ["try", "crm", "search"], ["pin", "crm"]])
+def test_commands_for_mcp_servers_name_what_to_do(empty_postgres: str, tmp_path: Path, arguments: list[str]) -> None:
+    login = {"url": "https://mcp.example.com/mcp", "auth": {"oauth": {"grant": "login", "client_id": "gateway"}}}
+    file = tmp_path / "config.yaml"
+    tree = {"store": {"url": empty_postgres}, "tools": {"mcp": {"servers": {"crm": login}}}}
+    file.write_text(yaml.safe_dump(tree))
+    done = run_forked("mcp", *arguments, "--config", str(file), folder=tmp_path, timeout=50)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "run `responses-gateway migrate`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 async def test_postgresql_is_migrated_only_when_told_to(empty_postgres: str) -> None:
     store = connect(empty_postgres)
     with pytest.raises(SchemaMismatch, match=r"unmigrated.*run `responses-gateway migrate`"):

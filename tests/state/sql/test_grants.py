@@ -13,10 +13,10 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.oauth.grants import GrantedTokens, TokenGrant
 from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
+from gateway.operator_servers.grant_vault import SealedGrant
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import mcp_grants
 from gateway.state.sql.store import SqlStore
-from gateway.tools.grant_vault import SealedGrant
 from providers.egress import EgressClient
 
 SEALER = Sealer([b"k" * 32])

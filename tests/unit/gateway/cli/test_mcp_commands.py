@@ -61,6 +61,11 @@ def test_the_definitions_that_tools_have_now_are_printed_as_pins(config: str) ->
     ("arguments", "code", "message"),
     [
         (["try", "notes", "erase"], 1, "notes: notes has no tool erase; it has: create_note, search, list_notes"),
+        (
+            ["try", "notes", "search", '{"text": 1}'],
+            1,
+            "notes: the call was not sent: arguments.text: 1 is not of type",
+        ),
         (["try", "notes", "search", "tiger"], 2, "the arguments are no JSON object: tiger"),
         (["list", "nodes"], 2, "no MCP server is named 'nodes' in tools.mcp.servers; there are: notes, broken"),
     ],

@@ -60,6 +60,12 @@ class OperatorServers:
                 server = self._running[label] = self._build(label)
             return server
 
+    def require(self, label: str) -> "OperatorServer":
+        """Returns the server of a label that is configured. Raises KeyError for any other."""
+        if (server := self.find(label)) is None:
+            raise KeyError(label)
+        return server
+
     def list_secrets(self, label: str) -> list[str]:
         """Returns the credentials of a server, which must not be in any text that leaves the gateway."""
         own, server = self._settings.servers.get(label), self._running.get(label)
@@ -176,7 +182,7 @@ class OperatorServers:
         issuer = build_authorization_server(own, self._egress)
         if own.auth.oauth.grant == "login":
             from gateway.mcp.oauth.grants import GrantedTokens
-            from gateway.tools.grant_vault import SealedGrant
+            from gateway.operator_servers.grant_vault import SealedGrant
 
             vault = None
             if self._grants is not None and self._sealer is not None:
@@ -200,7 +206,7 @@ class OperatorServers:
                 raise McpFault("invalid_result", message)
 
     def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
-        own = self._settings.servers.get(label)
+        own = self._settings.servers.get(label)  # a server that was just removed may still list its tools
         prefix = label if own is None or own.prefix is None else own.prefix
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
 
@@ -217,7 +223,7 @@ def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None"
     secrets = own.list_secrets()
     return McpServer(
         label=label,
-        url=own.url or own.sse or "",
+        url=own.address,
         command=None if own.stdio is None else StdioCommand(arguments=own.stdio, env=env, cwd=own.cwd),
         uses_sse=own.sse is not None,
         headers=headers,
@@ -238,7 +244,7 @@ def build_authorization_server(own: McpServerSettings, egress: EgressSettings) -
     client = OAuthClient(
         client_id=oauth.client_id,
         client_secret=None if oauth.client_secret is None else oauth.client_secret.get_secret_value(),
-        resource=own.origin,
+        resource=own.address,
         token_url=oauth.token_url,
         authorization_url=oauth.authorization_url,
         scope=oauth.scope,
