@@ -331,3 +331,10 @@ class EventStreamReply(Response):
         else:
             # No comment if the client is not ready: it has unread bytes, and waiting for it could outlast the end.
             self._writer.write_piece(KEEP_ALIVE_COMMENT)
+
+
+def build_whole_event_stream(frames: bytes) -> Response:
+    """Returns the HTTP reply that sends an event stream of which all frames are known."""
+    reply = Response(frames)
+    reply.raw_headers += _STREAM_HEADERS
+    return reply

@@ -8,8 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from starlette.responses import Response
 from starlette.types import Scope
@@ -21,10 +20,10 @@ from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.agui_reply import AGUI, AguiReplyEncoder, encode_stored_run
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
-from gateway.replies.event_stream import EventStreamReply
+from gateway.replies.event_stream import EventStreamReply, build_whole_event_stream
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import AdmittedRequest, RequestAdapter, ThreadRun
-from gateway.service.agui_threads import StoredThread, derive_id, load_thread
+from gateway.service.agui_threads import RunningThreads, StoredThread, derive_id, load_thread
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import ThreadTurn
 from translation.agui.encode import AguiEncoder
@@ -37,8 +36,6 @@ from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response
 from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import Snapshot
-
-_EVENT_STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
 
 class _StillInterrupted(Exception):
@@ -150,12 +147,11 @@ class AguiRuns:
         resolver: Resolver,
         store: Store | None,
         build_event_stream: Callable[..., EventStreamReply],
-        running: set[tuple[str, str]],
+        running: RunningThreads,
         *,
         approval_days: float,
     ) -> None:
-        """`approval_days` is how long the request for an approval is open. `running` has the threads of owners that
-        have a run in this process which is not stored."""
+        """`approval_days` is how long the request for an approval is open."""
         self._accept = accept
         self._resolver = resolver
         self._store = store
@@ -182,14 +178,15 @@ class AguiRuns:
             thread = await load_thread(self._store, owner, thread_id)
         run = _Run(self._resolver, response_id, thread, approval_days=self._approval_days)
         if thread is None:
-            run.on_end = self._add_running((owner, str(thread_id)), scope)
+            run.on_end = self._running.begin_run(owner, str(thread_id))
+            _call_on_end(scope, run.on_end)
         try:
             endpoint = replace(AGUI, encoder=run.build_encoder)
             accepted = await self._accept(endpoint, principal, body, strict=strict, weight=weight, adapter=run)
         except _StillInterrupted as interrupted:
             encoder = run.make_encoder(response_id, "", interrupted.requests)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()
-            return _event_stream_of(frames)
+            return build_whole_event_stream(frames)
         if thread is not None:
             await accepted.store_beginning()
         truncates = accepted.run.body.get("truncation") == "auto"
@@ -212,23 +209,19 @@ class AguiRuns:
             # An interrupt that was answered since must not be shown as open again.
             closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
         )
-        return _event_stream_of(encode_stored_run(response, encoder))
+        return build_whole_event_stream(encode_stored_run(response, encoder))
 
-    def _add_running(self, key: tuple[str, str], scope: Scope) -> Callable[[], None]:
-        """Notes that a thread has a run, until the function that it returns is called, or the request ends."""
-        if key in self._running:
-            raise RunInProgress
-        self._running.add(key)
-        remove = partial(self._running.discard, key)
-        before = scope.get(ON_END)
 
-        def end_request() -> None:
-            remove()
-            if before is not None:
-                before()
+def _call_on_end(scope: Scope, end_run: Callable[[], None]) -> None:
+    """Has a function called when the request ends, before what is called then already."""
+    before = scope.get(ON_END)
 
-        scope[ON_END] = end_request
-        return remove
+    def end_request() -> None:
+        end_run()
+        if before is not None:
+            before()
+
+    scope[ON_END] = end_request
 
 
 def _with_model(body: Json, model: str | None) -> Json:
@@ -256,7 +249,3 @@ def _find_expiry(record: ApprovalRecord | None) -> str | None:
 def _format_time(epoch_s: float) -> str:
     """Returns a time in the format of ISO 8601, in whole seconds."""
     return datetime.fromtimestamp(int(epoch_s), UTC).isoformat().replace("+00:00", "Z")
-
-
-def _event_stream_of(frames: bytes) -> Response:
-    return Response(frames, media_type="text/event-stream", headers=_EVENT_STREAM_HEADERS)

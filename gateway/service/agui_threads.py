@@ -1,7 +1,7 @@
 """Threads of AG-UI in the store: what is stored of a thread before its next run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -43,6 +43,31 @@ class StoredThread:
             open_ids |= {item["id"] for item in open_requests(self.items)} - states.keys()
         refused = {request_id: _REFUSALS[state] for request_id, state in states.items() if state in _REFUSALS}
         return RequestStandings(open_ids=open_ids, refused=refused, calls=self.calls)
+
+
+class RunningThreads:
+    """The threads of owners that have a run in this process which is not stored."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, str], object] = {}
+        """Owner and thread -> a mark of the run, which no other run has."""
+
+    def begin_run(self, owner: str, thread_id: str) -> Callable[[], None]:
+        """Notes that a thread has a run. Returns what ends it, which may be called any number of times.
+
+        Raises RunInProgress if the thread has a run already.
+        """
+        key, mark = (owner, thread_id), object()
+        if key in self._runs:
+            raise RunInProgress
+        self._runs[key] = mark
+
+        def end_run() -> None:
+            # A run ends when its last event is sent, and again with its request. Between both the next run may begin.
+            if self._runs.get(key) is mark:
+                del self._runs[key]
+
+        return end_run
 
 
 async def load_thread(store: Store, owner: str, thread_id: str) -> StoredThread:

@@ -34,6 +34,7 @@ from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
 from gateway.service.agui import AguiRuns
+from gateway.service.agui_threads import RunningThreads
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
@@ -79,7 +80,7 @@ class Service:
         )
         self._keepalive_s = settings.server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
-        self._running_threads: set[tuple[str, str]] = set()
+        self._running_threads = RunningThreads()
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
         self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, store, self._sealer)
