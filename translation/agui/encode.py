@@ -10,7 +10,14 @@ from translation.agui.interrupts import CHANGED
 from translation.agui.open_item import OpenItem
 from translation.agui.run import PROTOCOL_VERSION, RunHead
 from translation.agui.run_end import RunEnd
-from translation.agui.tool_items import STREAMED_TYPES, is_hosted_call, result_text, view_call
+from translation.agui.tool_items import (
+    STREAMED_TYPES,
+    is_call_output,
+    is_hosted_call,
+    output_text,
+    result_text,
+    view_call,
+)
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
@@ -130,6 +137,7 @@ class AguiEncoder:
         entry = self._items[event.index]
         part = event.part
         entry.texts[event.part_index] = 0
+        _note_refusal(entry, event.part_index, part)
         if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None and part.get(key):
             self._write_text(event.index, event.part_index, part[key], frames)
 
@@ -142,7 +150,9 @@ class AguiEncoder:
         if not text:
             return
         if kind == "message":
-            content = {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._start_message(entry, frames)}
+            content: Json = {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._start_message(entry, frames)}
+            if part_index in entry.refusals and self._head.is_versioned:
+                content["metadata"] = {"refusal": True}
         elif kind == "reasoning" and part_index is not None:
             message_id = self._start_thought(entry, part_index, frames)
             content = {"type": "REASONING_MESSAGE_CONTENT", "messageId": message_id}
@@ -227,6 +237,7 @@ class AguiEncoder:
         if any(self._items[index].texts.values()):
             return
         for part_index, part in enumerate(parts):
+            _note_refusal(self._items[index], part_index, part)
             if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None:
                 self._write_text(index, part_index, part.get(key) or "", frames)
 
@@ -253,6 +264,7 @@ class AguiEncoder:
     def _end_call(self, event: ItemEnded, entry: OpenItem, item: Item, frames: list[bytes]) -> None:
         call = view_call(item)
         if call is None:
+            self._end_output(item, frames)
             return
         is_resumed = item["type"] == "mcp_call" and bool(item.get("approval_request_id"))
         if not is_resumed:
@@ -270,6 +282,13 @@ class AguiEncoder:
                 _write(frames, {"type": "CUSTOM", "name": "image", "value": image})
         elif item.get("status") != "incomplete" and event.status != "incomplete":
             self._end.pending_ids.append(call.call_id)
+
+    def _end_output(self, item: Item, frames: list[bytes]) -> None:
+        """Writes the output of a call that the upstream ran itself, so that it is not the client's to run."""
+        call_id = item.get("call_id")
+        if is_call_output(item) and call_id in self._end.pending_ids:
+            self._end.pending_ids.remove(call_id)
+            self._write_result(call_id, output_text(item), frames)
 
     def _end_arguments(self, entry: OpenItem, arguments: str, frames: list[bytes]) -> None:
         if entry.has_arguments:
@@ -309,6 +328,7 @@ class AguiEncoder:
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self._end.usage = event.usage or self._end.usage
         self._end.reason = event.reason
+        self._end.limit = _find_limit(event)
         for call_id in list(self._awaited_ids):
             self._write_result(call_id, CHANGED, frames)
         self.ended = True
@@ -317,6 +337,18 @@ class AguiEncoder:
         self._end.usage = event.usage or self._end.usage
         self.failed = event
         self.ended = True
+
+
+def _note_refusal(entry: OpenItem, part_index: int, part: Json) -> None:
+    if part.get("type") == "refusal":
+        entry.refusals.add(part_index)
+
+
+def _find_limit(event: Finished) -> str | None:
+    """Returns the limit of the gateway that ended the reply, as text; None if none did."""
+    details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
+    message = details.get("message") if isinstance(details, dict) else None
+    return message if isinstance(message, str) else None
 
 
 def reasoning_message_id(item_id: str, part_index: int) -> str:

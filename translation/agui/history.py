@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from translation.agui.messages import NO_RESULT, Entry, call_fact, message_fact, pair_outputs
-from translation.agui.tool_items import is_hosted_call, view_call
-from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
+from translation.agui.tool_items import is_call_output, is_hosted_call, view_call
+from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item
 
 
@@ -29,7 +29,7 @@ def join_history(stored: Sequence[Item], entries: Sequence[Entry]) -> JoinedHist
     """Returns the stored items that the client's messages repeat, and the entries that they do not have."""
     facts = [(index, fact) for index, item in enumerate(stored) for fact in _facts_of(item)]
     compared = [position for position, entry in enumerate(entries) if entry.fact is not None]
-    changed = _changed_outputs(stored, entries)
+    changed = _changed_outputs(stored, entries) | _awaited_calls(stored)
     matched = 0
     for (_, fact), position in zip(facts, compared, strict=False):
         if not _agree(fact, entries[position].fact) or (fact[0] == "call" and fact[1] in changed):
@@ -82,11 +82,21 @@ def _changed_outputs(stored: Sequence[Item], entries: Sequence[Entry]) -> set[st
     return {item["call_id"] for item in outputs if sent.get(item["call_id"], NO_RESULT) != item["output"]}
 
 
+def _awaited_calls(stored: Sequence[Item]) -> set[str]:
+    """Returns the ids of the calls without an output that are no calls of functions, such as those of a local shell.
+
+    The client has their outputs as those of functions, so they are read as calls of functions as well.
+    """
+    answered = _answered_ids(stored)
+    calls = [call for item in stored if item["type"] not in CALL_TYPES and (call := view_call(item)) is not None]
+    return {call.call_id for call in calls if call.call_id not in answered}
+
+
 def _answered_ids(items: Sequence[Item]) -> set[str]:
     """Returns the ids of the calls whose outputs are among these items, and of those that the gateway runs itself."""
     answered: set[str] = set()
     for item in items:
-        if item["type"] in CALL_OUTPUT_TYPES:
+        if is_call_output(item):
             answered.add(item["call_id"])
         elif (is_hosted_call(item) or item["type"] == "mcp_approval_request") and (call := view_call(item)) is not None:
             answered.add(call.call_id)

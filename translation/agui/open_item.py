@@ -7,7 +7,7 @@ from translation.representation.json_types import Item
 class OpenItem:
     """One item whose events are being written. `texts` maps its parts to how many characters of each were sent."""
 
-    __slots__ = ("first_thought_id", "has_arguments", "is_started", "item", "open_parts", "phase", "texts")
+    __slots__ = ("first_thought_id", "has_arguments", "is_started", "item", "open_parts", "phase", "refusals", "texts")
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -21,6 +21,8 @@ class OpenItem:
         self.open_parts: dict[int, str] = {}
         """Maps the parts of a reasoning item that are open to the ids of their messages."""
         self.phase: str | None = None
+        self.refusals: set[int] = set()
+        """The parts of a message that are refusals."""
 
     @property
     def call_id(self) -> str:

@@ -33,6 +33,8 @@ class RunEnd:
     ) -> None:
         self.usage: Usage | None = None
         self.reason: FinishReason = "stop"
+        self.limit: str | None = None
+        """The limit of the gateway that ended the run, as text."""
         self.pending_ids: list[str] = []
         """The calls that the client has to run."""
         self.requests = list(requests)
@@ -55,12 +57,15 @@ class RunEnd:
                 events.append({"type": "STATE_SNAPSHOT", "snapshot": self._head.state})
             interrupts = [self._build_interrupt(request) for request in self.requests]
             finished["outcome"] = {"type": "interrupt", "interrupts": interrupts}
+        elif self.limit and self._head.is_versioned:
+            finished["outcome"] = {"type": "cancelled"}
         elif self._head.is_versioned:
             # Clients of 0.0.x refuse a success with further members, and some refuse an outcome altogether.
             pending = {"pendingToolCallIds": self.pending_ids} if self.pending_ids else {}
             finished["outcome"] = {"type": "success", **pending}
         if (reason := _INCOMPLETE_REASONS.get(self.reason)) is not None:
-            finished["result"] = {"status": "incomplete", "incompleteDetails": {"reason": reason}}
+            details = {"reason": reason} | ({"message": self.limit} if self.limit else {})
+            finished["result"] = {"status": "incomplete", "incompleteDetails": details}
         return [*events, finished | self._build_usage()]
 
     def _finished(self) -> Json:

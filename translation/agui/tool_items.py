@@ -56,6 +56,21 @@ def result_text(item: Item) -> str:
     return _RESULTS[item["type"]](item) or str(item.get("status") or "completed")
 
 
+def is_call_output(item: Item) -> bool:
+    """Whether an item is the output of a call, by its id."""
+    return item["type"].endswith("_call_output") and isinstance(item.get("call_id"), str)
+
+
+def output_text(item: Item) -> str:
+    """Returns the output of a call that an upstream ran itself, as text: what a shell printed, or JSON."""
+    output = item.get("output")
+    if isinstance(output, str):
+        return output
+    results = output if isinstance(output, list) else []
+    texts = [str(part.get(key) or "") for part in results if isinstance(part, dict) for key in ("stdout", "stderr")]
+    return "".join(texts) or orjson.dumps(output).decode()
+
+
 def _dump(value: Json) -> str:
     return orjson.dumps(value).decode()
 

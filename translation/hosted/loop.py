@@ -341,6 +341,10 @@ class ToolLoop:
         self._finished = replace(event, response=response)
         if (reason := current.finish(event.reason)) is not None:
             self._end = replace(self._finished, reason=reason)
+            if current.limit is not None:
+                # The API has no reason for this, so the reason is the nearest one, and the text says what it was.
+                details = {"reason": "max_output_tokens", "message": current.limit}
+                self._end.response = {**(response or {}), "incomplete_details": details}
 
     def _offered_functions(self) -> Sequence[Json]:
         functions = self._catalogue.functions()

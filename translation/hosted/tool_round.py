@@ -65,6 +65,8 @@ class ToolRound:
         """Ids of the calls and approvals that the client has to answer."""
         self._awaits_approval = False
         self._has_cut_call = False
+        self.limit: str | None = None
+        """The bound of the gateway that ended the reply with this round, as text; None if none did."""
 
     @property
     def usage(self) -> Usage | None:
@@ -147,7 +149,10 @@ class ToolRound:
             return "stop"
         if not self._calls:
             return reason
-        return None if self._withdrawal is None else "length"
+        if self._withdrawal is None:
+            return None
+        self.limit = self._withdrawal
+        return "length"
 
     def _skip_calls(self) -> None:
         """Settles calls whose results the model could not read, because the next request does not have them."""
@@ -224,7 +229,10 @@ class ToolRound:
         if not call.arguments:
             self._extend_arguments(call, whole or ("" if is_cut else "{}"))
         call.arguments = whole or call.arguments
-        call.is_incomplete = is_cut or call.is_longer_than(self._checks.max_argument_bytes)
+        is_too_long = call.is_longer_than(self._checks.max_argument_bytes)
+        if is_too_long and not is_cut:
+            self.limit = f"Tool call skipped: its arguments have more than {self._checks.max_argument_bytes} bytes"
+        call.is_incomplete = is_cut or is_too_long
         self._has_cut_call = self._has_cut_call or call.is_incomplete
         if not call.is_incomplete:
             self._checks.settle_unless_runnable(call, withdrawal=self._withdrawal)

@@ -208,8 +208,9 @@ class Snapshot:
         self._usage = event.usage or self._usage
         incomplete = event.reason in _INCOMPLETE_REASONS or upstream.get("status") == "incomplete"
         details = upstream.get("incomplete_details")
-        if event.reason in _INCOMPLETE_REASONS:
-            details = {"reason": _INCOMPLETE_REASONS[event.reason]}
+        if (reason := _INCOMPLETE_REASONS.get(event.reason)) is not None:
+            is_same = isinstance(details, dict) and details.get("reason") == reason
+            details = details if is_same else {"reason": reason}
         self.response |= {
             "status": "incomplete" if incomplete else "completed",
             "completed_at": None if incomplete else self._clock(),

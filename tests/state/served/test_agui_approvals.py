@@ -202,3 +202,20 @@ async def test_an_old_client_without_interrupts_can_go_on(served: Served) -> Non
     assert text_of(await thread.run(user("Never mind.", "u2"))) == "Never mind."
     assert not served.run_count()
     assert "not approve" in served.model_read()
+
+
+@pytest.mark.parametrize("mcp_settings", [{"calls": 1}])
+async def test_a_run_that_reaches_a_limit_is_cancelled_and_its_thread_goes_on(served: Served) -> None:
+    other = chat_calls(("calc_add", '{"a": 3, "b": 4}'))
+    served.upstream.on("/chat/completions", ADD, other, chat_text("Well."))
+    tool = {"type": "mcp", "server_label": "calc", "server_url": served.calc.url, "require_approval": "never"}
+    thread = AguiThread(served.first, forwardedProps={"tools": [tool]})
+    body = run_input(user("2 + 3?"), thread="t", run="t-r1", **thread.more)
+    stopped = await thread.run(user("2 + 3?"))
+    assert (stopped[-1]["outcome"], served.run_count()) == ({"type": "cancelled"}, 1)
+    assert "limit of 1 calls" in stopped[-1]["result"]["incompleteDetails"]["message"]
+    replayed = read_run((await served.second.post("/v1/agui", json=body)).content)
+    assert replayed[-1] == stopped[-1]
+    response = (await served.second.get(f"/v1/responses/{stopped[0]['metadata']['responseId']}")).json()
+    assert (response["status"], response["incomplete_details"]["reason"]) == ("incomplete", "max_output_tokens")
+    assert text_of(await thread.run(user("And?", "u2"))) == "Well."

@@ -118,7 +118,13 @@ def test_a_text_may_hold_what_formats_use() -> None:
 
 
 def test_a_refusal_is_text_too() -> None:
-    assert text_of(encode(*message("I ", "cannot.", kind="refusal"))) == "I cannot."
+    events = encode(*message("I ", "cannot.", kind="refusal"))
+    assert text_of(events) == "I cannot."
+    assert [event["metadata"] for event in of_type(events, "TEXT_MESSAGE_CONTENT")] == [{"refusal": True}] * 2
+    item = {**items.new_message("msg_0"), "content": [{"type": "refusal", "refusal": "No."}]}
+    (content,) = of_type(encode(*whole(item)), "TEXT_MESSAGE_CONTENT")
+    assert (content["delta"], content["metadata"]) == ("No.", {"refusal": True})
+    assert "metadata" not in of_type(encode(*whole(item), head=OLD), "TEXT_MESSAGE_CONTENT")[0]
 
 
 def test_a_text_without_deltas_is_sent_whole() -> None:
@@ -223,6 +229,26 @@ def test_calls_of_other_kinds_have_what_they_ask_for_as_arguments() -> None:
     ]
     assert [event["toolCallName"] for event in of_type(events, "TOOL_CALL_START")] == ["run", "shell"]
     assert events[-1]["outcome"]["pendingToolCallIds"] == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ([{"stdout": "a\n", "stderr": ""}, {"stderr": "b"}, 3], "a\nb"),
+        ("done", "done"),
+        ([], "[]"),
+        ({"type": "computer_screenshot"}, '{"type":"computer_screenshot"}'),
+    ],
+)
+def test_a_call_that_the_upstream_ran_itself_has_a_result_and_is_not_pending(output: Any, text: str) -> None:
+    shell: Item = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+    ran: Item = {"type": "shell_call_output", "id": "sho_1", "call_id": "call_1", "output": output}
+    other: Item = {**ran, "id": "sho_2", "call_id": "call_2"}
+    events = encode(*whole(shell), *whole(ran, index=1), *whole(other, index=2))
+    assert [(event["toolCallId"], event["content"]) for event in of_type(events, "TOOL_CALL_RESULT")] == [
+        ("call_1", text)
+    ]
+    assert events[-1]["outcome"] == {"type": "success"}
 
 
 def test_a_list_of_tools_is_an_activity() -> None:
@@ -384,6 +410,24 @@ def test_there_is_no_end_before_the_turn_has_ended() -> None:
 def test_a_run_that_was_stopped_is_cancelled() -> None:
     assert encode(Failed(CANCELLED, "stopped"))[-1]["outcome"] == {"type": "cancelled"}
     assert encode(Failed(CANCELLED, "stopped"), head=OLD)[-1]["code"] == CANCELLED
+
+
+def test_a_limit_of_the_gateway_cancels_the_run() -> None:
+    details = {"reason": "max_output_tokens", "message": "Tool call skipped: limit of 2 rounds reached"}
+    finished = Finished("length", response={"incomplete_details": details})
+    end = encode(*whole(mcp_call()), finished)[-1]
+    assert (end["type"], end["outcome"]) == ("RUN_FINISHED", {"type": "cancelled"})
+    assert end["result"] == {"status": "incomplete", "incompleteDetails": details}
+    # A client of 0.0.x does not know the outcome. It reads why the answer is not whole.
+    old = encode(*whole(mcp_call()), finished, head=OLD)[-1]
+    assert (old["type"], old.get("outcome"), old["result"]) == ("RUN_FINISHED", None, end["result"])
+
+
+@pytest.mark.parametrize("details", [None, {"reason": "max_output_tokens"}, {"message": 3}, []])
+def test_a_limit_of_the_client_or_its_model_does_not_cancel_the_run(details: Any) -> None:
+    end = encode(*message("He"), Finished("length", response={"incomplete_details": details}))[-1]
+    assert end["outcome"] == {"type": "success"}
+    assert end["result"]["incompleteDetails"] == {"reason": "max_output_tokens"}
 
 
 def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:

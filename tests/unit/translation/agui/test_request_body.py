@@ -172,6 +172,19 @@ def test_a_result_without_a_call_is_reported() -> None:
     assert [str(loss) for loss in request.losses] == ["messages[1]=dropped"]
 
 
+def test_the_result_of_a_shell_of_the_client_answers_its_call() -> None:
+    shell = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+    messages = [HELLO, calling("call_1", "shell", '{"action":{"commands":["ls"]}}'), result("call_1", "a.txt")]
+    request = build(*messages, stored=[STORED_HELLO, shell])
+    assert request.history == [STORED_HELLO]
+    assert types(request.body["input"]) == ["function_call", "function_call_output"]
+    # The upstream ran this one.
+    ran = {"type": "shell_call_output", "id": "sho_1", "call_id": "call_1", "output": []}
+    stored = [STORED_HELLO, shell, ran]
+    request = build(*messages, stored=stored)
+    assert (request.history, request.body["input"], request.losses) == (stored, [], [])
+
+
 def test_context_and_instructions_hold_for_the_run_only() -> None:
     context = [{"description": "page", "value": "start"}, {"description": "cart", "value": {"items": 2}}]
     props = {"instructions": "Be brief."}

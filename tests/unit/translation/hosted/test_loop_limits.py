@@ -167,7 +167,21 @@ def test_fault_40_a_call_in_the_last_round_is_not_run_and_the_reply_is_incomplet
     end = driver.finish()
     assert isinstance(end, Finished)
     assert end.reason == "length"
-    assert driver.output[1]["error"]["content"][0]["text"] == "Tool call skipped: limit of 1 rounds reached"
+    reached = "Tool call skipped: limit of 1 rounds reached"
+    assert driver.output[1]["error"]["content"][0]["text"] == reached
+    assert end.response == {"incomplete_details": {"reason": "max_output_tokens", "message": reached}}
+
+
+def test_fault_27_arguments_over_the_bound_end_the_reply_with_the_reason() -> None:
+    driver = LoopDriver(hosted_tool(), bounds=LoopBounds(argument_bytes=8))
+    driver.run_round(call(arguments='{"a": 123456}'), call(call_id="c2"), reason="tool_calls", response={"id": "up"})
+    end = driver.finish()
+    assert isinstance(end, Finished)
+    message = "Tool call skipped: its arguments have more than 8 bytes"
+    assert (end.reason, end.response) == (
+        "length",
+        {"id": "up", "incomplete_details": {"reason": "max_output_tokens", "message": message}},
+    )
 
 
 def test_the_last_round_has_the_clients_own_tools() -> None:

@@ -69,6 +69,16 @@ def test_a_completed_response_says_when_and_what_it_cost() -> None:
             "incomplete",
             {"reason": "steered"},
         ),
+        "a limit with more to say": (
+            Finished("length", response={"incomplete_details": {"reason": "max_output_tokens", "message": "64"}}),
+            "incomplete",
+            {"reason": "max_output_tokens", "message": "64"},
+        ),
+        "details of another reason": (
+            Finished("length", response={"incomplete_details": {"reason": "steered"}}),
+            "incomplete",
+            {"reason": "max_output_tokens"},
+        ),
         "details that contradict the status": (
             Finished("stop", response={"status": "completed", "incomplete_details": {"reason": "steered"}}),
             "completed",
@@ -82,6 +92,8 @@ def test_a_completed_response_says_when_and_what_it_cost() -> None:
         "the token limit",
         "a content filter",
         "a reason only the upstream knows",
+        "a limit with more to say",
+        "details of another reason",
         "details that contradict the status",
     ],
 )
