@@ -76,6 +76,9 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
             is_known = any(fnmatchcase(name, allowed) or _WILDCARDS & set(name) for name in names)
             if not is_known:
                 yield Problem(("auth", "keys", number, "models", index), f"no model is called {allowed}")
+        for index, allowed in enumerate(key.mcp_servers):
+            if allowed != "*" and not any(fnmatchcase(label, allowed) for label in settings.tools.mcp.servers):
+                yield Problem(("auth", "keys", number, "mcp_servers", index), f"no MCP server is called {allowed}")
 
 
 def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:

@@ -253,6 +253,10 @@ class ApiKeySettings(_Section):
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     models: tuple[NonEmptyText, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
+    mcp_servers: tuple[NonEmptyText, ...] = Field(
+        default=("*",),
+        description="Names and patterns of the servers of `tools.mcp.servers` it may use. To it there are no others.",
+    )
 
     @field_validator("name")
     @classmethod

@@ -10,10 +10,14 @@ from gateway.errors import NotAuthenticated
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The owner of an API key: its name in the config, and the patterns of model names that it may use."""
+    """The owner of an API key: its name in the config, and patterns of what it may use.
+
+    `mcp_servers` are those of the labels of the operator's MCP servers.
+    """
 
     name: str
     models: tuple[str, ...]
+    mcp_servers: tuple[str, ...] = ("*",)
 
 
 ANONYMOUS = Principal("anonymous", ("*",))
@@ -26,7 +30,9 @@ class Authenticator:
 
     def __init__(self, auth: AuthSettings | None) -> None:
         keys = auth.keys if auth else ()
-        self._principals = {_digest(key.secret.encode()): Principal(key.name, key.models) for key in keys}
+        self._principals = {
+            _digest(key.secret.encode()): Principal(key.name, key.models, key.mcp_servers) for key in keys
+        }
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
         """Returns the principal of the key in `Authorization: Bearer KEY`, or else of the key in `x-api-key`.

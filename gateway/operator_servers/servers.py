@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -104,10 +105,13 @@ class OperatorServers:
         """
         return {label: self._condition_of(label) for label in self._settings.servers}
 
-    def describe_servers(self) -> list[Json]:
-        """Returns all servers with the tools that are known at the moment, without waiting."""
+    def describe_servers(self, allowed: Sequence[str] = ("*",)) -> list[Json]:
+        """Returns the servers whose labels match a pattern of `allowed`, with the tools that are known at the moment,
+        without waiting."""
         described = []
         for label in self._settings.servers:
+            if not matches_any(label, allowed):
+                continue
             server = self._running.get(label)
             named = [] if server is None or server.listing is None else [*self._name_tools(label, server.listing.tools)]
             items = (
@@ -209,6 +213,11 @@ class OperatorServers:
         own = self._settings.servers.get(label)  # a server that was just removed may still list its tools
         prefix = label if own is None or own.prefix is None else own.prefix
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
+
+
+def matches_any(label: str, patterns: Sequence[str]) -> bool:
+    """Whether the label of a server matches one of the patterns of a key."""
+    return any(fnmatchcase(label, pattern) for pattern in patterns)
 
 
 def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None") -> "McpServer":

@@ -107,21 +107,24 @@ def make_plan(
     return plan
 
 
-def find_tool_host(endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost) -> ToolHost | None:
-    """Returns what runs the tools of this body that its upstream does not run itself; None if there are none."""
-    if endpoint.dialect == "chat":
-        return tool_host if route.mcp_servers else None
-    tools = body.get("tools")
+def find_tool_host(
+    endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost, allowed_servers: Sequence[str] = ("*",)
+) -> ToolHost | None:
+    """Returns what runs the tools of this body that its upstream does not run itself; None if there are none.
+
+    `allowed_servers` are patterns of the labels of the operator's servers that the asker may use.
+    """
+    tools = None if endpoint.dialect == "chat" else body.get("tools")
     if not (tools or route.mcp_servers):
         return None
     tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
-    if route.mcp_servers:
-        return tool_host
-    if not tool_host.runs_some(tools):
+    if route.mcp_servers and (host := tool_host.for_key(allowed_servers)).list_usable(route.mcp_servers):
+        return host
+    if not (tools and tool_host.runs_some(tools)):
         return None
     if may_relay(endpoint, body, route):
         tool_host = tool_host.for_upstream(route.capabilities.relayed_tools)
-    return tool_host if tool_host.runs_some(tools) else None
+    return tool_host.for_key(allowed_servers) if tool_host.runs_some(tools) else None
 
 
 def report_tools(endpoint: Endpoint, plan: RelayPlan | TranslationPlan) -> None:

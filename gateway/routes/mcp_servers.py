@@ -14,12 +14,13 @@ def mcp_servers_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/gateway/mcp-servers")
     async def list_mcp_servers(request: Request) -> Response:
-        """List the MCP servers of the configuration with the tools that this process knows of them.
+        """List the MCP servers of the configuration that the key may use, with the tools that this process knows of
+        them.
 
         A server that no request has used yet has none. Nothing is asked of the servers.
         """
-        service.authenticate(request)
+        allowed = service.authenticate(request).mcp_servers
         query_of.check_param_names(request.query_params, ())
-        return build_json_reply({"object": "list", "data": service.operator_servers.describe_servers()})
+        return build_json_reply({"object": "list", "data": service.operator_servers.describe_servers(allowed)})
 
     return router

@@ -115,7 +115,7 @@ class Intake:
         thread = admitted.thread
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
         identity = ReplyIdentity(response_id, self._clock(), route.name)
-        tool_host = await self._find_tool_host(endpoint, body, route)
+        tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             return await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
@@ -147,7 +147,7 @@ class Intake:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
         if tool_host is not None and self._store is not None:
-            labels = [*tool_host.list_labels(body.get("tools") or ()), *route.mcp_servers]
+            labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
             answers = await load_answers(self._store, principal.name, state.context, state.new_items, labels)
             days = tool_host.settings.approval_days
             approvals = ResponseApprovals(self._store, principal.name, identity.id, answers, ttl_days=days)
@@ -166,9 +166,13 @@ class Intake:
             strict=strict,
         )
 
-    async def _find_tool_host(self, endpoint: Endpoint, body: Json, route: Route) -> ToolHost | None:
+    async def _find_tool_host(
+        self, endpoint: Endpoint, body: Json, route: Route, allowed_servers: Sequence[str]
+    ) -> ToolHost | None:
         """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
-        host = None if self._tool_host is None else find_tool_host(endpoint, body, route, self._tool_host)
+        if self._tool_host is None:
+            return None
+        host = find_tool_host(endpoint, body, route, self._tool_host, allowed_servers)
         if host is not None:
             await load_tool_library()
         return host
@@ -246,6 +250,7 @@ class Intake:
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),
+            "mcp_servers": list(principal.mcp_servers),
             "strict": strict,
             "created": identity.created,
             "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
@@ -283,7 +288,7 @@ class Intake:
             asked,
             identity,
             AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events"))),
-            await self._find_tool_host(endpoint, asked, route),
+            await self._find_tool_host(endpoint, asked, route, request.get("mcp_servers", ["*"])),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],

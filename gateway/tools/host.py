@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.operator_servers.servers import OperatorServers
+from gateway.operator_servers.servers import OperatorServers, matches_any
 from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange
 from providers.egress import EgressClient
@@ -110,6 +111,16 @@ class ToolHost:
         self._has_store = has_store
         self._takes_urls = settings.request_servers == "public"
         self._without_urls: ToolHost | None = None
+        self._allowed: Sequence[str] = ("*",)
+        """Patterns of the labels of the operator's servers that there are for the asker."""
+
+    def for_key(self, allowed: Sequence[str]) -> "ToolHost":
+        """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
+        if "*" in allowed:
+            return self
+        host = copy(self)
+        host._allowed = allowed
+        return host
 
     def for_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
         """Returns the host for an upstream that runs these kinds of tools itself: it leaves those to it."""
@@ -133,7 +144,11 @@ class ToolHost:
     def servers_of_model(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
         """Returns tools for the servers that a model's configuration names, without those that `tools` has already."""
         named = {tool.get("server_label") for tool in tools or () if tool.get("type") == "mcp"}
-        return [_AddedTool(type="mcp", server_label=label) for label in labels if label not in named]
+        return [_AddedTool(type="mcp", server_label=label) for label in self.list_usable(labels) if label not in named]
+
+    def list_usable(self, labels: Sequence[str]) -> list[str]:
+        """Returns those of the labels of a model's configuration that the asker may use."""
+        return [label for label in labels if matches_any(label, self._allowed)]
 
     def make_exchange(
         self,
@@ -197,7 +212,7 @@ class ToolHost:
     def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
         """Raises InvalidRequest for a label that the configuration does not have, and for keys of the operator's."""
         label = tool["server_label"]
-        servers = self.operator_servers
+        servers = self.operator_servers if matches_any(label, self._allowed) else None
         own = None if servers is None else servers.configured.get(label)
         operator = None if servers is None else servers.find(label)
         if own is None or operator is None:

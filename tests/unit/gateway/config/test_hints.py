@@ -45,6 +45,11 @@ SUSPECT = {
         + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, models: [a, b*]}]}\n",
         "config.yaml:3: warning: auth.keys[0].models[1]: no model is called b*",
     ),
+    "a key for an MCP server there is not": (
+        PROVIDER
+        + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, mcp_servers: [crm]}]}\n",
+        "config.yaml:3: warning: auth.keys[0].mcp_servers[0]: no MCP server is called crm",
+    ),
 }
 
 
