@@ -48,8 +48,9 @@ def long(size: int) -> str:
 
 
 @server.tool()
-async def hang() -> str:
-    """Never ends."""
+async def hang(context: Context[Any]) -> str:
+    """Reports progress, and never ends."""
+    await context.report_progress(1, 4, "began")
     await anyio.sleep_forever()
     return ""
 

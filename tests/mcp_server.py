@@ -5,10 +5,12 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import anyio
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp_types import ImageContent, ToolAnnotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -50,9 +52,10 @@ class CountingServer:
             raise ValueError(reason)
 
         @server.tool()
-        async def hang() -> str:
-            """Never ends."""
+        async def hang(context: Context[Any]) -> str:
+            """Reports progress, and never ends."""
             self.runs["hang"] += 1
+            await context.report_progress(1, 4, "began")
             try:
                 await anyio.sleep_forever()
             except anyio.get_cancelled_exc_class():

@@ -68,6 +68,18 @@ class McpSettings(_Section):
     calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=64, description="The most calls of one response. `max_tool_calls` of a request can lower it."
     )
+    identical_calls: Annotated[WholeNumber, Field(ge=2)] = Field(
+        default=3,
+        description="The same call with the same result is not run this many times in one response: the last one is "
+        "answered with a hint, and the model has to answer.",
+    )
+    errors_in_a_row: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=5, description="After this many calls in a row that failed, the model has to answer."
+    )
+    argument_kb: Annotated[Number, Field(gt=0)] = Field(
+        default=200.0,
+        description="The longest arguments of a call, in kB (1000 bytes). A reply with longer ones is `incomplete`.",
+    )
     loop_deadline_s: Annotated[Number, Field(gt=0)] = Field(
         default=600.0,
         description="Seconds after which a response with tools is offered none any more, so that the model answers. "
@@ -107,6 +119,9 @@ class McpSettings(_Section):
         return LoopBounds(
             rounds=self.rounds,
             calls=calls,
+            identical_calls=self.identical_calls,
+            errors_in_a_row=self.errors_in_a_row,
+            argument_bytes=int(self.argument_kb * 1000),
             seconds=seconds,
             open_approvals=self.open_approvals,
             total_result_bytes=int(self.total_result_mb * _MB),

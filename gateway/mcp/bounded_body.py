@@ -3,20 +3,26 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Literal
+from typing import Any, Final
 
 import httpx2
 import orjson
+import structlog
 
 from gateway.mcp.errors import McpFault
-from gateway.mcp.request_record import ReplyCut, RequestRecord
+from gateway.mcp.request_record import PROGRESS, ReplyCut, RequestRecord
 from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
+
+_log = structlog.get_logger(__name__)
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
 
-_CHANGED: Final = b'"notifications/tools/list_changed"'
-_ACKNOWLEDGED: Final = b'"notifications/subscriptions/acknowledged"'
-"""The only notifications that mean something here: the second one ends the wait for a subscription."""
+_CHANGED: Final = "notifications/tools/list_changed"
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+"""Notifications that mean something here, besides progress: the second one ends the wait for a subscription."""
+
+_FLOOD: Final = 100
+"""How many messages of one reply are left out before that is worth a line of the log."""
 
 _FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FRAME_END_CHARS: Final = 4
@@ -28,7 +34,8 @@ class BoundedBody(httpx2.AsyncByteStream):
     """The body of a reply. It ends in ReplyCut where the reply is too large or breaks off.
 
     A stream of events loses its notifications here: nothing waits for them, and a server may send any number. Those
-    that say that the list of tools changed are reported by `report_change`. A stream that `is_lasting` ends with its
+    that say that the list of tools changed are reported by `report_change`, and progress by `report_progress`. A stream
+    that `is_lasting` ends with its
     connection, so only single events and the rate of requests are bounded. `on_end` is called when the body ends.
     """
 
@@ -40,11 +47,13 @@ class BoundedBody(httpx2.AsyncByteStream):
         is_event_stream: bool,
         is_lasting: bool = False,
         report_change: Callable[[], None] = lambda: None,
+        report_progress: Callable[[Any], None] = lambda _: None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._record = record
-        self._filter = NotificationFilter(report_change) if is_event_stream else None
+        awaits = None if is_lasting else lambda: record.request_id
+        self._filter = NotificationFilter(report_change, report_progress, awaits) if is_event_stream else None
         self._is_lasting = is_lasting
         self._minute_began = time.monotonic()
         self._on_end = on_end
@@ -67,6 +76,8 @@ class BoundedBody(httpx2.AsyncByteStream):
                 self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
             raise ReplyCut("the reply broke off") from error
         finally:
+            if self._filter is not None and self._filter.dropped >= _FLOOD:
+                _log.info("mcp_messages_dropped", count=self._filter.dropped)
             self._on_end()
 
     def _begin_minute(self) -> None:
@@ -85,15 +96,24 @@ class BoundedBody(httpx2.AsyncByteStream):
 
 
 class NotificationFilter:
-    """Takes an event stream in pieces, and returns it without notifications.
+    """Takes an event stream in pieces, and returns it without notifications. Some of them are reported, all counted.
 
-    `requests` is the number of the requests of the server, which are passed on.
+    So is an answer to another request than the one that `awaits` returns. `dropped` is the number of what is left out,
+    and `requests` that of the requests, which are passed on.
 
     The id of an event that is left out stays, without data, so that a stream can be resumed after it.
     """
 
-    def __init__(self, report_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        report_change: Callable[[], None] = lambda: None,
+        report_progress: Callable[[Any], None] = lambda _: None,
+        awaits: Callable[[], Any] | None = None,
+    ) -> None:
         self._report_change = report_change
+        self._report_progress = report_progress
+        self._awaits = awaits
+        self.dropped = 0
         self.requests = 0
         self._held = bytearray()
 
@@ -112,13 +132,12 @@ class NotificationFilter:
         while end := _FRAME_END.search(self._held, searched):
             frame = bytes(self._held[start : end.end()])
             start = searched = end.end()
-            kind = kind_of(frame)
-            if kind == "notification" and _CHANGED in frame:
-                self._report_change()
-            if kind == "notification" and _ACKNOWLEDGED not in frame:
+            message = _read_message(frame)
+            if message is not None and not self._passes(message):
+                self.dropped += 1
                 last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
             else:
-                self.requests += kind == "request"
+                self.requests += message is not None and "method" in message and "id" in message
                 passed.append(frame)
                 last_id = None
         del self._held[:start]
@@ -126,15 +145,26 @@ class NotificationFilter:
             passed.append(last_id + b"\ndata:\n\n")
         return b"".join(passed)
 
+    def _passes(self, message: dict[str, Any]) -> bool:
+        """Returns whether the library gets a message, and reports a notification that somebody waits for."""
+        if "method" not in message:
+            # The library would take any answer on the stream of a request for the one to that request.
+            awaited = None if self._awaits is None else self._awaits()
+            return awaited is None or str(message.get("id")) == str(awaited)
+        if "id" in message:
+            return True
+        method = message["method"]
+        if method == _CHANGED:
+            self._report_change()
+        elif method == PROGRESS:
+            self._report_progress(message.get("params"))
+        return bool(method == _ACKNOWLEDGED)
 
-def kind_of(frame: bytes) -> Literal["notification", "request", "other"]:
-    """Returns what the message in a frame of an event stream is, if it has one."""
-    if b'"method"' not in frame:
-        return "other"
+
+def _read_message(frame: bytes) -> dict[str, Any] | None:
+    """Returns the message in a frame of an event stream; None if it has none that can be read."""
     try:
         message = orjson.loads(b"\n".join(_DATA_LINE.findall(frame)))
     except orjson.JSONDecodeError:
-        return "other"
-    if not isinstance(message, dict) or "method" not in message:
-        return "other"
-    return "request" if "id" in message else "notification"
+        return None
+    return message if isinstance(message, dict) and ("method" in message or "id" in message) else None

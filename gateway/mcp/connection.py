@@ -1,11 +1,11 @@
 """Connections to MCP servers: what a response asks of a server, over one session, or a new one after it is lost."""
 
 import asyncio
+from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from mcp.client.client import Client
-from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     HEADER_MISMATCH,
@@ -17,6 +17,7 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from gateway.mcp.errors import McpFault
+from gateway.mcp.request_record import OnProgress, current_record
 from gateway.mcp.results import find_structure_fault
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send
@@ -24,9 +25,6 @@ from gateway.mcp.tool_lists import ToolList, list_pages
 from providers.egress import EgressClient
 
 _T = TypeVar("_T")
-
-OnProgress: TypeAlias = ProgressFnT
-"""Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
 _ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(CallToolResult | InputRequiredResult)
 
@@ -88,16 +86,21 @@ async def call_once(
     client: Client, name: str, arguments: dict[str, Any], max_pages: int, on_progress: OnProgress | None = None
 ) -> CallToolResult:
     """Calls a tool once. Raises McpFault if the tool asks for more input, and what the library raises."""
-    request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))
-    # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
-    try:
-        result = await client.session.send_request(request, _ANSWER, progress_callback=on_progress)
-    except MCPError as error:
-        if error.code != HEADER_MISMATCH:
-            raise
-        # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
-        await list_pages(client, max_pages)
-        result = await client.session.send_request(request, _ANSWER, progress_callback=on_progress)
+    record = current_record.get()
+    watchers = None if on_progress is None or record is None else record.watchers
+    watching = nullcontext() if on_progress is None or watchers is None else watchers.watch(on_progress)
+    with watching as token:
+        meta: dict[str, Any] = {} if token is None else {"_meta": {"progressToken": token}}
+        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments, **meta))
+        # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
+        try:
+            result = await client.session.send_request(request, _ANSWER)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
+            await list_pages(client, max_pages)
+            result = await client.session.send_request(request, _ANSWER)
     if isinstance(result, InputRequiredResult):
         raise McpFault("input_required", "the tool asks for more input, which cannot be given here")
     return result

@@ -39,6 +39,9 @@ _FAULTS_OF_RESULTS: Final = (
 """Faults that are neither an HTTP error nor one of the protocol."""
 
 
+SESSION_LOST: Final = "the server ended the session; the outcome of the call is unknown, and it was not repeated"
+
+
 def describe_too_large(max_bytes: int) -> str:
     """Returns the text about an answer of a server with more than `max_bytes` bytes."""
     return f"the server's answer is larger than {max_bytes / (1024 * 1024):g} MiB (tools.mcp.max_result_mb)"

@@ -13,7 +13,7 @@ import httpx2
 import orjson
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
-from gateway.mcp.errors import McpFault
+from gateway.mcp.errors import SESSION_LOST, McpFault
 from gateway.mcp.guarded_send import GuardedSender
 from gateway.mcp.request_record import RequestRecord, current_record
 from gateway.mcp.server import PROBE_S, TokenSource
@@ -35,8 +35,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to the addresses that the egress guard allows.
 
     `is_session_lost` is whether the server no longer knows the session, so that only a new one can be used. `scrub`
-    removes credentials from texts of the server. `report_change` is called when its list of tools changed. With
-    `uses_sse` all answers come over one stream, as in the older transport. `tokens` has the tokens of the server.
+    removes credentials from texts of the server. `report_change` is called when its list of tools changed,
+    `report_progress` with what it says of the progress of calls. With `uses_sse` all answers come over one stream, as
+    in the older transport. `tokens` has the tokens of the server.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         egress: EgressClient,
         scrub: Callable[[str], str],
         report_change: Callable[[], None] = lambda: None,
+        report_progress: Callable[[Any], None] = lambda _: None,
         *,
         uses_sse: bool = False,
         tokens: TokenSource | None = None,
     ) -> None:
         self.is_session_lost = False
         self._report_change = report_change
+        self._report_progress = report_progress
         self._uses_sse = uses_sse
         self._sender = GuardedSender(egress)
         self._scrub = scrub
@@ -64,6 +67,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(503)  # the library would resume a reply that was cut
         if is_call:
             record.fault = None
+            record.request_id = message["id"]
         try:
             reply = await self._send(request, message)
         except McpFault as fault:
@@ -123,8 +127,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         body = await self._record_error(reply, record)
         if status == 404 and "mcp-session-id" in request.headers:
             self.is_session_lost = True
-            message = "the server ended the session; the outcome of the call is unknown, and it was not repeated"
-            record.fault = McpFault("session_lost", message)
+            record.fault = McpFault("session_lost", SESSION_LOST)
         elif status not in (401, 403) and _is_rpc_error(body):
             record.fault = None  # the library reads the error
         if self._uses_sse and record.fault is not None:
@@ -146,6 +149,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             is_event_stream=reply.headers.get("content-type", "").lower().startswith("text/event-stream"),
             is_lasting=is_lasting,
             report_change=self._report_change,
+            report_progress=self._report_progress,
             on_end=self._lose_session if self._uses_sse and is_lasting else _do_nothing,
         )
         return reply

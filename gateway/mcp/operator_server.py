@@ -13,9 +13,10 @@ import orjson
 import structlog
 from mcp_types import CallToolResult, Tool
 
-from gateway.mcp.connection import OnProgress, call_once, with_checked_structure
+from gateway.mcp.connection import call_once, with_checked_structure
 from gateway.mcp.errors import McpFault
 from gateway.mcp.pins import find_unaccepted
+from gateway.mcp.request_record import OnProgress
 from gateway.mcp.results import item_of_tool
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send

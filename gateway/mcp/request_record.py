@@ -1,16 +1,55 @@
 """What the transport finds out about a request, which the library does not pass on."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from itertools import count
+from typing import Any, Final, TypeAlias
 
 import httpx2
 
 from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
+"""Is called with the progress of a call, its total if that is known, and a message if there is one."""
+
+PROGRESS: Final = "notifications/progress"
+
 
 class ReplyCut(httpx2.StreamError):
     """The transport stopped reading a reply. The request's record has the reason."""
+
+
+class ProgressWatchers:
+    """Those who watch calls of one session.
+
+    The reports pass the library by: it would start a task for each of them, and a server may send any number.
+    """
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, OnProgress] = {}
+        self._numbers = count(1)
+
+    @contextmanager
+    def watch(self, on_progress: OnProgress) -> Iterator[str]:
+        """Yields the token by which the server is asked for the progress of a call. It is watched inside of the
+        block."""
+        token = f"progress-{next(self._numbers)}"
+        self._watchers[token] = on_progress
+        try:
+            yield token
+        finally:
+            del self._watchers[token]
+
+    def report(self, params: Any) -> None:
+        """Takes the `params` of a notification about progress, which a server may have filled with anything."""
+        if not isinstance(params, dict):
+            return
+        token, progress, message = params.get("progressToken"), _read_number(params, "progress"), params.get("message")
+        watcher = self._watchers.get(token) if isinstance(token, str) else None
+        if watcher is not None and progress is not None:
+            watcher(progress, _read_number(params, "total"), message if isinstance(message, str) else None)
 
 
 class RequestRecord:
@@ -18,15 +57,25 @@ class RequestRecord:
 
     `fault` is what became of the last HTTP request; None if it was answered. `max_bytes` is the limit of all replies
     together. `result` is what the requester waits for; None if nobody does. `is_of_session` is whether it is that of a
-    whole session: of its handshake, and of the stream on which the server talks unasked.
+    whole session: of its handshake, and of the stream on which the server talks unasked. `watchers` are those of the
+    session's calls.
     """
 
     def __init__(
-        self, max_bytes: int, result: asyncio.Future[Any] | None = None, *, is_of_session: bool = False
+        self,
+        max_bytes: int,
+        result: asyncio.Future[Any] | None = None,
+        *,
+        is_of_session: bool = False,
+        watchers: ProgressWatchers | None = None,
     ) -> None:
         self.is_of_session = is_of_session
+        self.watchers = watchers
         self.fault: McpFault | None = None
         self.has_failed = False
+        self.request_id: Any = None
+        """The id of the last message that was sent and is to be answered; None before it, and where answers to several
+        come over one stream."""
         self._max_bytes = max_bytes
         self._size = 0
         self._result = result
@@ -58,3 +107,8 @@ class RequestRecord:
 
 current_record: ContextVar[RequestRecord | None] = ContextVar("current_record", default=None)
 """The record of the request that runs. The library sends HTTP requests in the context of the request they are for."""
+
+
+def _read_number(params: dict[str, Any], name: str) -> float | None:
+    value = params.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

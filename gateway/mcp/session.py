@@ -5,6 +5,7 @@ The library's scopes of cancellation have to be left in the task that entered th
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -19,10 +20,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED
-from gateway.mcp.errors import TOO_LARGE, McpFault
-from gateway.mcp.request_record import RequestRecord, current_record
+from gateway.mcp.errors import SESSION_LOST, TOO_LARGE, McpFault
+from gateway.mcp.request_record import ProgressWatchers, RequestRecord, current_record
 from gateway.mcp.server import McpServer
-from gateway.mcp.tool_lists import with_readable_lists
+from gateway.mcp.tool_lists import with_readable_messages
 from gateway.mcp.transports import make_transport
 from providers.egress import EgressClient
 
@@ -45,6 +46,12 @@ _MESSAGE_CHARS: Final = 4000
 
 _TOO_LARGE_PREFIX: Final = f"{TOO_LARGE}: "
 _CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
+_LOST_SESSION: Final = re.compile(
+    r"\bsession\b.*\b(terminated|expired|not found|unknown|invalid)\b|no valid session", re.IGNORECASE | re.DOTALL
+)
+_LOST_SESSION_CODES: Final = (-32600, -32001, -32000)
+"""How servers say that they do not know a session, besides HTTP status 404. Source: the official SDKs and examples."""
+
 _UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 """How the library's own messages begin that stand for a lost connection and for an answer off the protocol."""
 
@@ -60,17 +67,20 @@ class McpSession:
     ) -> None:
         self._server = server
         self._report_change = report_change
-        self._transport = make_transport(server, egress, report_change or _ignore_change)
+        self._watchers = ProgressWatchers()
+        self._transport = make_transport(server, egress, report_change or _ignore_change, self._watchers.report)
         self._queue: asyncio.Queue[_Request | None] = asyncio.Queue(_QUEUE_SIZE)
         self._fault: McpFault | None = None
         self._is_open = False
+        self._is_terminated = False
+        """Whether the server said that it no longer knows the session."""
         self._opened = asyncio.Event()
         self._owner = asyncio.get_running_loop().create_task(self._own())
 
     @property
     def is_usable(self) -> bool:
         """Whether requests can be sent. A session that is not has to be closed and replaced."""
-        return not (self._owner.done() or self._transport.is_lost)
+        return not (self._owner.done() or self._transport.is_lost or self._is_terminated)
 
     @property
     def last_output(self) -> str:
@@ -138,7 +148,7 @@ class McpSession:
             self._opened.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        transport = with_readable_lists(await self._transport.enter(stack))
+        transport = with_readable_messages(await self._transport.enter(stack))
         return await stack.enter_async_context(Client(transport, cache=None))
 
     async def _listen(self, client: Client) -> None:
@@ -171,7 +181,7 @@ class McpSession:
                 self._report_change()
 
     async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
-        record = RequestRecord(self._server.max_result_bytes, result)
+        record = RequestRecord(self._server.max_result_bytes, result, watchers=self._watchers)
         current_record.set(record)
         try:
             value = await send(client)
@@ -192,6 +202,9 @@ class McpSession:
                 return McpFault("connection_closed", CONNECTION_CLOSED)
             if error.message.startswith(_TOO_LARGE_PREFIX):
                 return McpFault(TOO_LARGE, self._scrub(error.message.removeprefix(_TOO_LARGE_PREFIX)))
+            if error.code in _LOST_SESSION_CODES and _LOST_SESSION.search(error.message):
+                self._is_terminated = True
+                return McpFault("session_lost", SESSION_LOST)
             if not error.message.startswith(_UNREADABLE_MESSAGES):
                 return McpFault("protocol_error", self._scrub(error.message), code=error.code)
         elif not isinstance(error, ValidationError):

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from gateway.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
+from gateway.mcp.request_record import PROGRESS
 from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 
 _READ_BYTES: Final = 64 * 1024
@@ -48,12 +49,14 @@ class StdioTransport:
         max_message_bytes: int,
         scrub: Callable[[str], str],
         report_change: Callable[[], None],
+        report_progress: Callable[[Any], None],
     ) -> None:
         self.is_lost = False
         self._command = command
         self._max_bytes = max_message_bytes
         self._scrub = scrub
         self._report_change = report_change
+        self._report_progress = report_progress
         self._stderr = b""
         self._minute_began = 0.0
         self._requests = 0
@@ -170,6 +173,8 @@ class StdioTransport:
         if "id" not in message:
             if message["method"] == _CHANGED:
                 self._report_change()
+            elif message["method"] == PROGRESS:
+                self._report_progress(message.get("params"))
             return message["method"] in _PASSED_NOTIFICATIONS
         now = time.monotonic()
         if now - self._minute_began > MINUTE_S:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from mcp.client.client import Client
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCResponse, Tool
+from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, Tool
 from pydantic import ValidationError
 
 from gateway.mcp.errors import McpFault
@@ -21,6 +21,9 @@ from translation.hosted.schema_checks import find_schema_fault
 
 _LEFT_OUT: Final = "responses-gateway/left_out"
 """The key in the metadata of a page by which what was left out of it passes the library."""
+
+_REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
+"""Requests that a server may only send to a client which has declared that it serves them."""
 
 _CHECKS_AT_ONCE: Final = 32
 _MAX_NAMED: Final = 20
@@ -80,17 +83,21 @@ async def list_pages(client: Client, max_pages: int) -> ToolList:
 
 
 @asynccontextmanager
-async def with_readable_lists(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Returns a transport for the library, whose pages of tools have only tools that it can read."""
+async def with_readable_messages(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Returns a transport for the library, whose pages of tools have only tools that it can read.
+
+    Requests of the server for what no client here does are refused, so that the library does not get them.
+    """
     async with transport as (read_stream, write_stream):
-        yield _ReadableLists(read_stream), write_stream
+        yield _ReadableMessages(read_stream, write_stream), write_stream
 
 
-class _ReadableLists:
+class _ReadableMessages:
     """The stream of messages of a server. It has the interface of those of the library."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, replies: Any) -> None:
         self._stream = stream
+        self._replies = replies
 
     @property
     def last_context(self) -> Any:
@@ -98,18 +105,31 @@ class _ReadableLists:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        return _make_readable(await self._stream.receive())
+        while await self._refuse(received := await self._stream.receive()):
+            pass
+        return _make_readable(received)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> "_ReadableLists":
+    def __aiter__(self) -> "_ReadableMessages":
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return _make_readable(await anext(self._stream))
+        while await self._refuse(received := await anext(self._stream)):
+            pass
+        return _make_readable(received)
 
-    async def __aenter__(self) -> "_ReadableLists":
+    async def _refuse(self, received: SessionMessage | Exception) -> bool:
+        """Answers a request that no client may get. The library would say that it is invalid, and not unknown."""
+        message = received.message if isinstance(received, SessionMessage) else None
+        if not isinstance(message, JSONRPCRequest) or message.method not in _REFUSED_METHODS:
+            return False
+        error = ErrorData(code=METHOD_NOT_FOUND, message=f"Method not found: {message.method}")
+        await self._replies.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error)))
+        return True
+
+    async def __aenter__(self) -> "_ReadableMessages":
         await self._stream.__aenter__()
         return self
 

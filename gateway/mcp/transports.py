@@ -35,10 +35,16 @@ class ServerTransport(Protocol):
 class HttpTransport:
     """Streamable HTTP, or the older HTTP+SSE."""
 
-    def __init__(self, server: McpServer, egress: EgressClient, report_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        server: McpServer,
+        egress: EgressClient,
+        report_change: Callable[[], None],
+        report_progress: Callable[[Any], None],
+    ) -> None:
         self._server = server
         self._guarded = GuardedTransport(
-            egress, server.scrub, report_change, uses_sse=server.uses_sse, tokens=server.tokens
+            egress, server.scrub, report_change, report_progress, uses_sse=server.uses_sse, tokens=server.tokens
         )
 
     @property
@@ -61,8 +67,14 @@ class HttpTransport:
         return httpx2.AsyncClient(transport=self._guarded, headers=dict(self._server.headers), timeout=timeout)
 
 
-def make_transport(server: McpServer, egress: EgressClient, report_change: Callable[[], None]) -> ServerTransport:
-    """Returns a transport that is not connected. It calls `report_change` when the server's list of tools changed."""
+def make_transport(
+    server: McpServer,
+    egress: EgressClient,
+    report_change: Callable[[], None],
+    report_progress: Callable[[Any], None],
+) -> ServerTransport:
+    """Returns a transport that is not connected. It calls `report_change` when the server's list of tools changed, and
+    `report_progress` with what the server says of the progress of calls."""
     if server.command is not None:
-        return StdioTransport(server.command, server.max_result_bytes, server.scrub, report_change)
-    return HttpTransport(server, egress, report_change)
+        return StdioTransport(server.command, server.max_result_bytes, server.scrub, report_change, report_progress)
+    return HttpTransport(server, egress, report_change, report_progress)

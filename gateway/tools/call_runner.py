@@ -11,7 +11,6 @@ from gateway.mcp.errors import McpFault
 from gateway.tools.executors import ReadResultExecutor, ToolExecutor
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.redacted_results import redact_outcome
-from gateway.tools.tool_events import ToolEvents
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from providers.redaction import Redactor
@@ -132,7 +131,7 @@ class CallRunner:
         reports = self._tool_run.events
         if reports is not None:
             reports.start_call(call)
-        on_progress = None if reports is None else partial(_report_progress, reports, call)
+        on_progress = None if reports is None else partial(reports.note_progress, call)
         outcome = await self._find_executor(call).run(call, left_s, on_progress)
         if reports is not None:
             reports.end_call(call, outcome)
@@ -141,9 +140,3 @@ class CallRunner:
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:
         return self._reader_executor if call.tool is READ_RESULT else self._executors[call.key.server]
-
-
-async def _report_progress(
-    reports: ToolEvents, call: HostedCall, progress: float, total: float | None, message: str | None
-) -> None:
-    reports.note_progress(call, progress, total, message)

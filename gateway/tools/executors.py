@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import orjson
 from mcp_types import CallToolResult
 
-from gateway.mcp.connection import McpConnection, OnProgress
+from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
+from gateway.mcp.request_record import OnProgress
 from gateway.mcp.results import outcome_of
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome, execution_error

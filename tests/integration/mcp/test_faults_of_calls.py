@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,16 @@ async def test_4_a_json_rpc_error_is_one_whatever_its_http_status() -> None:
         assert error == {"type": "mcp_protocol_error", "code": -32602, "message": "no such city"}
 
 
-@pytest.mark.parametrize("gone", [json_reply({}, 404), rpc_error(-32600, "Session not found", 404)])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        json_reply({}, 404),
+        rpc_error(-32600, "Session not found", 404),
+        rpc_error(-32600, "Session terminated"),
+        rpc_error(-32600, "Session terminated", 400),
+    ],
+    ids=["404", "404 with an error", "terminated", "terminated with 400"],
+)
 async def test_5_a_lost_session_is_replaced_and_its_call_is_not_repeated(gone: Script) -> None:
     model = [chat_calls(LOOK_UP), chat_calls(LOOK_UP), chat_text("Done.")]
     async with scripted_mcp([gone, answer(text_result("found"))], era="legacy") as server, hosting(*model) as gateway:
@@ -276,13 +286,27 @@ async def test_53_a_scope_that_is_missing_is_named() -> None:
 
 
 @ERAS
-async def test_58_a_server_that_asks_for_sampling_is_refused(era: Era) -> None:
-    params = {"messages": [], "maxTokens": 100}
-    question = {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": params}
-    async with scripted_mcp(sse_answer(text_result("found"), question), era=era) as server, hosting() as gateway:
+async def test_58_a_server_that_asks_for_sampling_or_roots_is_refused(era: Era) -> None:
+    sampling = {"messages": [], "maxTokens": 100}
+    questions: list[Json] = [
+        {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": sampling},
+        {"jsonrpc": "2.0", "id": "q2", "method": "roots/list"},
+    ]
+
+    async def ask_and_wait(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n")
+        for question in questions:
+            await exchange.send(sse_frame(question))
+            await until(partial(server.received_replies, question["id"]))
+        await exchange.send(
+            sse_frame({"jsonrpc": "2.0", "id": exchange.request.json["id"], "result": text_result("found")})
+        )
+
+    async with scripted_mcp(ask_and_wait, era=era) as server, hosting() as gateway:
         assert call_of(await gateway.ask(mcp_tool(server.url)))["output"] == "found"
-        replies = [request.json for request in server.upstream.requests if b'"q1"' in request.content]
-        assert [reply["id"] for reply in replies if "error" in reply] == ["q1"]
+        for question in questions:
+            (reply,) = server.received_replies(question["id"])
+            assert reply["error"]["code"] == -32601, "method not found"
         capabilities = str([request.json.get("params") for request in server.upstream.requests if request.content])
         for capability in ("sampling", "roots", "elicitation"):
             assert f"'{capability}': {{" not in capabilities
@@ -312,6 +336,21 @@ async def test_59_a_flood_of_notifications_does_not_count(era: Era) -> None:
 
     async with scripted_mcp(flood, era=era) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
         assert call_of(await gateway.ask(mcp_tool(server.url)))["output"] == "found"
+
+
+@ERAS
+async def test_60_a_second_and_a_late_answer_to_a_call_are_dropped(era: Era) -> None:
+    async def answer_twice(exchange: Exchange) -> None:
+        answered = exchange.request.json["id"]
+        messages = [{"jsonrpc": "2.0", "id": answered, "result": text_result(text)} for text in ("first", "second")]
+        stale = {"jsonrpc": "2.0", "id": answered - 1 if isinstance(answered, int) else 0, "result": text_result("old")}
+        await Reply(headers=SSE, body=[sse_frame(message) for message in (stale, *messages)])(exchange)
+
+    model = [chat_calls(LOOK_UP), chat_calls(("lookup_look_up", '{"n": 2}')), chat_text("Done.")]
+    async with scripted_mcp(answer_twice, era=era) as server, hosting(*model) as gateway:
+        calls = items_of(await gateway.ask(mcp_tool(server.url)), "mcp_call")
+        assert [call["output"] for call in calls] == ["first", "first"]
+        assert len(server.calls) == 2
 
 
 async def test_40_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers() -> None:

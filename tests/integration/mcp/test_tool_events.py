@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from gateway.tools.tool_events import ToolEvents
 from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import hosting, mcp_tool
+from tests.integration.mcp.test_operator_servers import CHILD, configured
 from tests.mcp_script import answer, scripted_mcp, sse_frame, text_result
-from tests.upstream import Reply, chat_calls, chat_text
+from tests.mcp_server import mcp_server
+from tests.upstream import Hang, Reply, chat_calls, chat_text
 from tests.upstream.builders import SSE, Json
 from tests.upstream.script import Exchange
 from translation.hosted.calls import HostedCall
@@ -43,6 +46,14 @@ def progress_flood(count: int) -> Any:
         await Reply(headers=SSE, body=[sse_frame(message) for message in [*notes, result]])(exchange)
 
     return play
+
+
+async def report_and_wait(exchange: Exchange) -> None:
+    """Reports progress of a call, and does not answer it."""
+    token = exchange.request.json["params"]["_meta"]["progressToken"]
+    params = {"progressToken": token, "progress": 1, "total": 4, "message": "began"}
+    note = sse_frame({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    await Reply(headers=SSE, body=[note, Hang()])(exchange)
 
 
 async def test_a_watched_stream_says_what_the_loop_does_with_the_ids_of_the_model() -> None:
@@ -77,6 +88,33 @@ async def test_without_being_asked_for_they_are_in_no_stream_and_progress_is_not
         events = await events_of(await gateway.client.responses.create(**request))
         assert gateway_events(events) == []
         assert "progressToken" not in str(server.calls[0].json)
+
+
+@pytest.mark.parametrize("place", ["url", "legacy", "server", "sse", "stdio"])
+async def test_progress_of_a_running_call_is_an_event_over_every_transport(place: str) -> None:
+    async with AsyncExitStack() as stack:
+        tools: list[Any] = [{"type": "mcp", "server_label": "calc"}]
+        mcp: Json = {}
+        if place == "stdio":
+            mcp = configured(calc={"stdio": CHILD})
+        elif place == "legacy":
+            scripted = await stack.enter_async_context(scripted_mcp(report_and_wait, era="legacy"))
+            tools = [mcp_tool(scripted.url, "calc")]
+        else:
+            server = stack.enter_context(mcp_server(sse=place == "sse"))
+            mcp = {} if place == "url" else configured(calc={"sse" if place == "sse" else "url": server.url})
+            tools = [mcp_tool(server.url, "calc")] if place == "url" else tools
+        hang = ("calc_look_up" if place == "legacy" else "calc_hang", "{}")
+        gateway = await stack.enter_async_context(hosting(chat_calls(hang), chat_text("never"), mcp=mcp))
+        request: Json = {"model": "m", "input": "Hi", "tools": tools, "stream": True}
+        stream: Any = await gateway.client.responses.create(**request, **WATCHED)
+        async with asyncio.timeout(20), stream:
+            async for event in stream:
+                if event.type == "gateway.tool.progress":
+                    break
+        report = event.model_dump(mode="json")
+        assert (report["progress"], report["total"], report["message"]) == (1, 4, "began")
+        assert (report["call_id"], report["server_label"]) == ("call_0", "calc")
 
 
 async def test_they_are_in_the_log_of_a_background_response(tmp_path: Path) -> None:

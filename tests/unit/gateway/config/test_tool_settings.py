@@ -7,6 +7,7 @@ import pytest
 from gateway.config.settings import parse_settings
 from gateway.config.tool_settings import McpSettings
 from gateway.config.yaml_file import ConfigError
+from translation.hosted.bounds import LoopBounds
 
 
 @pytest.mark.parametrize(("requested", "calls"), [(None, 64), (3, 3), (1000, 64)])
@@ -17,6 +18,12 @@ def test_a_request_lowers_the_limit_of_calls_and_never_raises_it(requested: int 
 def test_the_bounds_are_those_of_the_configuration() -> None:
     bounds = McpSettings(rounds=2, calls=5, result_chars=200).bounds(None)
     assert (bounds.rounds, bounds.calls, bounds.result_chars) == (2, 5, 200)
+    bounds = McpSettings(identical_calls=4, errors_in_a_row=7, argument_kb=1.5).bounds(None)
+    assert (bounds.identical_calls, bounds.errors_in_a_row, bounds.argument_bytes) == (4, 7, 1500)
+    default = LoopBounds()
+    bounds = McpSettings().bounds(None)
+    assert (bounds.identical_calls, bounds.errors_in_a_row) == (default.identical_calls, default.errors_in_a_row)
+    assert bounds.argument_bytes == default.argument_bytes
     assert bounds.seconds == 600
     assert McpSettings().bounds(None, in_background=True).seconds is None
 

@@ -26,6 +26,13 @@ def test_notifications_are_left_out_and_requests_are_counted(end: str) -> None:
     assert notifications.requests == 1
 
 
+def test_progress_is_reported_and_dropped_all_the_same() -> None:
+    reported: list[Any] = []
+    notifications = NotificationFilter(report_progress=reported.append)
+    assert notifications.feed(frame(PROGRESS) + frame({**PROGRESS, "params": None}) + frame(ANSWER)) == frame(ANSWER)
+    assert reported == [{"progress": 1}, None]
+
+
 @given(st.lists(st.sampled_from([PROGRESS, QUESTION, ANSWER, "text", [1]])), st.data())
 def test_pieces_make_no_difference(messages: list[Any], data: st.DataObject) -> None:
     stream = b"".join(frame(message) for message in messages)
