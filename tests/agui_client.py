@@ -27,6 +27,7 @@ class AguiThread:
         self.more = more
         self._runs = 0
         self.messages: list[Json] = []
+        self.state: Any = None
         self.reply: httpx.Response | None = None
 
     async def run(self, *messages: Json, model: str = "", **more: Any) -> list[Json]:
@@ -65,6 +66,13 @@ class AguiThread:
                     calls = [call for message in self.messages for call in message.get("toolCalls") or ()]
                     (call,) = [call for call in calls if call["id"] == event["toolCallId"]]
                     call["function"]["arguments"] += event["delta"]
+                case "STATE_SNAPSHOT":
+                    self.state = event["snapshot"]
+                case "MESSAGES_SNAPSHOT":
+                    shown = {message["id"]: message for message in event["messages"]}
+                    before = [message for message in self.messages if message["role"] != "reasoning"]
+                    assert [shown.pop(message["id"]) for message in before] == before, "a message was lost or changed"
+                    assert not shown, "messages that the client does not have"
                 case "TOOL_CALL_RESULT":
                     result = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
                     self.messages.append({"id": event["messageId"], **result})

@@ -72,6 +72,9 @@ class ServerSettings(_Section):
         default=10_000, ge=1, description="The most items in `input` of one request, and messages in `messages`."
     )
     max_tools: WholeNumber = Field(default=1000, ge=1, description="The most tools of one request.")
+    max_agui_state_kb: Number = Field(
+        default=256.0, gt=0, description="The largest state that is stored with a thread of AG-UI, in KiB."
+    )
     keepalive_s: Number = Field(
         default=15.0, gt=0, description="Seconds without an event after which a stream gets a comment."
     )

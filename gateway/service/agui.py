@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Scope
@@ -23,12 +23,19 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import EventStreamReply, build_whole_event_stream
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import AdmittedRequest, RequestAdapter, ThreadRun
-from gateway.service.agui_threads import RunningThreads, StoredThread, derive_id, load_thread
+from gateway.service.agui_threads import (
+    RunningThreads,
+    StoredThread,
+    ThreadLimits,
+    derive_id,
+    load_thread,
+    restore_state,
+)
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import ThreadTurn
 from translation.agui.encode import AguiEncoder
 from translation.agui.request_body import RunRequest, build_run_request
-from translation.agui.run import RunHead
+from translation.agui.run import RunHead, is_empty_state
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.events import Finished, Started
@@ -50,10 +57,10 @@ class _Run:
     """One run: adapts its body, and makes its encoder. `thread` is None if nothing of it is stored."""
 
     def __init__(
-        self, resolver: Resolver, response_id: str, thread: StoredThread | None, *, approval_days: float
+        self, resolver: Resolver, response_id: str, thread: StoredThread | None, *, limits: ThreadLimits
     ) -> None:
         self._resolver = resolver
-        self._approval_s = approval_days * 86_400
+        self._limits = limits
         self._response_id = response_id
         self._thread = thread
         self._head: RunHead | None = None
@@ -66,18 +73,24 @@ class _Run:
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
         """Returns the Responses request of a validated run. Raises InvalidRequest, and _StillInterrupted."""
-        self._head = RunHead.from_input(body)
         if self._thread is None:
+            self._head = RunHead.from_input(body)
             request = build_run_request(body, model=route.name)
         else:
+            self._head = restore_state(body, self._thread.conversation)
+            self._limits.require_storable(self._head.state)
+            body = {**body, "state": self._head.state}
             runs_tools = "mcp" not in route.capabilities.hosted_tools
             standings = self._thread.judge_requests(runs_tools=runs_tools)
-            request = build_run_request(body, model=route.name, stored=self._thread.items, standings=standings)
+            request = build_run_request(
+                body, model=route.name, stored=self._thread.items, standings=standings, stores_state=True
+            )
         if request.unanswered:
             raise _StillInterrupted(request.unanswered)
         self._results = request.results
         self._approved_ids = request.approved_ids
-        admitted = AdmittedRequest({}, route, request.names, request.losses, self._build_thread_run(request))
+        thread_run = self._build_thread_run(request, self._head.state)
+        admitted = AdmittedRequest({}, route, request.names, request.losses, thread_run)
         with admitted.renaming_params():
             responses_body = request.body
             if self._thread is not None:
@@ -88,7 +101,7 @@ class _Run:
                 validate_responses(responses_body)
         return admitted._replace(body=responses_body)
 
-    def _build_thread_run(self, request: RunRequest) -> ThreadRun | None:
+    def _build_thread_run(self, request: RunRequest, state: Any) -> ThreadRun | None:
         thread = self._thread
         if thread is None:
             return None
@@ -97,6 +110,7 @@ class _Run:
             conversation=thread.conversation,
             previous_run=thread.previous_run,
             kept_items=kept if kept < len(thread.items) else None,
+            state=None if is_empty_state(state) else state,
         )
         return ThreadRun(self._response_id, request.history, turn)
 
@@ -120,7 +134,7 @@ class _Run:
     def _expiry_of(self, request: Item) -> str:
         """Returns when a request expires: that of an earlier run by its record, that of this run by the setting."""
         record = None if self._thread is None else self._thread.records.get(request["id"])
-        return _find_expiry(record) or _format_time(time.time() + self._approval_s)
+        return _find_expiry(record) or _format_time(time.time() + self._limits.approval_days * 86_400)
 
 
 class Accept(Protocol):
@@ -148,16 +162,14 @@ class AguiRuns:
         store: Store | None,
         build_event_stream: Callable[..., EventStreamReply],
         running: RunningThreads,
-        *,
-        approval_days: float,
+        limits: ThreadLimits,
     ) -> None:
-        """`approval_days` is how long the request for an approval is open."""
         self._accept = accept
         self._resolver = resolver
         self._store = store
         self._build_event_stream = build_event_stream
         self._running = running
-        self._approval_days = approval_days
+        self._limits = limits
 
     async def serve(
         self, principal: Principal, body: Json, model: str | None, scope: Scope, *, weight: int, strict: bool
@@ -176,7 +188,7 @@ class AguiRuns:
             if stored is not None:
                 return await self._replay(self._store, owner, body, stored.response)
             thread = await load_thread(self._store, owner, thread_id)
-        run = _Run(self._resolver, response_id, thread, approval_days=self._approval_days)
+        run = _Run(self._resolver, response_id, thread, limits=self._limits)
         if thread is None:
             run.on_end = self._running.begin_run(owner, str(thread_id))
             _call_on_end(scope, run.on_end)
@@ -201,8 +213,9 @@ class AguiRuns:
         AGUI.validate(body)
         requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
         records = await store.load_approvals(owner, requests) if requests else {}
+        conversation = await store.load_conversation(owner, derive_id("conv", owner, body["threadId"]))
         encoder = AguiEncoder(
-            RunHead.from_input(body),
+            restore_state(body, conversation or {}),
             response_id=response["id"],
             model=response["model"],
             expiry_of=lambda item: _find_expiry(records.get(item["id"])),

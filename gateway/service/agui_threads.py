@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
+
+import orjson
 
 from gateway.errors import RunInProgress
 from gateway.state.store import ACTIVE_STATUSES, Store
-from gateway.state.threads import LAST_RUN_KEY
+from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
 from translation.agui.history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStandings
+from translation.agui.run import RunHead, choose_state
+from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
 
@@ -21,6 +25,30 @@ _ID_DIGITS: Final = 48
 
 _REFUSALS: Final[Mapping[str, str]] = {"denied": DENIED, "expired": EXPIRED, "void": CHANGED}
 """State of a request -> what its client sees as the result of the call. The run that answered it may have failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadLimits:
+    """The limits of threads that are stored.
+
+    `approval_days` is how long the request for an approval is open. The state of a thread has at most
+    `max_state_bytes` as JSON.
+    """
+
+    approval_days: float
+    max_state_bytes: int
+
+    def require_storable(self, state: Any) -> None:
+        """Raises InvalidRequest for a state that is too large to be stored."""
+        size = len(orjson.dumps(state))
+        if size > self.max_state_bytes:
+            limit_kb = self.max_state_bytes / 1024
+            raise InvalidRequest(
+                f"the state has {size} bytes as JSON; at most {limit_kb:g} KiB are stored with a thread "
+                "(server.max_agui_state_kb): send a smaller one, or forwardedProps.store: false",
+                param="state",
+                code="state_too_large",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +71,13 @@ class StoredThread:
             open_ids |= {item["id"] for item in open_requests(self.items)} - states.keys()
         refused = {request_id: _REFUSALS[state] for request_id, state in states.items() if state in _REFUSALS}
         return RequestStandings(open_ids=open_ids, refused=refused, calls=self.calls)
+
+
+def restore_state(body: Json, conversation: Json) -> RunHead:
+    """Returns the head of a validated run, with the state that its thread has if its client has none."""
+    head = RunHead.from_input(body)
+    state = choose_state(body, conversation.get(STATE_KEY))
+    return replace(head, state=state, is_state_restored=state is not head.state)
 
 
 class RunningThreads:

@@ -34,7 +34,7 @@ from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
 from gateway.service.agui import AguiRuns
-from gateway.service.agui_threads import RunningThreads
+from gateway.service.agui_threads import RunningThreads, ThreadLimits
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
@@ -119,7 +119,10 @@ class Service:
             self.store,
             self.build_event_stream,
             self._running_threads,
-            approval_days=settings.tools.mcp.approval_days,
+            ThreadLimits(
+                approval_days=settings.tools.mcp.approval_days,
+                max_state_bytes=int(settings.server.max_agui_state_kb * 1024),
+            ),
         )
         self.resume_job = intake.resume_job
         self._authenticator = authenticator

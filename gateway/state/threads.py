@@ -1,12 +1,15 @@
 """Threads: conversations whose responses are runs that follow one another, one at a time. Knows nothing of SQL."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from translation.representation.json_types import Json
 
 LAST_RUN_KEY: Final = "agui_run"
 """The key of a conversation's metadata that has the response id of the last run, if it is a thread of AG-UI."""
+
+STATE_KEY: Final = "agui_state"
+"""The key of a conversation that has the state of the thread, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +18,10 @@ class ThreadTurn:
 
     `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the last run that was
     known when this one was prepared: its response id, or None. Only the first `kept_items` of the conversation remain;
-    all of them with None.
+    all of them with None. `state` replaces the state of the thread; None removes it.
     """
 
     conversation: Json
     previous_run: str | None
     kept_items: int | None = None
+    state: Any = None

@@ -97,6 +97,26 @@ async def test_an_approved_call_is_run_once_and_the_thread_goes_on(client: Clien
     assert client.calc.runs["add"] == 1
 
 
+async def test_an_interrupt_loses_no_message_and_the_thread_keeps_the_state(client: Client, answer: Answer) -> None:
+    call = {
+        "index": 0,
+        "id": "call_0",
+        "type": "function",
+        "function": {"name": "calc_add", "arguments": '{"a":2,"b":3}'},
+    }
+    pieces = [{"reasoning": "Hm."}, {"content": "I add."}, {"tool_calls": [call]}]
+    chunks = [*map(chat_chunk, pieces), chat_chunk({}, "tool_calls")]
+    answer(chat_sse(chunks), chat_text("Then not."))
+    got = await client.do("interrupted")
+    roles = [role for _, role, *_ in got["after"]]
+    assert [role for role in roles if role != "activity"] == ["user", "reasoning", "assistant"]
+    if client.is_versioned:
+        assert got["before"] == got["after"]
+    assert "MESSAGES_SNAPSHOT" in got["types"] or not client.is_versioned
+    assert got["state"] == {"page": 3}
+    assert texts(got)[-1] == ("assistant", "Then not.")
+
+
 async def test_a_denied_call_is_not_run(client: Client, answer: Answer) -> None:
     answer(ADD, chat_text("Then not."))
     got = await client.do("denial")

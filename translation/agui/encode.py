@@ -118,6 +118,9 @@ class AguiEncoder:
         if head.is_versioned:
             started |= {"protocolVersion": PROTOCOL_VERSION, "metadata": {"responseId": self._response_id}}
         _write(frames, started)
+        if head.is_state_restored:
+            for state in self._end.build_state():
+                _write(frames, state)
         for call_id, result in self._results.items():
             self._write_result(call_id, result, frames)
 
@@ -188,6 +191,7 @@ class AguiEncoder:
         assert call is not None
         entry.is_started = True
         started: Json = {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.name}
+        entry.parent_id = self._parent_id
         if self._parent_id is not None:
             started["parentMessageId"] = self._parent_id
         else:
@@ -225,6 +229,7 @@ class AguiEncoder:
                 self._write_missing_parts(event.index, item.get("content") or (), frames)
                 if entry.is_started:
                     _write(frames, {"type": "TEXT_MESSAGE_END", "messageId": entry.item["id"]})
+                    self._end.shown.add_text(entry.item["id"], _text_of(item))
             case "reasoning":
                 self._end_reasoning(event.index, item, frames)
             case "mcp_list_tools":
@@ -271,6 +276,7 @@ class AguiEncoder:
             if not entry.is_started:
                 self._start_call(entry, frames)
             self._end_arguments(entry, call.arguments, frames)
+            self._end.shown.add_call(call, entry.parent_id)
         if item["type"] == "mcp_approval_request":
             if item["id"] not in self._closed_ids:
                 self._end.requests.append(item)
@@ -302,8 +308,10 @@ class AguiEncoder:
     def _write_result(self, call_id: str, content: str, frames: list[bytes]) -> None:
         self._parent_id = None
         self._awaited_ids.pop(call_id, None)
-        result = {"type": "TOOL_CALL_RESULT", "messageId": f"{call_id}:result", "toolCallId": call_id}
+        message_id = f"{call_id}:result"
+        result = {"type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": call_id}
         _write(frames, result | {"content": content, "role": "tool"})
+        self._end.shown.add_result(message_id, call_id, content)
 
     def _progress(self, event: Progressed, frames: list[bytes]) -> None:
         for activity in build_progress(self._items[event.index], event):
@@ -326,9 +334,7 @@ class AguiEncoder:
             _write(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
-        self._end.usage = event.usage or self._end.usage
-        self._end.reason = event.reason
-        self._end.limit = _find_limit(event)
+        self._end.finish(event)
         for call_id in list(self._awaited_ids):
             self._write_result(call_id, CHANGED, frames)
         self.ended = True
@@ -339,16 +345,15 @@ class AguiEncoder:
         self.ended = True
 
 
+def _text_of(message: Item) -> str:
+    """Returns the text of a message as it was sent."""
+    parts = [(part, _TEXT_KEYS.get(part.get("type") or "")) for part in message.get("content") or ()]
+    return "".join(part.get(key) or "" for part, key in parts if key is not None)
+
+
 def _note_refusal(entry: OpenItem, part_index: int, part: Json) -> None:
     if part.get("type") == "refusal":
         entry.refusals.add(part_index)
-
-
-def _find_limit(event: Finished) -> str | None:
-    """Returns the limit of the gateway that ended the reply, as text; None if none did."""
-    details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
-    message = details.get("message") if isinstance(details, dict) else None
-    return message if isinstance(message, str) else None
 
 
 def reasoning_message_id(item_id: str, part_index: int) -> str:

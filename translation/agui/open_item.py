@@ -7,7 +7,17 @@ from translation.representation.json_types import Item
 class OpenItem:
     """One item whose events are being written. `texts` maps its parts to how many characters of each were sent."""
 
-    __slots__ = ("first_thought_id", "has_arguments", "is_started", "item", "open_parts", "phase", "refusals", "texts")
+    __slots__ = (
+        "first_thought_id",
+        "has_arguments",
+        "is_started",
+        "item",
+        "open_parts",
+        "parent_id",
+        "phase",
+        "refusals",
+        "texts",
+    )
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -20,6 +30,8 @@ class OpenItem:
         self.texts: dict[int | None, int] = {}
         self.open_parts: dict[int, str] = {}
         """Maps the parts of a reasoning item that are open to the ids of their messages."""
+        self.parent_id: str | None = None
+        """The message that the call belongs to."""
         self.phase: str | None = None
         self.refusals: set[int] = set()
         """The parts of a message that are refusals."""

@@ -8,6 +8,7 @@ import orjson
 from translation.agui.history import join_history
 from translation.agui.interrupts import NO_STANDINGS, RequestStandings, read_resume
 from translation.agui.messages import read_messages
+from translation.agui.run import is_empty_state
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -41,7 +42,7 @@ FORWARDED_PARAMS: Final = frozenset(
 )
 """Parameters of the Responses API that a client may set in `forwardedProps`, besides `model` and `tools`."""
 
-_OWN_PROPS: Final = frozenset({"model", "tools", "include_state", "raw_events"})
+_OWN_PROPS: Final = frozenset({"model", "tools", "include_state", "reset_state", "raw_events"})
 """Forwarded properties that are no parameters of the Responses API, or are built from more than the property."""
 
 _CLIENT_TOOL_TYPES: Final = frozenset({"function", "custom"})
@@ -92,12 +93,17 @@ class RunParamNames(Mapping[str, str]):
 
 
 def build_run_request(
-    run_input: Json, *, model: str, stored: Sequence[Item] = (), standings: RequestStandings = NO_STANDINGS
+    run_input: Json,
+    *,
+    model: str,
+    stored: Sequence[Item] = (),
+    standings: RequestStandings = NO_STANDINGS,
+    stores_state: bool = False,
 ) -> RunRequest:
     """Returns the request for a validated run whose thread has these stored items.
 
-    `standings` says what became of the requests for approvals among them. Raises InvalidRequest, with the client's
-    names, for what no request can have.
+    `standings` says what became of the requests for approvals among them. With `stores_state` the state of the run is
+    not lost if the model does not get it. Raises InvalidRequest, with the client's names, for what no request can have.
     """
     joined = join_history(stored, read_messages(run_input["messages"]))
     losses = [Loss(f"messages[{entry.position}]", "dropped") for entry in joined.dropped]
@@ -112,8 +118,10 @@ def build_run_request(
         if name not in FORWARDED_PARAMS | _OWN_PROPS and value is not None
     ]
     body |= {"model": model, "stream": True, "input": [*resumed.items, *(entry.item for entry in joined.entries)]}
-    if instructions := _build_instructions(run_input, props, losses):
+    if instructions := _build_instructions(run_input, props):
         body["instructions"] = instructions
+    if not (stores_state or props.get("include_state") or is_empty_state(run_input.get("state"))):
+        losses.append(Loss("state", "not sent"))
     if tools or hosted:
         body["tools"] = [*tools, *hosted]
     if isinstance(include := body.get("include") or [], list) and _SEALED_REASONING not in include:
@@ -146,7 +154,7 @@ def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list
     return functions, hosted
 
 
-def _build_instructions(run_input: Json, props: Json, losses: list[Loss]) -> str:
+def _build_instructions(run_input: Json, props: Json) -> str:
     """Returns the instructions of a run: the forwarded ones, and what its client says about the situation.
 
     These are no messages, because they hold for this run only.
@@ -154,10 +162,8 @@ def _build_instructions(run_input: Json, props: Json, losses: list[Loss]) -> str
     texts = [given] if isinstance(given := props.get("instructions"), str) and given else []
     facts = [f"{fact['description']}: {_text_of(fact['value'])}" for fact in run_input.get("context") or ()]
     state = run_input.get("state")
-    if state and props.get("include_state"):
+    if props.get("include_state") and not is_empty_state(state):
         facts.append(f"State of the application: {_text_of(state)}")
-    elif state:
-        losses.append(Loss("state", "not sent"))
     if facts:
         texts.append("\n".join(["Context from the application:", *facts]))
     return "\n\n".join(texts)

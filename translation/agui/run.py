@@ -1,6 +1,7 @@
-"""What a run is, apart from its messages: its ids, the version of its client, and the state it started from."""
+"""What a run is, apart from the input of its model: its ids, the version of its client, and its state."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,10 @@ class RunHead:
     parent_run_id: str | None = None
     is_versioned: bool = False
     state: Any = None
+    is_state_restored: bool = False
+    """Whether the state is that of the thread, which the client does not have."""
+    messages: Sequence[Json] = ()
+    """The messages of the client."""
     sends_raw_events: bool = False
     """Whether events of the upstream without a meaning here are sent as RAW."""
 
@@ -38,6 +43,7 @@ class RunHead:
             parent_run_id=body.get("parentRunId"),
             is_versioned=is_versioned(body),
             state=body.get("state"),
+            messages=body["messages"],
             sends_raw_events=bool(props.get("raw_events")),
         )
 
@@ -46,3 +52,21 @@ def is_versioned(body: Json) -> bool:
     """Whether the client of a validated run declares version 1.0 or later."""
     version = _VERSION.match(body.get("protocolVersion") or "")
     return version is not None and int(version[1]) >= 1
+
+
+def choose_state(body: Json, stored: Any) -> Any:
+    """Returns the state that a validated run starts from: that of its client, or else that of its thread.
+
+    A client without a state sends none, or an empty one, as the official clients do before they have any. It gets the
+    stored one, unless it asks for none.
+    """
+    sent = body.get("state")
+    if not is_empty_state(sent):
+        return sent
+    props = body.get("forwardedProps") or {}
+    return None if props.get("reset_state") else stored
+
+
+def is_empty_state(state: Any) -> bool:
+    """Whether a state says nothing."""
+    return state is None or state in ({}, [], "")

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from translation.agui.run import RunHead
+from translation.agui.run import RunHead, is_empty_state
+from translation.agui.shown_messages import ShownMessages
 from translation.agui.tool_items import view_call
-from translation.representation.events import Failed, FinishReason, Usage
+from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
 
 CANCELLED: Final = "cancelled"
@@ -38,9 +39,19 @@ class RunEnd:
         self.pending_ids: list[str] = []
         """The calls that the client has to run."""
         self.requests = list(requests)
+        self.shown: Final = ShownMessages(head.messages)
+        """The messages that the client has."""
         self._head = head
         self._model = model
         self._expiry_of = expiry_of
+
+    def finish(self, event: Finished) -> None:
+        """Takes the end of the reply."""
+        self.usage = event.usage or self.usage
+        self.reason = event.reason
+        details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
+        message = details.get("message") if isinstance(details, dict) else None
+        self.limit = message if isinstance(message, str) else None
 
     def build_error(self, failed: Failed) -> Sequence[Json]:
         """Returns the end of a run that failed or was stopped. Clients of 0.0.x know no run that was stopped."""
@@ -49,12 +60,14 @@ class RunEnd:
         return [{"type": "RUN_ERROR", "message": failed.message, "code": failed.code} | self._build_usage()]
 
     def build_finish(self) -> Sequence[Json]:
-        """Returns the end of a run that did not fail. An interrupt follows the state, which its client may restore."""
+        """Returns the end of a run that did not fail. An interrupt follows what its client needs to restore it: the
+        state, and for clients of 1.x the messages."""
         events: list[Json] = []
         finished = self._finished()
         if self.requests:
-            if self._head.state:
-                events.append({"type": "STATE_SNAPSHOT", "snapshot": self._head.state})
+            events += self.build_state()
+            if self._head.is_versioned and (snapshot := self.shown.build_snapshot()) is not None:
+                events.append(snapshot)
             interrupts = [self._build_interrupt(request) for request in self.requests]
             finished["outcome"] = {"type": "interrupt", "interrupts": interrupts}
         elif self.limit and self._head.is_versioned:
@@ -67,6 +80,11 @@ class RunEnd:
             details = {"reason": reason} | ({"message": self.limit} if self.limit else {})
             finished["result"] = {"status": "incomplete", "incompleteDetails": details}
         return [*events, finished | self._build_usage()]
+
+    def build_state(self) -> Sequence[Json]:
+        """Returns the event with the state of the run, if it has one."""
+        state = self._head.state
+        return () if is_empty_state(state) else ({"type": "STATE_SNAPSHOT", "snapshot": state},)
 
     def _finished(self) -> Json:
         return {"type": "RUN_FINISHED", "threadId": self._head.thread_id, "runId": self._head.run_id}

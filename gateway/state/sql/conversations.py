@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Row, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -15,7 +15,7 @@ from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
-from gateway.state.threads import LAST_RUN_KEY, ThreadTurn
+from gateway.state.threads import LAST_RUN_KEY, STATE_KEY, ThreadTurn
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 
@@ -161,7 +161,7 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
     )
     if body is None:
         row = {"owner": owner, "id": conversation_id, "created_us": now, "used_us": now, "next_position": 0}
-        claimed = _with_run(turn.conversation, run)
+        claimed = _with_run(turn.conversation, run, turn.state)
         try:
             await connection.execute(insert(conversations).values(**row, body=dump_json(claimed)))
         except IntegrityError:
@@ -171,7 +171,7 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
     if (conversation.get("metadata") or {}).get(LAST_RUN_KEY) != turn.previous_run:
         raise RunInProgress
     await connection.execute(
-        update(conversations).where(*is_thread).values(body=dump_json(_with_run(conversation, run)))
+        update(conversations).where(*is_thread).values(body=dump_json(_with_run(conversation, run, turn.state)))
     )
     if turn.kept_items is not None:
         await _delete_items_after(connection, owner, conversation_id, turn.kept_items)
@@ -245,5 +245,7 @@ async def _delete_items_after(connection: AsyncConnection, owner: str, conversat
         await connection.execute(delete(conversation_items).where(*is_item, position >= first))
 
 
-def _with_run(conversation: Json, run: str) -> Json:
-    return conversation | {"metadata": {**(conversation.get("metadata") or {}), LAST_RUN_KEY: run}}
+def _with_run(conversation: Json, run: str, state: Any) -> Json:
+    kept = {name: value for name, value in conversation.items() if name != STATE_KEY}
+    metadata = {**(conversation.get("metadata") or {}), LAST_RUN_KEY: run}
+    return kept | {"metadata": metadata} | ({} if state is None else {STATE_KEY: state})

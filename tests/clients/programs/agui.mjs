@@ -83,6 +83,22 @@ const cases = {
     await agent.runAgent({ forwardedProps: hosted });
     return report({ asked: interrupts.length });
   },
+  async interrupted() {
+    agent.setState({ page: 3 });
+    say("2 + 3?");
+    let before = [];
+    const subscriber = {
+      // What the client shows when its snapshot arrives.
+      onMessagesSnapshotEvent: ({ messages }) => void (before = structuredClone(messages)),
+    };
+    await agent.runAgent({ forwardedProps: hosted }, subscriber);
+    const shown = (messages) => messages.map(({ id, role, content, toolCalls }) => [id, role, content, toolCalls]);
+    const after = shown(agent.messages);
+    agent.setState({});
+    const resume = events.at(-1).outcome.interrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" }));
+    await agent.runAgent({ forwardedProps: hosted, resume });
+    return report({ before: shown(before), after, state: agent.state });
+  },
   async denial() {
     say("2 + 3?");
     await agent.runAgent({ forwardedProps: hosted });

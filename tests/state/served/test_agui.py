@@ -195,3 +195,35 @@ async def test_a_run_that_is_not_to_be_stored_is_not(served: Served) -> None:
         assert text_of(read_run((await served.first.post("/v1/agui", json=body)).content)) == "Hi"
     assert len(served.upstream.requests) == 2
     assert (await served.first.get("/v1/responses")).json()["data"] == []
+
+
+async def test_the_state_of_a_thread_is_restored_on_every_replica(served: Served) -> None:
+    served.upstream.on("/chat/completions", chat_text("Hi"))
+    await AguiThread(served.first).run(user("Hello"), state={"page": 3})
+    body = run_input(user("Hello"), run="again", state={})
+    events = read_run((await served.second.post("/v1/agui", json=body)).content)
+    assert events[1] == {"type": "STATE_SNAPSHOT", "snapshot": {"page": 3}}
+    replayed = read_run((await served.first.post("/v1/agui", json=body)).content)
+    assert replayed[:2] == events[:2]
+    response = await response_of(served, events)
+    conversation = (await served.first.get(f"/v1/conversations/{response['conversation']['id']}")).json()
+    assert conversation["agui_state"] == {"page": 3}
+    shown = run_input(user("Hello"), run="shown", forwardedProps={"include_state": True})
+    reply = await served.second.post("/v1/agui", json=shown)
+    assert "x-gateway-loss" not in reply.headers
+    assert '{"page":3}' in served.said()[0][1]
+    reset = run_input(user("Hello"), run="reset", forwardedProps={"reset_state": True})
+    assert "STATE_SNAPSHOT" not in kinds_of(read_run((await served.second.post("/v1/agui", json=reset)).content))
+    conversation = (await served.first.get(f"/v1/conversations/{response['conversation']['id']}")).json()
+    assert "agui_state" not in conversation
+
+
+async def test_a_state_that_is_too_large_is_refused_by_name(served: Served) -> None:
+    served.upstream.on("/chat/completions", chat_text("Hi"))
+    body = run_input(user("Hello"), state={"text": "x" * 262_144})
+    refused = await served.first.post("/v1/agui", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "state_too_large")
+    assert refused.json()["error"]["param"] == "state"
+    unstored = {**body, "forwardedProps": {"store": False}}
+    reply = await served.first.post("/v1/agui", json=unstored)
+    assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "state=not sent")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -434,7 +435,8 @@ def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
     head = RunHead(thread_id="t", run_id="r", is_versioned=True, state={"a": 1})
     events = encode(*whole(REQUEST), head=head, expiry_of=lambda item: "2026-12-01T00:00:00Z")
     assert kinds_of(events)[1:] == [
-        *("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "STATE_SNAPSHOT", "RUN_FINISHED"),
+        *("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"),
+        *("STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"),
     ]
     outcome = events[-1]["outcome"]
     assert outcome["type"] == "interrupt"
@@ -442,6 +444,54 @@ def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
     assert (interrupt["id"], interrupt["toolCallId"], interrupt["reason"]) == ("mcpr_1", "mcpr_1", "tool_call")
     assert interrupt["responseSchema"]["required"] == ["approved"]
     assert interrupt["expiresAt"] == "2026-12-01T00:00:00Z"
+
+
+def test_the_messages_before_an_interrupt_are_those_that_the_client_has() -> None:
+    sent: list[Json] = [
+        {"id": "u1", "role": "user", "content": "Hi", "name": None},
+        {"id": "rs_0:0", "role": "reasoning", "content": "Hm."},
+    ]
+    events = encode(
+        *message("I ", "look.", index=0),
+        *whole(mcp_call(1), index=1),
+        *whole({**REQUEST}, index=2),
+        head=RunHead(thread_id="t", run_id="r", is_versioned=True, messages=sent),
+        results={"mcpr_0": "not approved"},
+    )
+    (snapshot,) = of_type(events, "MESSAGES_SNAPSHOT")
+
+    def shown(call_id: str) -> Json:
+        return {"id": call_id, "type": "function", "function": {"name": "docs_search", "arguments": ANY}}
+
+    assert snapshot["messages"] == [
+        {"id": "u1", "role": "user", "content": "Hi"},
+        {"id": "mcpr_0:result", "role": "tool", "toolCallId": "mcpr_0", "content": "not approved"},
+        {"id": "msg_0", "role": "assistant", "content": "I look.", "toolCalls": [shown("mcp_1")]},
+        {"id": "mcp_1:result", "role": "tool", "toolCallId": "mcp_1", "content": "found"},
+        {"id": "mcpr_1", "role": "assistant", "toolCalls": [shown("mcpr_1")]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "versioned"),
+    [
+        ([{"id": "u1", "role": "user", "content": "a"}, {"id": "u1", "role": "user", "content": "b"}], True),
+        ([{"id": "u1", "role": "user", "content": [{"type": "binary", "mimeType": "image/png", "url": "u"}]}], True),
+        ([], False),
+    ],
+)
+def test_no_snapshot_is_sent_by_which_a_client_could_lose_a_message(sent: list[Json], versioned: bool) -> None:
+    head = RunHead(thread_id="t", run_id="r", is_versioned=versioned, messages=sent)
+    events = encode(*whole(REQUEST), head=head)
+    assert events[-1]["outcome"]["type"] == "interrupt"
+    assert not of_type(events, "MESSAGES_SNAPSHOT")
+
+
+def test_a_state_that_the_client_does_not_have_is_sent_first() -> None:
+    head = RunHead(thread_id="t", run_id="r", is_versioned=True, state={"a": 1}, is_state_restored=True)
+    assert encode(*message("Hi"), head=head)[1] == {"type": "STATE_SNAPSHOT", "snapshot": {"a": 1}}
+    empty = RunHead(thread_id="t", run_id="r", is_versioned=True, state=None, is_state_restored=True)
+    assert not of_type(encode(*message("Hi"), head=empty), "STATE_SNAPSHOT")
 
 
 def test_a_request_that_was_answered_since_is_no_interrupt() -> None:
@@ -502,6 +552,7 @@ def test_a_client_of_the_first_versions_gets_only_what_it_knows() -> None:
     [(None, False), ("", False), ("0.0.59", False), ("1.0", True), ("1.1", True), ("x", False)],
 )
 def test_the_version_of_a_client_is_what_it_declares(version: str | None, versioned: bool) -> None:
-    body: Json = {"threadId": "t", "runId": "r", "protocolVersion": version, "forwardedProps": {"raw_events": True}}
+    props = {"raw_events": True}
+    body: Json = {"threadId": "t", "runId": "r", "messages": [], "protocolVersion": version, "forwardedProps": props}
     head = RunHead.from_input(body)
     assert (head.is_versioned, head.sends_raw_events) == (versioned, True)

@@ -9,6 +9,7 @@ from translation.agui.history import join_history
 from translation.agui.interrupts import DENIED, EXPIRED, RequestStandings
 from translation.agui.messages import NO_RESULT, message_fact, read_messages
 from translation.agui.request_body import RunRequest, build_run_request
+from translation.agui.run import choose_state
 from translation.agui.schema import validate
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import validate as validate_responses
@@ -203,6 +204,26 @@ def test_the_state_is_for_the_model_only_if_the_client_wants_it() -> None:
     assert shown.body["instructions"].endswith('State of the application: {"a":1}')
     assert not shown.losses
     assert not build(HELLO, state={}).losses
+    stored = build_run_request(
+        {"messages": [HELLO], "state": {"a": 1}, "threadId": "t", "runId": "r"}, model="m", stores_state=True
+    )
+    assert (stored.losses, stored.body.get("instructions")) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("body", "chosen"),
+    [
+        ({}, {"a": 1}),
+        ({"state": None}, {"a": 1}),
+        ({"state": {}}, {"a": 1}),
+        ({"state": {"b": 2}}, {"b": 2}),
+        ({"state": 0}, 0),
+        ({"forwardedProps": {"reset_state": True}}, None),
+        ({"state": {"b": 2}, "forwardedProps": {"reset_state": True}}, {"b": 2}),
+    ],
+)
+def test_a_client_without_a_state_gets_that_of_its_thread(body: Json, chosen: Any) -> None:
+    assert choose_state(body, {"a": 1}) == chosen
 
 
 def test_parameters_are_forwarded_and_other_properties_reported() -> None:

@@ -1,0 +1,54 @@
+"""Collects the messages that a client has at the end of a run: those that it sent, and those that the run made."""
+
+from collections.abc import Sequence
+
+from translation.agui.tool_items import ToolCallView
+from translation.representation.json_types import Json
+
+
+class ShownMessages:
+    """The messages of a client. `sent` are those of the input of its run.
+
+    A client drops what a snapshot of messages does not have, except reasoning and activities. Those are left out, so
+    that it keeps its own.
+    """
+
+    def __init__(self, sent: Sequence[Json] = ()) -> None:
+        messages = [message for message in sent if message["role"] not in ("reasoning", "activity")]
+        self._messages = {message["id"]: _without_null(message) for message in messages}
+        self._is_exact = len(self._messages) == len(messages) and not any(map(_has_old_parts, messages))
+        self._sent_count = len(self._messages)
+
+    def add_text(self, message_id: str, text: str) -> None:
+        """Adds the text of a message of the run."""
+        self._open_message(message_id)["content"] = text
+
+    def add_call(self, call: ToolCallView, parent_id: str | None) -> None:
+        """Adds a call of the run. Without a parent it is a message of its own, as clients make it."""
+        function = {"name": call.name, "arguments": call.arguments}
+        calls = self._open_message(parent_id or call.call_id).setdefault("toolCalls", [])
+        calls.append({"id": call.call_id, "type": "function", "function": function})
+
+    def add_result(self, message_id: str, call_id: str, content: str) -> None:
+        """Adds the result of a call."""
+        self._messages[message_id] = {"id": message_id, "role": "tool", "toolCallId": call_id, "content": content}
+
+    def build_snapshot(self) -> Json | None:
+        """Returns the event with all messages; None if the run made none, or if the client could lose one by it."""
+        if not self._is_exact or len(self._messages) == self._sent_count:
+            return None
+        return {"type": "MESSAGES_SNAPSHOT", "messages": [*self._messages.values()]}
+
+    def _open_message(self, message_id: str) -> Json:
+        return self._messages.setdefault(message_id, {"id": message_id, "role": "assistant"})
+
+
+def _without_null(message: Json) -> Json:
+    """Returns a message without members that are null: clients refuse those of an event."""
+    return {name: value for name, value in message.items() if value is not None}
+
+
+def _has_old_parts(message: Json) -> bool:
+    """Whether a message has parts of clients of 0.0.x, which those of 1.x refuse."""
+    content = message.get("content")
+    return isinstance(content, list) and any(part["type"] == "binary" for part in content)
