@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.config.settings import AuthSettings
+from gateway.config.auth_settings import AuthSettings
 from gateway.errors import NotAuthenticated
 
 

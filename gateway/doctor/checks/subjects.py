@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
+from gateway.config.auth_settings import ApiKeySettings, AuthSettings
 from gateway.config.model_config import ModelConfig
-from gateway.config.settings import ApiKeySettings, AuthSettings, ServerSettings, Settings, StoreSettings
+from gateway.config.settings import ServerSettings, Settings, StoreSettings
 from providers.base import Capabilities, Provider
 
 _PATTERN_CHARS: Final = frozenset("*?[")

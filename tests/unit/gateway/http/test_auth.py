@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.settings import AuthSettings
+from gateway.config.auth_settings import AuthSettings
 from gateway.errors import NotAuthenticated
 from gateway.http.auth import ANONYMOUS, Authenticator, Principal
 
