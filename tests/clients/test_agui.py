@@ -104,7 +104,7 @@ async def test_an_interrupt_loses_no_message_and_the_thread_keeps_the_state(clie
         "type": "function",
         "function": {"name": "calc_add", "arguments": '{"a":2,"b":3}'},
     }
-    pieces = [{"reasoning": "Hm."}, {"content": "I add."}, {"tool_calls": [call]}]
+    pieces: list[dict[str, Any]] = [{"reasoning": "Hm."}, {"content": "I add."}, {"tool_calls": [call]}]
     chunks = [*map(chat_chunk, pieces), chat_chunk({}, "tool_calls")]
     answer(chat_sse(chunks), chat_text("Then not."))
     got = await client.do("interrupted")
