@@ -53,6 +53,7 @@ def prepare_hosted_exchange(
             "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",
             param="context_management",
         )
+    _describe_servers(turn, tool_host)
     if route.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
     make_round = exchange_factory(route, dialect)
@@ -73,6 +74,27 @@ def prepare_hosted_exchange(
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
     return HostedExchange(exchange, losses, tool_run)
+
+
+def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
+    """Adds what a request says of its servers to the instructions of its turn, and what is lost of them to its losses.
+
+    The models know functions, which have no group that could carry a description.
+    """
+    texts: list[str] = []
+    losses: list[Loss] = []
+    for position, tool in enumerate(turn.tools):
+        if not tool_host.runs(tool):
+            continue
+        if tool.get("server_description"):
+            texts.append(f"The tools of the server {tool['server_label']!r}: {tool['server_description']}")
+        if tool.get("defer_loading"):
+            losses.append(Loss(f"tools[{position}].defer_loading", "dropped"))
+        if "direct" not in (tool.get("allowed_callers") or ("direct",)):
+            losses.append(Loss(f"tools[{position}].allowed_callers", "dropped"))
+    if texts:
+        turn.instructions = "\n\n".join(filter(None, [turn.instructions, *texts]))
+    turn.losses = [*turn.losses, *losses]
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:

@@ -63,6 +63,7 @@ def bridge_tools(
         if kind in native or kind == "custom" or is_client_run(tool.tool):
             carried.append(tool)
         else:
+            _refuse_connector(tool)
             losses.append(Loss(tool.param, f"{kind} left out"))
     for tool in carried:
         # Tools that the upstream knows keep their names, so these are reserved before any other name is chosen.
@@ -125,6 +126,18 @@ def _flatten_namespaces(tools: Sequence[Json], native: frozenset[str]) -> list[_
             described_tool = {**inner, "description": description} if description else inner
             entries.append(_ToolEntry(f"tools[{i}].tools[{j}]", described_tool, tool["name"]))
     return entries
+
+
+def _refuse_connector(entry: _ToolEntry) -> None:
+    """Raises InvalidRequest for a tool of a server that only OpenAI can reach: its answers would be missing."""
+    for key in ("connector_id", "tunnel_id"):
+        if entry.tool.get(key) and not entry.tool.get("server_url"):
+            raise InvalidRequest(
+                f"the model's upstream has no connectors or tunnels, nor has the gateway: send the `server_url` of "
+                f"an MCP server instead of `{key}`",
+                param=f"{entry.param}.{key}",
+                code="unsupported_parameter",
+            )
 
 
 def _deduplicate(tools: list[_ToolEntry]) -> list[_ToolEntry]:

@@ -36,6 +36,15 @@ async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: Countin
     assert calc.runs["add"] == 1
 
 
+async def test_the_model_reads_what_the_request_says_of_its_server(calc: CountingServer) -> None:
+    async with hosting(chat_text("Hi.")) as (client, upstream, _):
+        tool = calc_tool(calc, server_description="Counts the apples of the farm.")
+        response = await client.responses.create(model="m", input="Hi", instructions="Be short.", tools=[tool])
+        system = (await upstream.received(1)).json["messages"][0]
+        assert system["content"] == "Be short.\n\nThe tools of the server 'calc': Counts the apples of the farm."
+        assert response.instructions == "Be short."
+
+
 async def test_the_stream_has_the_events_of_the_api_in_its_order(calc: CountingServer) -> None:
     async with hosting(chat_calls(ADD), chat_text("5")) as (client, _, _):
         stream = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)], stream=True)

@@ -89,6 +89,10 @@ class Mcp(TypedDict):
     server_label: Name
     server_url: NotRequired[str | None]
     connector_id: NotRequired[str | None]
+    tunnel_id: NotRequired[str | None]
+    server_description: NotRequired[str | None]
+    defer_loading: NotRequired[bool | None]
+    allowed_callers: NotRequired[list[str] | None]
     headers: NotRequired[dict[str, str] | None]
     authorization: NotRequired[str | None]
     allowed_tools: NotRequired[

@@ -95,6 +95,28 @@ def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) ->
     assert planned.losses == [Loss("tools[0]", "mcp left out")]
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"defer_loading": True}, "tools[0].defer_loading"),
+        ({"allowed_callers": ["programmatic"]}, "tools[0].allowed_callers"),
+    ],
+)
+def test_what_is_not_done_with_tools_that_are_run_is_reported(fields: Json, param: str) -> None:
+    planned = plan("chat", tools=[{**DOCS, **fields}])
+    assert calls_tools(planned)
+    assert planned.losses == [Loss(param, "dropped")]
+
+
+@pytest.mark.parametrize("key", ["connector_id", "tunnel_id"])
+def test_connectors_and_tunnels_are_refused_by_name_unless_the_upstream_has_them(key: str) -> None:
+    tool = {"type": "mcp", "server_label": "docs", key: "connector_gmail"}
+    with pytest.raises(InvalidRequest, match="send the `server_url`") as refused:
+        plan("chat", tools=[tool])
+    assert refused.value.param == f"tools[0].{key}"
+    assert isinstance(plan("responses", runs_mcp=True, tools=[tool]), RelayPlan)
+
+
 @pytest.mark.parametrize("policy", [None, "always", {"never": {"tool_names": ["add"]}}])
 def test_tools_whose_calls_may_need_an_approval_are_run_where_it_can_be_stored(policy: Any) -> None:
     planned = plan("chat", tools=[{**DOCS, "require_approval": policy}], has_store=True)

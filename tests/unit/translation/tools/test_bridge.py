@@ -165,6 +165,15 @@ def test_forcing_a_tool_nobody_can_run_is_refused(tool: Json) -> None:
         assert refused.value.param == "tool_choice"
 
 
+@pytest.mark.parametrize("key", ["connector_id", "tunnel_id"])
+def test_a_server_without_an_address_is_refused_by_name_where_nobody_can_reach_it(key: str) -> None:
+    tool = {"type": "mcp", "server_label": "mail", key: "x"}
+    with pytest.raises(InvalidRequest, match=f"instead of `{key}`") as refused:
+        bridged(tool)
+    assert refused.value.param == f"tools[0].{key}"
+    assert bridged({**tool, "server_url": "https://h/"}).losses == [Loss("tools[0]", "mcp left out")]
+
+
 def test_a_grammar_that_is_only_described_is_a_loss() -> None:
     assert bridged(PATCH).losses == [Loss("tools[0].format", "described")]
     assert bridged({**LITE, "tools": [PATCH]}).losses == [Loss("tools[0].tools[0].format", "described")]
