@@ -186,6 +186,12 @@ def reset_fields(**fields: object) -> None:
     _BOUND_FIELDS.set(fields)
 
 
+def bound_request_id() -> str | None:
+    """Returns the id of the request that this context serves; None outside of a request."""
+    request_id = _BOUND_FIELDS.get().get("request_id")
+    return request_id if isinstance(request_id, str) else None
+
+
 def adopt_fields(context: Context) -> None:
     """Replaces all bound fields by those of another context, such as a copy of this one that a thread has used."""
     _BOUND_FIELDS.set(context.get(_BOUND_FIELDS, _NO_FIELDS))

@@ -15,7 +15,7 @@ from translation.representation.turn import Turn
 Batch: TypeAlias = Sequence[Event]
 """The events that one upstream read contained."""
 
-Dialect: TypeAlias = Literal["chat", "responses"]
+Dialect: TypeAlias = Literal["chat", "responses", "messages"]
 """The APIs that the gateway offers to clients. If an upstream has the same API, requests can be relayed to it."""
 
 WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ollama"]

@@ -47,10 +47,10 @@ class DirectRouter:
         except ClientDisconnected:
             return
         except (GatewayError, ProviderError, TranslationError) as error:
-            await build_error_reply(error)(scope, receive, send)
+            await build_error_reply(error, scope)(scope, receive, send)
         except Exception as error:
             _log.exception("request_failed")
-            await build_error_reply(error)(scope, receive, send)
+            await build_error_reply(error, scope)(scope, receive, send)
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -59,4 +59,4 @@ class DirectRouter:
                 raise NotFound(f"there is no WebSocket at {scope['path']:.200}: there is one at {known}")
             await socket_app(scope, receive, send)
         except (GatewayError, TranslationError) as error:
-            await build_error_reply(error)(scope, receive, send)
+            await build_error_reply(error, scope)(scope, receive, send)

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Send
+from starlette.types import Scope, Send
 
 from gateway import errors
 from gateway.http.headers import encode_headers
+from gateway.http.messages_errors import is_messages_request, render_messages_error
 from gateway.http.middleware import ReplySender
 from gateway.logs import bind_failure
 from translation.representation.json_types import Json
@@ -43,9 +44,15 @@ def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] |
     return JsonReply(orjson.dumps(body), status, headers or {})
 
 
-def build_error_reply(error: Exception) -> Response:
-    """Returns the HTTP reply for a failure, as `gateway/errors.py` defines it, and adds its code to the log line."""
+def build_error_reply(error: Exception, scope: Scope | None = None) -> Response:
+    """Returns the HTTP reply for a failure, as `gateway/errors.py` defines it, and adds its code to the log line.
+
+    `scope` is that of the request, whose API decides the form of the body.
+    """
     bind_failure(error)
+    if scope is not None and is_messages_request(scope):
+        body, status, headers = render_messages_error(error)
+        return build_json_reply(body, status, headers)
     return build_json_reply(
         errors.error_body(error), errors.resolve_error_reply(error).status, errors.error_headers(error)
     )

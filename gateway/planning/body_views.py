@@ -63,7 +63,7 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> S
 
 def build_echoed_body(dialect: Dialect, body: Json, storage: StorageOptions, profile: Profile) -> Json:
     """Returns the body as the reply echoes it: parameters that the gateway decides have their effective values."""
-    if dialect == "chat":
+    if dialect != "responses":
         return body
     view = body.copy()
     if body.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:

@@ -13,14 +13,14 @@ from translation.representation.turn import Turn
 _MEDIA_CAPABILITIES = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
 """Maps the type of a content part to the capability it needs."""
 
-LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs"}
+LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs", "messages": "logprobs"}
 """Maps each API to its parameter that requests log probabilities."""
 
 _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
-    "text_format": {"responses": "text.format", "chat": "response_format"},
-    "reasoning": {"responses": "reasoning", "chat": "reasoning_effort"},
-    "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens"},
-    "items": {"responses": "input", "chat": "messages"},
+    "text_format": {"responses": "text.format", "chat": "response_format", "messages": "output_config.format"},
+    "reasoning": {"responses": "reasoning", "chat": "reasoning_effort", "messages": "thinking"},
+    "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens", "messages": "max_tokens"},
+    "items": {"responses": "input", "chat": "messages", "messages": "messages"},
 }
 """Maps a field of Turn to its parameter in the client's request, by API."""
 

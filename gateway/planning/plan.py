@@ -114,7 +114,7 @@ def find_tool_host(
 
     `allowed_servers` are patterns of the labels of the operator's servers that the asker may use.
     """
-    tools = None if endpoint.dialect == "chat" else body.get("tools")
+    tools = body.get("tools") if endpoint.dialect == "responses" else None
     if not (tools or route.mcp_servers):
         return None
     tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
@@ -298,7 +298,7 @@ def _plan_translation(
                 endpoint.dialect,
                 in_background=in_background,
             )
-            if endpoint.dialect == "chat":
+            if endpoint.dialect != "responses":
                 event_stage = HostedCallsStage(losses.append)
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)

@@ -36,7 +36,9 @@ def lift_body(
     """
     turn = endpoint.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.dialect, body, turn, history_count)
-    if endpoint.dialect == "chat":
+    if endpoint.dialect == "messages" and route.reasoning_seal is not None:
+        turn = route.reasoning_seal.remove_foreign_content(turn)
+    if endpoint.dialect != "responses":
         return turn, params
     try:
         windowed_turn = apply_compaction_to_turn(turn, native=native_compaction)
@@ -90,8 +92,8 @@ def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchan
     losses: list[Loss] = []
     prepared, event_stage = prepare_turn(turn, route, dialect, losses)
     profile = route.profile
-    if profile.cite_documents and dialect == "chat":
-        profile = replace(profile, cite_documents=False)  # annotations in chat can cite URLs, not files
+    if profile.cite_documents and dialect != "responses":
+        profile = replace(profile, cite_documents=False)  # other APIs can cite URLs, not files
     make_exchange = partial(route.provider.prepare, prepared, profile)
     exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()
     losses += exchange.losses

@@ -4,6 +4,7 @@ import orjson
 
 from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from gateway.planning.resolver import Route
+from providers.base import Dialect
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
@@ -14,17 +15,17 @@ _TEMPLATE_TOKENS = 1000
 _MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
-async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> int:
+async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False, dialect: Dialect = "responses") -> int:
     """Returns the number of input tokens as the upstream counts them.
 
-    `relayed` means that the request for a response would be relayed. Raises Unrepresentable if the upstream cannot
-    count, InvalidRequest and StoreUnavailable as `prepare_turn` does, and ProviderError.
+    `relayed` means that the request for a response would be relayed. `dialect` is the client's. Raises Unrepresentable
+    if the upstream cannot count, InvalidRequest and StoreUnavailable as `prepare_turn` does, and ProviderError.
     """
     if route.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream accepts tools and items of every kind unchanged.
     is_unchanged = relayed and route.capabilities.counting == "responses"
-    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, "responses", [])[0]
+    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, dialect, [])[0]
     return await route.provider.count_tokens(prepared, route.profile, route.capabilities.counting)
 
 

@@ -23,6 +23,7 @@ from gateway.http.path_suggestions import suggest_path
 from gateway.process.providers import build_providers
 from gateway.process.reload import Reloader
 from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.replies.messages_endpoint import MESSAGES
 from gateway.routes.agui import agui_routes
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
@@ -31,6 +32,7 @@ from gateway.routes.conversations import conversations_routes
 from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.mcp_servers import mcp_servers_routes
+from gateway.routes.messages import messages_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.pages import pages_routes
@@ -52,6 +54,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     chat_routes,
     completions_routes,
     generate_routes,
+    messages_routes,
     agui_routes,
     models_routes,
     owner_data_routes,
@@ -112,6 +115,7 @@ def build_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider
         {
             "/v1/responses": partial(service.serve_create, RESPONSES),
             "/v1/chat/completions": partial(service.serve_create, CHAT),
+            "/v1/messages": partial(service.serve_create, MESSAGES),
         },
         {"/v1/responses": WebSocketApp(service, settings, drain)},
     )
@@ -139,7 +143,7 @@ def _build_store(settings: Settings) -> Store | None:
 async def _reply_to_failure(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnected):
         return Response(status_code=499)
-    return build_error_reply(error)
+    return build_error_reply(error, request.scope)
 
 
 async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, error: Exception) -> Response:
@@ -149,11 +153,11 @@ async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, e
     if error.status_code == 404:
         suggestion = _suggest_path(routes, path)
         hint = f": did you mean {suggestion}?" if suggestion is not None else ""
-        return build_error_reply(errors.NotFound(f"there is no {where}{hint}"))
+        return build_error_reply(errors.NotFound(f"there is no {where}{hint}"), request.scope)
     if error.status_code == 405:
         allowed = {"allow": ", ".join(sorted(_allowed_methods(routes, request)))}
-        return build_error_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
-    return build_error_reply(errors.NotJson(str(error.detail)))
+        return build_error_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed), request.scope)
+    return build_error_reply(errors.NotJson(str(error.detail)), request.scope)
 
 
 def _suggest_path(routes: Sequence[Route], path: str) -> str | None:

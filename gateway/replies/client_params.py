@@ -22,11 +22,26 @@ _CHAT_NAMES = {
 _LEGACY_NAMES = {"tools": "functions", "parallel_tool_calls": "functions", "tool_choice": "function_call"}
 """The same for chat's legacy form with `functions`, which includes that only one function is called at a time."""
 
+_MESSAGES_NAMES = {
+    "input": "messages",
+    "instructions": "system",
+    "max_output_tokens": "max_tokens",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "reasoning": "thinking",
+    "reasoning.effort": "output_config.effort",
+    "reasoning.max_tokens": "thinking.budget_tokens",
+    "safety_identifier": "metadata.user_id",
+    "stop": "stop_sequences",
+    "text": "output_config.format",
+    "user": "metadata.user_id",
+}
+"""Maps a turn's parameters, or the first step of their paths, to their names in the Messages API."""
+
 _TOKEN_LIMIT = "max_completion_tokens"
 _LEGACY_TOKEN_LIMIT = "max_tokens"
 """Chat's deprecated name of the token limit, which clients still send."""
 
-_INPUT_KEYS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
+_INPUT_KEYS: dict[Dialect, str] = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 _TOKEN_LIMITS = frozenset({"max_output_tokens", _TOKEN_LIMIT, _LEGACY_TOKEN_LIMIT})
 
@@ -56,7 +71,9 @@ class ClientParams:
         if match is None:
             return param
         name, place, rest = match.group(1), match.group(2) or "", match.group(3)
-        if self._dialect == "chat" and name not in self._body:
+        if self._dialect == "messages" and name not in self._body:
+            name, place, rest = self._messages_name(name, place, rest)
+        elif self._dialect == "chat" and name not in self._body:
             name, place, rest = self._chat_name(name, place, rest)
         elif self._dialect == "chat" and name == "tools" and place and int(place[1:-1]) >= len(self._body[name] or ()):
             return "web_search_options"  # lifted as the last of the turn's tools
@@ -95,6 +112,13 @@ class ClientParams:
             return _LEGACY_NAMES[name], place, rest
         if self._body.get("web_search_options") is not None and name == "tools":
             return "web_search_options", "", rest
+        return name, place, rest
+
+    def _messages_name(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
+        if (whole := _MESSAGES_NAMES.get(name + rest)) is not None:
+            return whole, place, ""
+        if name in _MESSAGES_NAMES:
+            return _MESSAGES_NAMES[name], place, "" if name in ("reasoning", "text") else rest
         return name, place, rest
 
     def _summary_key(self) -> str:

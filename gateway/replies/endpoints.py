@@ -1,6 +1,6 @@
 """The two APIs as data: the functions that validate, lift, encode, collect and relay each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,8 +16,10 @@ from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
+from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed
+from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
@@ -27,7 +29,7 @@ from translation.responses.lift import lift as lift_responses
 from translation.responses.relaying import relay as responses_relay
 from translation.responses.relaying.request import relay_body as responses_relay_body
 from translation.responses.schema.request import validate as validate_responses
-from translation.responses.snapshot import ItemSeal, Snapshot
+from translation.responses.snapshot import Snapshot
 
 
 @dataclass(slots=True)
@@ -123,6 +125,12 @@ class Endpoint:
     """The client's name of the input; None if it is that of the dialect."""
     allows_jobs: bool = True
     """Whether replies may outlive their HTTP request."""
+    keepalive: bytes = KEEP_ALIVE_COMMENT
+    """The frame that is sent into a stream's silence."""
+    reply_headers: Callable[[], dict[str, str]] | None = None
+    """Returns headers that every reply of the API has; None if there are none."""
+    add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
+    """Returns a body with the parameters that the API's clients send as headers; None if there are none."""
 
 
 def _includes_usage(body: Json) -> bool:
@@ -272,3 +280,4 @@ RESPONSES = Endpoint(
 )
 
 ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}
+"""The APIs whose replies are stored, and whose jobs can be resumed."""

@@ -74,7 +74,7 @@ class EventStreamReply(Response):
     Until the first content, or `keepalive_s` of waiting, nothing is sent: a failure is raised, and becomes a status
     code. After that it becomes the stream's last event. A slow client slows its upstream down, because each batch is
     sent before the next is read. `recorder` commits the reply before its terminal event is sent. `late_headers` returns
-    headers that are added when the stream starts.
+    headers that are added when the stream starts. `keepalive` is the frame that is sent into a silence.
     """
 
     status_code = 200
@@ -91,6 +91,7 @@ class EventStreamReply(Response):
         headers: Mapping[str, str],
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
+        keepalive: bytes = KEEP_ALIVE_COMMENT,
     ) -> None:
         self.raw_headers = [*_STREAM_HEADERS, *encode_headers(headers)] if headers else [*_STREAM_HEADERS]
         self._late_headers = late_headers
@@ -107,6 +108,7 @@ class EventStreamReply(Response):
         self._recorder = recorder
         self._drain = drain
         self._keepalive_s = keepalive_s
+        self._keepalive = keepalive
         self._buffered: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -327,10 +329,10 @@ class EventStreamReply(Response):
         if self._ended or self._is_complete:  # it ended while `_start` waited
             return
         if self._writer is None:
-            await self._write(KEEP_ALIVE_COMMENT)
+            await self._write(self._keepalive)
         else:
             # No comment if the client is not ready: it has unread bytes, and waiting for it could outlast the end.
-            self._writer.write_piece(KEEP_ALIVE_COMMENT)
+            self._writer.write_piece(self._keepalive)
 
 
 def build_whole_event_stream(frames: bytes) -> Response:

@@ -5,6 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http.json_reply import build_json_reply
+from gateway.http.messages_errors import is_messages_request, request_id_headers
+from gateway.replies.message_models import build_message_model, list_message_models
 from gateway.service.service import Service
 
 
@@ -15,11 +17,16 @@ def models_routes(service: Service) -> APIRouter:
     async def list_models(request: Request) -> Response:
         """List the models of this server. For patterns in its config, these are the models that the upstreams list."""
         models = await service.catalogue.list_models(service.authenticate(request).models)
+        if is_messages_request(request.scope):
+            return build_json_reply(list_message_models(models, request.query_params), headers=request_id_headers())
         return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
-        return build_json_reply(await service.catalogue.get_model(model, service.authenticate(request).models))
+        found = await service.catalogue.get_model(model, service.authenticate(request).models)
+        if is_messages_request(request.scope):
+            return build_json_reply(build_message_model(found), headers=request_id_headers())
+        return build_json_reply(found)
 
     return router

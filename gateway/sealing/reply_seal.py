@@ -81,6 +81,20 @@ class ReasoningSeal:
             rest[_DETAILS_KEY] = [{"thought": False}]
         return rest
 
+    def remove_foreign_content(self, turn: Turn) -> Turn:
+        """Returns a turn without encrypted content that was not sealed here, which no upstream of this seal can use.
+
+        Clients of the Messages API send back the signatures of whatever server they talked to before.
+        """
+        return replace(turn, items=[self._remove_foreign(item) for item in turn.items])
+
+    @staticmethod
+    def _remove_foreign(item: Item) -> Item:
+        text = _encrypted_content(item)
+        if text is None or is_sealed(text):
+            return item
+        return {name: value for name, value in item.items() if name != ENCRYPTED_CONTENT}
+
     def unseal_turn(self, turn: Turn) -> Turn:
         """Returns a turn whose items are unsealed. Raises StoreUnavailable if the key cannot be loaded."""
         for item in turn.items:

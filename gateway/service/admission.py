@@ -139,9 +139,9 @@ class Admission:
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel.
 
-        Only items of the Responses API can hold sealed reasoning, so only its routes get a seal.
+        Nothing in a chat completion can hold sealed reasoning, so its routes get no seal.
         """
-        seal = (self._sealer, owner) if endpoint.dialect == "responses" else None
+        seal = None if endpoint.dialect == "chat" else (self._sealer, owner)
         route = self._resolver.resolve(model, allowed, seal)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         return route

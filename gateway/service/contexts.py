@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gateway.errors import NotFound
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
@@ -14,6 +15,7 @@ from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import RESPONSES
+from gateway.replies.messages_endpoint import COUNTING
 from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store
@@ -112,6 +114,25 @@ class ContextService:
             params.rename_param_of(error)
             raise
         return {"object": "response.input_tokens", "input_tokens": token_count}
+
+    async def count_message_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
+        """Returns the object with the number of input tokens that a message to this body would use.
+
+        Raises what `count_input_tokens` raises, and NotFound if the upstream cannot count them: clients of the Messages
+        API then make an estimate of their own.
+        """
+        admitted = await self._threads.run(weight, self._admission.admit, COUNTING, principal, body)
+        route = admitted.route
+        if route.must_be_listed:
+            await self._admission.require_listed(route, principal)
+        if route.capabilities.counting == "none":
+            raise NotFound("the model's upstream cannot count tokens", param="model")
+        turn, params = await self._threads.run(weight, lift_body, COUNTING, admitted.body, route, 0)
+        try:
+            return {"input_tokens": await count_tokens(turn, route, dialect="messages")}
+        except InvalidRequest as error:
+            params.rename_param_of(error)
+            raise
 
     async def _prepare_turn(
         self, principal: Principal, body: Json, weight: int

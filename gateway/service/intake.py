@@ -388,7 +388,8 @@ class Intake:
             presentation.reported_model = route.name
         if route.reasoning_seal is not None:
             presentation.item_seal = ReplyItemSeal(
-                route.reasoning_seal, SEALED_REASONING in (view.get("include") or ())
+                route.reasoning_seal,
+                endpoint.dialect == "messages" or SEALED_REASONING in (view.get("include") or ()),
             )
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules

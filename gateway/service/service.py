@@ -46,6 +46,7 @@ from gateway.tools.host import ToolHost, build_egress
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.representation.json_types import Json
 
 _BODY_DEADLINE_S = 60.0
@@ -144,19 +145,24 @@ class Service:
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
         body, _, weight = sized_body
+        if endpoint.add_header_params is not None:
+            body = endpoint.add_header_params(body, headers)
         accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
+        own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
         if body.get("stream"):
             # Whether input was truncated is known once the upstream has accepted the shorter input, and which tools
             # exist once their servers have listed them.
             has_late_losses = body.get("truncation") == "auto" or accepted.run.tool_run is not None
             late_headers = accepted.loss_headers if has_late_losses else None
+            stream_headers = accepted.loss_headers() | own_headers
             return self.build_event_stream(
-                accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
+                accepted.build_stream(), stream_headers, accepted.recorder, late_headers, endpoint.keepalive
             )
         with Guard(receive, self.drain, scope.get(CLIENT)):
-            return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
+            result = await accepted.produce_reply()
+            return build_json_reply(result, headers=accepted.loss_headers() | own_headers)
 
     async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
         """Returns the events of an AG-UI run. `model` is that of the path. Raises what `serve_create` raises."""
@@ -202,13 +208,14 @@ class Service:
         headers: Mapping[str, str],
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
+        keepalive: bytes = KEEP_ALIVE_COMMENT,
     ) -> EventStreamReply:
         """Returns the HTTP reply that sends `stream` as server-sent events.
 
         `recorder` stores the reply before its terminal event is sent. `late_headers` returns headers to add when the
-        stream starts.
+        stream starts. `keepalive` is the frame that is sent into a silence.
         """
-        return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers)
+        return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers, keepalive)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:

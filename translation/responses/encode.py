@@ -24,10 +24,11 @@ from translation.representation.events import (
     Progressed,
     Started,
 )
+from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.text_fields import TEXT_FIELDS, TextField
 from translation.responses.delta_template import DeltaTemplate
-from translation.responses.snapshot import ItemSeal, Snapshot
+from translation.responses.snapshot import Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
 """The only channel whose events must have `logprobs`, empty or not."""

@@ -1,7 +1,7 @@
 """Collects events into a response object: the reply without `stream`, and the object in a stream's last event."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import ItemState
@@ -21,28 +21,9 @@ from translation.representation.events import (
     Started,
     Usage,
 )
+from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.responses import usage as usage_object
-
-
-class ItemSeal(Protocol):
-    """Seals what only an item's upstream can use, before the item is sent to the client.
-
-    The methods return the same object if there is nothing to seal.
-    """
-
-    def may_need_seal(self, payload: bytes, /) -> bool:
-        """Returns whether the JSON of an event of a Responses upstream may contain an item that has to be sealed."""
-        ...
-
-    def seal_added_item(self, item: Item, /) -> Item:
-        """Returns an item as the client gets it when it is added."""
-        ...
-
-    def seal_done_item(self, item: Item, /) -> Item:
-        """Returns an item as the client gets it when it is complete."""
-        ...
-
 
 _INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""

@@ -12,12 +12,13 @@ from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
+from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.own_fields import own_fields
-from translation.responses.snapshot import ItemSeal, Snapshot
+from translation.responses.snapshot import Snapshot
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
 from translation.tools.credentials import remove_credentials
 

@@ -39,6 +39,27 @@ DEFAULTS: dict[str, tuple[Dialect, Json, Json, Json]] = {
         {"text": {"format": {"type": "text"}}},
         {"text": {"verbosity": "low", "format": {"type": "text"}}},
     ),
+    "a stop, in Messages": ("messages", {"stop": ["x"]}, {}, {"stop_sequences": ["x"]}),
+    "an effort, in Messages, beside what is given": (
+        "messages",
+        {"reasoning_effort": "low", "verbosity": "low"},
+        {"output_config": {"effort": None, "format": {}}},
+        {"output_config": {"effort": "low", "format": {}}},
+    ),
+    "the Responses API's effort, in Messages": (
+        "messages",
+        {"reasoning": {"effort": "low"}},
+        {},
+        {"output_config": {"effort": "low"}},
+    ),
+    "a switch, in Messages": ("messages", {"thinking": False}, {}, {"thinking": {"type": "disabled"}}),
+    "a switch that is on, in Messages": ("messages", {"thinking": True}, {}, {"thinking": {"type": "adaptive"}}),
+    "a limit, in Messages, is always given": (
+        "messages",
+        {"max_output_tokens": 9},
+        {"max_tokens": 5},
+        {"max_tokens": 5},
+    ),
     "an object that is given is the client's": ("chat", {"metadata": {"a": "b"}}, {"metadata": {}}, {"metadata": {}}),
 }
 

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.replies.messages_endpoint import MESSAGES
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -32,6 +33,25 @@ CHAT_NAMES: dict[str, tuple[list[Json], str | None, str | None]] = {
 def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, expected: str | None) -> None:
     body = {"model": "m", "messages": messages}
     assert ClientParams("chat", body, CHAT.lift(body)).client_name(param) == expected
+
+
+MESSAGES_NAMES = {
+    "input[1].content[0].file_id": "messages[1].content[0].file_id",
+    "max_output_tokens": "max_tokens",
+    "reasoning.max_tokens": "thinking.budget_tokens",
+    "reasoning.effort": "output_config.effort",
+    "reasoning": "thinking",
+    "text.format.schema": "output_config.format",
+    "stop": "stop_sequences",
+    "tools[0].name": "tools[0].name",
+    "tool_choice": "tool_choice",
+}
+
+
+@pytest.mark.parametrize(("param", "expected"), MESSAGES_NAMES.items())
+def test_messages_clients_hear_their_apis_names(param: str, expected: str) -> None:
+    body: Json = {"model": "m", "max_tokens": 5, "messages": ASKING, "tools": []}
+    assert ClientParams("messages", body, MESSAGES.lift(body)).client_name(param) == expected
 
 
 @pytest.mark.parametrize("param", ["input", "text", "reasoning.max_tokens"])

@@ -1,0 +1,58 @@
+"""Renders failures for clients of the Messages API: their statuses, bodies and headers."""
+
+from typing import Final
+
+from starlette.types import Scope
+
+from gateway.errors import client_message, error_headers, resolve_error_reply
+from gateway.http.headers import headers_of
+from gateway.logs import bound_request_id
+from translation.messages.failures import build_error_body
+from translation.representation.json_types import Json
+
+_PATH: Final = "/v1/messages"
+_MODELS_PATH: Final = "/v1/models"
+_VERSION_HEADER: Final = b"anthropic-version"
+
+_OVERLOADED: Final = 529
+"""The API's status for what the gateway reports as 503."""
+
+_RETRYABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 504, _OVERLOADED})
+
+_FINAL_CODES: Final = frozenset({"insufficient_quota", "upstream_unauthorized"})
+"""Codes of failures that a retry cannot change, although their status looks like it."""
+
+
+def is_messages_request(scope: Scope) -> bool:
+    """Whether the client of a request speaks the Messages API: by its path, or for models by its version header."""
+    path: str = scope["path"]
+    if path == _PATH or path.startswith(f"{_PATH}/"):
+        return True
+    return path.startswith(_MODELS_PATH) and bool(headers_of(scope).get(_VERSION_HEADER))
+
+
+def render_messages_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
+    """Returns body, status and headers of the reply for a failure.
+
+    The header `x-should-retry` says what the API's clients could not know: they retry by status.
+    """
+    row = resolve_error_reply(error)
+    status = _OVERLOADED if row.status == 503 else row.status
+    request_id = bound_request_id()
+    body = build_error_body(client_message(error), code=row.code, status=status, request_id=request_id)
+    if (details := _build_details(row.code)) is not None:
+        body["error"]["details"] = details
+    is_retryable = status in _RETRYABLE_STATUSES and row.code not in _FINAL_CODES
+    headers = {"x-should-retry": "true" if is_retryable else "false", **error_headers(error)}
+    return body, status, headers | request_id_headers()
+
+
+def request_id_headers() -> dict[str, str]:
+    """Returns the header with the request's id under the API's own name, which its SDKs read."""
+    request_id = bound_request_id()
+    return {} if request_id is None else {"request-id": request_id}
+
+
+def _build_details(code: str | None) -> Json | None:
+    """Returns the details of a failure that clients recover from by its code."""
+    return {"error_code": code} if code == "thread_unsupported_request" else None

@@ -1,0 +1,54 @@
+"""The list of models in the shape of the Messages API."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from starlette.datastructures import QueryParams
+
+from gateway.http.query_params import parse_integer
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+
+_MAX_PAGE: Final = 1000
+
+
+def build_message_model(model: Json) -> Json:
+    """Returns the model object for one of the catalogue."""
+    created = datetime.fromtimestamp(model["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "model",
+        "id": model["id"],
+        "display_name": model["id"],
+        "created_at": created,
+        "lifecycle": "active",
+    }
+
+
+def list_message_models(models: Sequence[Json], params: QueryParams) -> Json:
+    """Returns one page of the list: `limit` models after `after_id` or before `before_id`.
+
+    Without `limit` the page has every model. Raises InvalidRequest for a malformed limit or an id that is not listed.
+    """
+    limit = parse_integer(params, "limit", minimum=1, maximum=_MAX_PAGE) or _MAX_PAGE
+    first, end = 0, len(models)
+    if (after := params.get("after_id")) is not None:
+        first = _position_of(after, models, "after_id") + 1
+    elif (before := params.get("before_id")) is not None:
+        end = _position_of(before, models, "before_id")
+        first = max(0, end - limit)
+    page = [build_message_model(model) for model in models[first : min(end, first + limit)]]
+    has_more = first > 0 if "before_id" in params else first + limit < len(models)
+    return {
+        "data": page,
+        "has_more": has_more,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+    }
+
+
+def _position_of(model_id: str, models: Sequence[Json], param: str) -> int:
+    for position, model in enumerate(models):
+        if model["id"] == model_id:
+            return position
+    raise InvalidRequest(f"'{param}' is {model_id!r:.200}, which is not in the list of models.", param=param)

@@ -1,0 +1,65 @@
+"""The Messages API as data: the functions that validate, lift, encode and collect it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from gateway.http.messages_errors import request_id_headers
+from gateway.replies.endpoints import CHAT, Endpoint, Presentation, ReplyIdentity
+from translation.messages.collect import MessageCollector
+from translation.messages.encode import PING_FRAME, MessagesEncoder
+from translation.messages.lift import lift
+from translation.messages.reply_objects import choose_thinking_view
+from translation.messages.schema import validate, validate_count
+from translation.representation.json_types import Json
+
+_BETA_HEADER: Final = b"anthropic-beta"
+_VERSION_HEADER: Final = b"anthropic-version"
+
+
+def _add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
+    """Returns the body with version and betas, under the names that the API's hosts without such headers use."""
+    named: Json = {}
+    if (version := headers.get(_VERSION_HEADER)) is not None:
+        named["anthropic_version"] = version.decode("latin-1")
+    if (betas := headers.get(_BETA_HEADER)) is not None:
+        named["anthropic_beta"] = [name.strip() for name in betas.decode("latin-1").split(",") if name.strip()]
+    return {**body, **named} if named else body
+
+
+def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> MessagesEncoder:
+    return MessagesEncoder(
+        message_id=identity.id,
+        model=identity.model,
+        thinking=choose_thinking_view(body),
+        seal=presentation.item_seal,
+    )
+
+
+def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> MessageCollector:
+    return MessageCollector(
+        message_id=identity.id,
+        model=identity.model,
+        thinking=choose_thinking_view(body),
+        seal=presentation.item_seal,
+    )
+
+
+MESSAGES: Final[Endpoint] = replace(
+    CHAT,
+    dialect="messages",
+    id_prefix="msg",
+    validate=validate,
+    lift=lift,
+    encoder=_encoder,
+    collector=_collector,
+    allows_relay=False,
+    allows_storage=False,
+    allows_jobs=False,
+    keepalive=PING_FRAME,
+    reply_headers=request_id_headers,
+    add_header_params=_add_header_params,
+)
+
+COUNTING: Final[Endpoint] = replace(MESSAGES, validate=validate_count)
+"""The endpoint for requests that only count the tokens of their input."""

@@ -1,0 +1,33 @@
+"""POST /v1/messages, POST /v1/messages/count_tokens: Anthropic's Messages API."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.http.guard import Guard
+from gateway.http.json_reply import build_json_reply
+from gateway.http.messages_errors import request_id_headers
+from gateway.replies.messages_endpoint import MESSAGES
+from gateway.routes.request_docs import json_request_body
+from gateway.service.service import Service
+from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA
+
+
+def messages_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Messages"])
+
+    @router.post("/v1/messages", openapi_extra=json_request_body(REQUEST_SCHEMA))
+    async def create_message(request: Request) -> Response:
+        """Create a message: one JSON object, or a stream of events with `stream: true`."""
+        return await service.serve_create(MESSAGES, request.scope, request.receive)
+
+    @router.post("/v1/messages/count_tokens", openapi_extra=json_request_body(COUNT_SCHEMA))
+    async def count_message_tokens(request: Request) -> Response:
+        """Count the tokens of a message's input, as the model's upstream counts them."""
+        principal = service.authenticate(request)
+        body, _, weight = await service.read_sized_body(request)
+        with Guard(request.receive, service.drain):
+            counted = await service.contexts.count_message_tokens(principal, body, weight=weight)
+        return build_json_reply(counted, headers=request_id_headers())
+
+    return router

@@ -1,0 +1,65 @@
+"""The official SDK of the Messages API against the demo model, over a socket."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, NotFoundError
+
+from tests.serving import Gateway, serving
+
+DEMO = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
+HELLO: list[Any] = [{"role": "user", "content": "Hello there"}]
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with serving(DEMO) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def client(gateway: Gateway) -> Iterator[Anthropic]:
+    with Anthropic(base_url=gateway.url, api_key="none", max_retries=0) as client:
+        yield client
+
+
+def test_a_message_has_text(client: Anthropic) -> None:
+    message = client.messages.create(model="demo", max_tokens=100, messages=HELLO)
+    (block,) = message.content
+    assert block.type == "text"
+    assert block.text == "You said: Hello there"
+    assert (message.stop_reason, message.usage.output_tokens) == ("end_turn", 4)
+    assert message._request_id is not None
+    assert message._request_id.startswith("req_")
+
+
+def test_the_stream_helper_adds_up_to_the_final_message(client: Anthropic) -> None:
+    with client.messages.stream(model="demo", max_tokens=100, messages=HELLO) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert text == "You said: Hello there"
+    assert final.model_dump()["content"][0]["text"] == text
+    assert (final.stop_reason, final.usage.input_tokens, final.usage.output_tokens) == ("end_turn", 2, 4)
+
+
+def test_an_unknown_model_is_the_error_of_the_sdk(client: Anthropic) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        client.messages.create(model="nowhere", max_tokens=100, messages=HELLO)
+    assert caught.value.body == {
+        "type": "error",
+        "error": {
+            "type": "not_found_error",
+            "message": "the model 'nowhere' does not exist: GET /v1/models lists those that do",
+        },
+        "request_id": caught.value.request_id,
+    }
+
+
+def test_tokens_are_counted(client: Anthropic) -> None:
+    assert client.messages.count_tokens(model="demo", messages=HELLO).input_tokens == 2
+
+
+def test_models_are_listed_page_by_page(client: Anthropic) -> None:
+    assert [model.id for model in client.models.list(limit=1)] == ["demo"]
+    assert client.models.retrieve("demo").display_name == "demo"

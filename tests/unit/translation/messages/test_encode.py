@@ -1,0 +1,286 @@
+"""What events are as a stream of the Messages API, and as a whole message."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
+from translation.messages.collect import MessageCollector
+from translation.messages.encode import MessagesEncoder
+from translation.messages.reply_objects import ThinkingView, choose_thinking_view
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Started,
+    Usage,
+)
+from translation.representation.json_types import Item, Json
+
+MESSAGE: Item = {"id": "msg_1", "type": "message", "status": "in_progress", "role": "assistant", "content": []}
+REASONING: Item = {"id": "rs_1", "type": "reasoning", "summary": []}
+CALL: Item = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "f", "arguments": ""}
+TEXT: Json = {"type": "output_text", "text": "", "annotations": []}
+THOUGHT: Json = {"type": "reasoning_text", "text": ""}
+SUMMARY: Json = {"type": "summary_text", "text": ""}
+STOP = Finished("stop")
+
+
+class Seal:
+    """Seals by naming what it was given."""
+
+    def may_need_seal(self, _payload: bytes, /) -> bool:
+        return True
+
+    def seal_added_item(self, item: Item, /) -> Item:
+        return item
+
+    def seal_done_item(self, item: Item, /) -> Item:
+        if item["type"] == "reasoning" or item.get("details"):
+            return {**item, "encrypted_content": f"sealed {item['id']}"}
+        return item
+
+
+def reply_of(*events: Event, view: ThinkingView = "text", seal: Seal | None = None) -> Json:
+    """The message of the events, which is the same as a stream and as a whole."""
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking=view, seal=seal)
+    collector = MessageCollector(message_id="msg_1", model="m", thinking=view, seal=seal)
+    batch = [Started("m"), *events]
+    wire = b"".join(encoder.feed([event]) for event in batch) + encoder.conclude()
+    collector.feed(batch)
+    assert encoder.conclude() == b""
+    whole = collector.result()
+    check_message(whole)
+    streamed = check_message_stream(wire)
+    assert without_nulls(streamed["content"]) == without_nulls(whole["content"])
+    assert streamed["stop_reason"] == whole["stop_reason"]
+    return whole
+
+
+def without_nulls(blocks: list[Json]) -> list[Json]:
+    return [{key: value for key, value in block.items() if value is not None} for block in blocks]
+
+
+def item(index: int, start: Item, *texts: str, part: Json | None = None, final: Item | None = None) -> list[Event]:
+    """The events of an item with one text."""
+    part_index = None if part is None else 0
+    parts: list[Event] = [] if part is None else [PartStarted(index, 0, part)]
+    deltas = [Delta(index, part_index, text) for text in texts]
+    ends: list[Event] = [] if part is None else [PartEnded(index, 0)]
+    return [ItemStarted(index, start), *parts, *deltas, *ends, ItemEnded(index, final)]
+
+
+def test_text_is_a_block() -> None:
+    message = reply_of(*item(0, MESSAGE, "Hel", 'lo "%b" 100 %', part=TEXT), STOP)
+    assert message["content"] == [{"type": "text", "text": 'Hello "%b" 100 %'}]
+    assert message["stop_reason"] == "end_turn"
+
+
+def test_an_empty_reply_has_no_block() -> None:
+    assert reply_of(STOP)["content"] == []
+    assert reply_of(*item(0, MESSAGE, "", part=TEXT), STOP)["content"] == []
+
+
+def test_text_without_deltas_is_not_lost() -> None:
+    final = {**MESSAGE, "content": [{**TEXT, "text": "whole"}]}
+    part: list[Event] = [
+        ItemStarted(0, MESSAGE),
+        PartStarted(0, 0, TEXT),
+        PartEnded(0, 0, {**TEXT, "text": "whole"}),
+        ItemEnded(0),
+    ]
+    for events in (
+        part,
+        [ItemStarted(0, MESSAGE), ItemEnded(0, final)],
+        item(0, MESSAGE, part={**TEXT, "text": "whole"}),
+    ):
+        assert reply_of(*events, STOP)["content"] == [{"type": "text", "text": "whole"}]
+
+
+def test_a_block_ends_with_its_item() -> None:
+    events = [ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a"), ItemEnded(0)]
+    assert reply_of(*events, STOP)["content"] == [{"type": "text", "text": "a"}]
+
+
+def test_a_refusal_is_text_and_a_reason() -> None:
+    message = reply_of(*item(0, MESSAGE, "No.", part={"type": "refusal", "refusal": ""}), STOP)
+    assert (message["content"], message["stop_reason"]) == ([{"type": "text", "text": "No."}], "refusal")
+
+
+def test_pages_are_cited_with_the_text_they_support() -> None:
+    annotation = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 3}
+    events: list[Event] = [
+        ItemStarted(0, MESSAGE),
+        PartStarted(0, 0, TEXT),
+        Annotated(0, 0, annotation),
+        Delta(0, 0, "One two"),
+        Annotated(0, 0, annotation),
+        Annotated(0, 0, {"type": "file_citation", "file_id": "f", "filename": "b", "index": 1}),
+        PartEnded(0, 0),
+        ItemEnded(0, {**MESSAGE, "content": [{**TEXT, "text": "One two", "annotations": [annotation]}]}),
+    ]
+    (block,) = reply_of(*events, STOP)["content"]
+    assert block["citations"] == [
+        {
+            "type": "web_search_result_location",
+            "url": "http://a",
+            "title": "A",
+            "cited_text": "One",
+            "encrypted_index": "",
+        }
+    ]
+
+
+def test_cited_text_without_deltas_keeps_its_citations() -> None:
+    annotation = {"type": "url_citation", "url": "http://a", "start_index": 0, "end_index": 3}
+    final = {**MESSAGE, "content": [{**TEXT, "text": "One two", "annotations": [annotation]}]}
+    (block,) = reply_of(ItemStarted(0, MESSAGE), ItemEnded(0, final), STOP)["content"]
+    assert block["citations"][0]["cited_text"] == "One"
+
+
+VIEWS: dict[ThinkingView, list[Json]] = {
+    "text": [{"type": "thinking", "thinking": "Hm.", "signature": "sealed rs_1"}],
+    "omitted": [{"type": "thinking", "thinking": "", "signature": "sealed rs_1"}],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize(("view", "blocks"), VIEWS.items())
+def test_thinking_is_what_the_client_asked_for(view: ThinkingView, blocks: list[Json]) -> None:
+    final = {**REASONING, "content": [{**THOUGHT, "text": "Hm."}]}
+    for events in (item(0, REASONING, "H", "m.", part=THOUGHT), [ItemStarted(0, REASONING), ItemEnded(0, final)]):
+        assert reply_of(*events, STOP, view=view, seal=Seal())["content"] == blocks
+
+
+def test_thinking_needs_no_signature() -> None:
+    blocks = reply_of(*item(0, REASONING, "Hm.", part=THOUGHT), STOP)["content"]
+    assert blocks == [{"type": "thinking", "thinking": "Hm.", "signature": ""}]
+    assert reply_of(*item(0, REASONING, part=THOUGHT), STOP)["content"] == []
+    assert reply_of(*item(0, REASONING, part=THOUGHT), STOP, view="omitted")["content"] == []
+
+
+def test_paragraphs_of_a_summary_are_one_block() -> None:
+    events: list[Event] = [ItemStarted(0, REASONING)]
+    for index, text in enumerate(("One.", "Two.")):
+        events += [PartStarted(0, index, SUMMARY), Delta(0, index, text), Delta(0, index, "!"), PartEnded(0, index)]
+    blocks = reply_of(*events, ItemEnded(0), STOP)["content"]
+    assert blocks == [{"type": "thinking", "thinking": "One.!\n\nTwo.!", "signature": ""}]
+
+
+def test_thinking_that_nobody_can_read_is_redacted() -> None:
+    blocks = reply_of(*item(0, REASONING), STOP, seal=Seal())["content"]
+    assert blocks == [{"type": "redacted_thinking", "data": "sealed rs_1"}]
+
+
+def test_a_call_is_a_block_and_the_reason() -> None:
+    message = reply_of(*item(0, CALL, '{"a"', ":1}"), Finished("tool_calls"))
+    assert message["content"] == [{"type": "tool_use", "id": "call_1", "name": "f", "input": {"a": 1}}]
+    assert message["stop_reason"] == "tool_use"
+
+
+def test_arguments_without_deltas_are_not_lost() -> None:
+    started = {**CALL, "arguments": '{"a":1}'}
+    for events in ([ItemStarted(0, started), ItemEnded(0)], [ItemStarted(0, CALL), ItemEnded(0, started)]):
+        assert reply_of(*events, STOP)["content"][0]["input"] == {"a": 1}
+    assert reply_of(*item(0, CALL), STOP)["content"][0]["input"] == {}
+
+
+def test_what_an_upstream_needs_back_of_a_call_follows_it() -> None:
+    final = {**CALL, "arguments": "{}", "details": [{"type": "signature"}]}
+    blocks = reply_of(*item(0, CALL, "{}", final=final), STOP, seal=Seal())["content"]
+    assert blocks[1] == {"type": "redacted_thinking", "data": "call.sealed fc_1"}
+
+
+def test_items_that_the_api_does_not_have_are_left_out() -> None:
+    search: Item = {"id": "ws_1", "type": "image_generation_call", "status": "completed"}
+    events = [ItemStarted(0, search), Delta(0, None, "x"), Progressed(0, "completed"), PartEnded(0, None), ItemEnded(0)]
+    assert reply_of(*events, Opaque("chat", {}), STOP)["content"] == []
+
+
+ENDS: dict[str, tuple[list[Event], Json]] = {
+    "a limit": ([Finished("length")], {"stop_reason": "max_tokens", "stop_sequence": None}),
+    "a filter": ([Finished("content_filter")], {"stop_reason": "refusal", "stop_sequence": None}),
+    "a pause": ([Finished("length", "pause_turn")], {"stop_reason": "pause_turn", "stop_sequence": None}),
+    "a stop sequence": (
+        [Noted(facts={"stop_sequence": "###"}), STOP],
+        {"stop_reason": "stop_sequence", "stop_sequence": "###"},
+    ),
+    "something else": ([Finished("other", "eos")], {"stop_reason": "end_turn", "stop_sequence": None}),
+}
+
+
+@pytest.mark.parametrize(("events", "end"), ENDS.values(), ids=ENDS)
+def test_ends_have_the_reasons_of_the_api(events: list[Event], end: Json) -> None:
+    message = reply_of(*events)
+    assert {key: message[key] for key in end} == end
+
+
+def test_usage_counts_cached_tokens_apart() -> None:
+    usage = Usage(input=100, output=20, cache_read=60, cache_write=10, reasoning=5)
+    message = reply_of(Noted(usage=usage, facts={"service_tier": "default"}), Finished("stop", usage=usage))
+    assert message["usage"] == {
+        "input_tokens": 30,
+        "cache_creation_input_tokens": 10,
+        "cache_read_input_tokens": 60,
+        "output_tokens": 20,
+        "output_tokens_details": {"thinking_tokens": 5},
+        "service_tier": "standard",
+    }
+
+
+def test_the_beginning_has_the_usage_that_is_known() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    assert encoder.feed([Started("m"), Noted(usage=Usage(input=7, output=1))]) == b""
+    (start, *_) = read_frames(encoder.feed([ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a")]))
+    assert start["message"]["usage"]["input_tokens"] == 7
+
+
+def test_a_failure_is_the_last_event() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    wire = encoder.feed([Started("m"), ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a")])
+    wire += encoder.feed([Failed("upstream_overloaded", "busy")]) + encoder.conclude()
+    assert read_frames(wire)[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    assert encoder.failed is not None
+
+
+def test_a_failure_replaces_an_end_that_was_not_sent() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    encoder.feed([Started("m"), STOP])
+    encoder.feed([Failed("upstream_error", "no")])
+    assert b"event: error" in encoder.conclude()
+
+
+def test_there_is_no_message_before_its_end() -> None:
+    collector = MessageCollector(message_id="msg_1", model="m", thinking="none")
+    with pytest.raises(ValueError, match="not finished"):
+        collector.result()
+    collector.feed([Started("m"), Failed("upstream_error", "no", usage=Usage(1, 2))])
+    assert (collector.failed is not None, collector.usage) == (True, Usage(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("thinking", "view"),
+    [
+        (None, "none"),
+        ({"type": "disabled"}, "none"),
+        ({"type": "adaptive"}, "text"),
+        ({"type": "adaptive", "display": "omitted"}, "omitted"),
+        ({"type": "enabled", "budget_tokens": 2000, "display": "summarized"}, "text"),
+    ],
+)
+def test_only_who_asks_for_thinking_gets_it(thinking: Any, view: ThinkingView) -> None:
+    assert choose_thinking_view({"thinking": thinking}) == view
+
+
+def test_nothing_is_learnt_for_the_fast_path() -> None:
+    encoder: Any = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    assert encoder.delta_template(None, ()) is None

@@ -1,0 +1,224 @@
+"""What the messages of a request become as items."""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import Unrepresentable
+from translation.messages.history import lift_history
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+
+
+def text(value: str) -> Json:
+    return {"type": "input_text", "text": value}
+
+
+def user(*parts: Json) -> Item:
+    return {"type": "message", "role": "user", "content": list(parts)}
+
+
+def lift_contents(*contents: tuple[str, Any]) -> list[Item]:
+    losses: list[Loss] = []
+    items = lift_history([{"role": role, "content": content} for role, content in contents], losses)
+    assert losses == []
+    return items
+
+
+def lift_blocks(*blocks: Json) -> list[Item]:
+    return lift_contents(("user", list(blocks)))
+
+
+PNG: Json = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
+
+PARTS: dict[str, tuple[Json, list[Json]]] = {
+    "a text": ({"type": "text", "text": "a"}, [text("a")]),
+    "an image": (
+        {"type": "image", "source": PNG},
+        [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}],
+    ),
+    "an image elsewhere": (
+        {"type": "image", "source": {"type": "url", "url": "http://a/b.png"}},
+        [{"type": "input_image", "image_url": "http://a/b.png"}],
+    ),
+    "a document": (
+        {"type": "document", "source": PDF, "context": "From the archive."},
+        [
+            text("From the archive."),
+            {"type": "input_file", "file_data": "data:application/pdf;base64,JVBE", "filename": "document.pdf"},
+        ],
+    ),
+    "a document elsewhere": (
+        {"type": "document", "source": {"type": "url", "url": "http://a/b.pdf"}},
+        [{"type": "input_file", "file_url": "http://a/b.pdf"}],
+    ),
+    "a document elsewhere with a title": (
+        {"type": "document", "source": {"type": "url", "url": "http://a/b.pdf"}, "title": "B"},
+        [{"type": "input_file", "file_url": "http://a/b.pdf", "filename": "B"}],
+    ),
+    "a document of text": (
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}},
+        [text("a")],
+    ),
+    "a document of text with a title": (
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}, "title": "A"},
+        [text("A:\na")],
+    ),
+    "a document of blocks": (
+        {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "a"}]}, "title": "A"},
+        [text("A:"), text("a")],
+    ),
+    "a document of blocks that is a string": (
+        {"type": "document", "source": {"type": "content", "content": "a"}},
+        [text("a")],
+    ),
+    "a search result": (
+        {"type": "search_result", "source": "http://a", "title": "A", "content": [{"type": "text", "text": "b"}]},
+        [text("A\nhttp://a\n\nb")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("block", "parts"), PARTS.values(), ids=PARTS)
+def test_blocks_become_parts(block: Json, parts: list[Json]) -> None:
+    assert lift_blocks(block) == [user(*parts)]
+
+
+def test_citations_are_a_loss() -> None:
+    losses: list[Loss] = []
+    block = {"type": "document", "source": PDF, "citations": {"enabled": True}}
+    lift_history([{"role": "user", "content": [block]}], losses)
+    assert losses == [Loss("messages.content.citations", "dropped")]
+
+
+def test_what_no_part_can_hold_is_refused_by_name() -> None:
+    with pytest.raises(Unrepresentable, match="no content blocks of type 'container_upload'") as refused:
+        lift_blocks({"type": "text", "text": "a"}, {"type": "container_upload", "file_id": "f"})
+    assert refused.value.param == "messages[0].content[1]"
+
+
+def test_files_of_another_server_are_refused() -> None:
+    with pytest.raises(Unrepresentable, match="not file_id") as refused:
+        lift_blocks({"type": "image", "source": {"type": "file", "file_id": "f"}})
+    assert refused.value.param == "messages[0].content[0].source.file_id"
+
+
+def result(content: Any = None, **more: Any) -> Json:
+    block: Json = {"type": "tool_result", "tool_use_id": "t1", **more}
+    return block if content is None else {**block, "content": content}
+
+
+def output(value: Any, **more: Any) -> Item:
+    return {"type": "function_call_output", "call_id": "t1", "output": value, **more}
+
+
+RESULTS: dict[str, tuple[Json, Item]] = {
+    "text": (result("done"), output("done")),
+    "nothing": (result(), output("")),
+    "texts": (result([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), output("a\nb")),
+    "a tool that was found": (
+        result([{"type": "tool_reference", "tool_name": "f"}]),
+        output("The tool f is available."),
+    ),
+    "an image": (
+        result([{"type": "text", "text": "a"}, {"type": "image", "source": PNG}]),
+        output([text("a"), {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]),
+    ),
+    "a failure": (result("no such file", is_error=True), output("Error: no such file", status="failed")),
+    "a failure that says so": (
+        result("<tool_use_error>no</tool_use_error>", is_error=True),
+        output("<tool_use_error>no</tool_use_error>", status="failed"),
+    ),
+    "a failure with an image": (
+        result([{"type": "image", "source": PNG}], is_error=True),
+        output([text("Error: "), {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}], status="failed"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("block", "item"), RESULTS.values(), ids=RESULTS)
+def test_results_become_outputs(block: Json, item: Item) -> None:
+    assert lift_blocks(block) == [item]
+
+
+def test_text_around_results_keeps_its_place() -> None:
+    a, b = {"type": "text", "text": "a"}, {"type": "text", "text": "b"}
+    assert lift_blocks(a, result("done"), b) == [user(text("a")), output("done"), user(text("b"))]
+
+
+def test_what_the_model_wrote_becomes_items_in_order() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "sealed"},
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+        {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}},
+        {"type": "redacted_thinking", "data": "call.signature"},
+    ]
+    assert lift_contents(("assistant", blocks)) == [
+        {
+            "type": "reasoning",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": "Hm."}],
+            "encrypted_content": "sig",
+        },
+        {"type": "reasoning", "summary": [], "encrypted_content": "sealed"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [
+                {"type": "output_text", "text": "a", "annotations": []},
+                {"type": "output_text", "text": "b", "annotations": []},
+            ],
+        },
+        {
+            "type": "function_call",
+            "call_id": "t1",
+            "name": "f",
+            "arguments": '{"x":1}',
+            "encrypted_content": "signature",
+        },
+    ]
+
+
+def test_thinking_may_be_empty_and_unsigned() -> None:
+    assert lift_contents(("assistant", [{"type": "thinking", "thinking": "", "signature": ""}])) == [
+        {"type": "reasoning", "summary": []}
+    ]
+
+
+def test_a_carrier_without_its_call_is_ignored() -> None:
+    assert lift_contents(("assistant", [{"type": "redacted_thinking", "data": "call.signature"}])) == []
+    blocks = [{"type": "text", "text": "a"}, {"type": "redacted_thinking", "data": "call.signature"}]
+    assert [item["type"] for item in lift_contents(("assistant", blocks))] == ["message"]
+
+
+def test_calls_of_anthropics_tools_are_a_loss() -> None:
+    losses: list[Loss] = []
+    block = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    assert lift_history([{"role": "assistant", "content": [block]}], losses) == []
+    assert losses == [Loss("messages", "server_tool_use dropped")]
+
+
+def test_instructions_between_turns_keep_their_place() -> None:
+    items = lift_contents(("user", "a"), ("system", "Be brief."), ("assistant", "b"))
+    assert items[1] == {"type": "message", "role": "developer", "content": [text("Be brief.")]}
+    assert [item["role"] for item in items] == ["user", "developer", "assistant"]
+
+
+def test_an_instruction_for_one_turn_ends_with_it() -> None:
+    reminder = {"role": "system", "content": [{"type": "text", "text": "Be brief."}], "clear_at": "next_user_message"}
+    first, second = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
+    losses: list[Loss] = []
+    assert len(lift_history([first, reminder], losses)) == 2
+    assert len(lift_history([first, reminder, second], losses)) == 2
+
+
+def test_an_instruction_without_text_is_none() -> None:
+    losses: list[Loss] = []
+    messages = [
+        {"role": "system", "output_config": {"effort": "low"}},
+        {"role": "system", "content": [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}}]},
+    ]
+    assert lift_history(messages, losses) == []

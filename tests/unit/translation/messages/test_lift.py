@@ -1,0 +1,247 @@
+"""What a request of the Messages API asks of a turn."""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.messages.lift import lift
+from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
+
+SCHEMA: Json = {"type": "object", "properties": {}}
+HELLO: list[Json] = [{"role": "user", "content": "hi"}]
+
+
+def turn_of(*, relayed: bool = False, **more: Any) -> Turn:
+    body = {"model": "m", "max_tokens": 5000, "messages": HELLO, **more}
+    validate(body)
+    return lift(body, relayed=relayed)
+
+
+def test_a_plain_request_asks_for_nothing_more() -> None:
+    assert turn_of() == Turn(
+        model="m",
+        items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}],
+        tools=[],
+        max_output_tokens=5000,
+        stream=False,
+    )
+
+
+def test_the_upstreams_name_of_the_model_replaces_the_clients() -> None:
+    assert lift({"model": "m", "max_tokens": 5, "messages": HELLO}, model="other").model == "other"
+
+
+FIELDS: dict[str, tuple[Json, Json]] = {
+    "a stream": ({"stream": True}, {"stream": True}),
+    "system as text": ({"system": "Be kind."}, {"instructions": "Be kind."}),
+    "no system": ({"system": ""}, {"instructions": None}),
+    "system in blocks": (
+        {
+            "system": [
+                {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+                {"type": "text", "text": "b"},
+            ]
+        },
+        {"instructions": "a\n\nb", "losses": ()},
+    ),
+    "randomness": ({"temperature": 0.5, "top_p": 0.9}, {"sampling": {"temperature": 0.5, "top_p": 0.9}}),
+    "parameters of other APIs": ({"seed": 3, "presence_penalty": 1}, {"sampling": {"seed": 3, "presence_penalty": 1}}),
+    "top_k is for upstreams that know it": ({"top_k": 5}, {"extra": {"top_k": 5}}),
+    "stop sequences": ({"stop_sequences": ["x"]}, {"sampling": {"stop": ["x"]}}),
+    "a tier": ({"service_tier": "standard_only"}, {"sampling": {"service_tier": "default"}}),
+    "a user": ({"metadata": {"user_id": "u1"}}, {"sampling": {"user": "u1"}}),
+    "no user": ({"metadata": {}}, {"sampling": {}}),
+    "ids in the place of a user": (
+        {"metadata": {"user_id": "u" * 65}},
+        {"sampling": {}, "losses": (Loss("metadata.user_id", "dropped"),)},
+    ),
+    "thinking with a budget": (
+        {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+        {"thinking": True, "reasoning": {"max_tokens": 2000}},
+    ),
+    "adaptive thinking": ({"thinking": {"type": "adaptive"}}, {"thinking": True, "reasoning": None}),
+    "adaptive thinking with an effort": (
+        {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
+        {"thinking": True, "reasoning": {"effort": "high"}},
+    ),
+    "an effort alone": ({"output_config": {"effort": "low"}}, {"thinking": None, "reasoning": {"effort": "low"}}),
+    "no thinking": (
+        {"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}},
+        {"thinking": False, "reasoning": None},
+    ),
+    "a form of the answer": (
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"text_format": {"type": "json_schema", "name": "output", "schema": SCHEMA, "strict": True}},
+    ),
+    "a form of the answer by its old name": (
+        {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+        {"text_format": {"type": "json_schema", "name": "output", "schema": SCHEMA, "strict": True}},
+    ),
+    "context management": (
+        {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}},
+        {"losses": (Loss("context_management", "dropped"),)},
+    ),
+    "unknown fields": ({"speed": "fast", "container": None}, {"extra": {"speed": "fast"}}),
+    "versions are of the API alone": ({"anthropic_version": "1", "anthropic_beta": ["x"]}, {"extra": {}, "losses": ()}),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), FIELDS.values(), ids=FIELDS)
+def test_fields_of_a_request(asked: Json, expected: Json) -> None:
+    turn = turn_of(**asked)
+    assert {name: getattr(turn, name) for name in expected} == expected
+
+
+TOOL: Json = {"name": "f", "input_schema": SCHEMA}
+FUNCTION: Json = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}
+FOUND: list[Json] = [
+    *HELLO,
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "find", "input": {}}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": [{"type": "text", "text": "Found:"}, {"type": "tool_reference", "tool_name": "f"}],
+            }
+        ],
+    },
+    {"role": "user", "content": [{"type": "text", "text": "a"}]},
+]
+
+TOOLS: dict[str, tuple[Json, Json]] = {
+    "a tool": ({"tools": [TOOL]}, {"tools": [FUNCTION], "losses": ()}),
+    "its description and its schema that holds": (
+        {"tools": [{**TOOL, "type": "custom", "description": "Does f.", "strict": True}]},
+        {"tools": [{**FUNCTION, "description": "Does f.", "strict": True}]},
+    ),
+    "hints are no loss": (
+        {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "allowed_callers": ["direct"]}]},
+        {"tools": [FUNCTION], "losses": ()},
+    ),
+    "callers that do not exist here": (
+        {"tools": [{**TOOL, "allowed_callers": ["code_execution_20260120"]}]},
+        {"tools": [FUNCTION], "losses": (Loss("tools.allowed_callers", "dropped"),)},
+    ),
+    "a deferred tool waits for its name": ({"tools": [{**TOOL, "defer_loading": True}]}, {"tools": [], "losses": ()}),
+    "a deferred tool that was found": (
+        {"tools": [{**TOOL, "defer_loading": True}], "messages": FOUND},
+        {"tools": [FUNCTION], "losses": ()},
+    ),
+    "a deferred tool that only Anthropic could find": (
+        {"tools": [{**TOOL, "defer_loading": True}, {"type": "tool_search_tool_regex_20251119", "name": "s"}]},
+        {"tools": [FUNCTION], "losses": (Loss("tools[1]", "tool_search_tool_regex_20251119 left out"),)},
+    ),
+    "web search": (
+        {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2, "allowed_domains": ["a.com"]}]},
+        {
+            "tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.com"]}}],
+            "losses": (Loss("tools[0].max_uses", "dropped"),),
+        },
+    ),
+    "web search near a place": (
+        {"tools": [{"type": "web_search_20250305", "name": "web_search", "user_location": {"type": "approximate"}}]},
+        {"tools": [{"type": "web_search", "user_location": {"type": "approximate"}}]},
+    ),
+    "any tool": ({"tool_choice": {"type": "any"}}, {"tool_choice": "required", "parallel_tool_calls": None}),
+    "no tool": ({"tool_choice": {"type": "none"}}, {"tool_choice": "none"}),
+    "one tool, once": (
+        {"tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}},
+        {"tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": False},
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), TOOLS.values(), ids=TOOLS)
+def test_tools_of_a_request(asked: Json, expected: Json) -> None:
+    turn = turn_of(**asked)
+    assert {name: getattr(turn, name) for name in expected} == expected
+
+
+def test_a_tool_that_anthropic_runs_is_refused_by_name() -> None:
+    with pytest.raises(Unrepresentable, match="no tool of type 'code_execution_20250825'") as refused:
+        turn_of(tools=[TOOL, {"type": "code_execution_20250825", "name": "code_execution"}])
+    assert refused.value.param == "tools[1]"
+
+
+def test_a_relayed_request_loses_nothing() -> None:
+    turn = turn_of(
+        relayed=True,
+        tools=[{"type": "code_execution_20250825", "name": "code_execution"}],
+        messages=[{"role": "user", "content": [{"type": "container_upload", "file_id": "f"}]}],
+        context_management={"edits": []},
+    )
+    assert (turn.items, turn.tools, turn.losses) == ([], [], ())
+
+
+REFUSED: dict[str, tuple[Json, str, str]] = {
+    "a budget beyond the limit": (
+        {"thinking": {"type": "enabled", "budget_tokens": 5000}},
+        "max_tokens",
+        "'max_tokens' is 5000: it must be greater than 'thinking.budget_tokens', which is 5000.",
+    ),
+    "a small budget": (
+        {"thinking": {"type": "enabled", "budget_tokens": 5}},
+        "thinking.budget_tokens",
+        "Invalid value for 'thinking.budget_tokens': it must be at least 1024, but got 5.",
+    ),
+    "a thread": (
+        {"thread": {"type": "create"}},
+        "thread",
+        "Threads are not kept here: send the whole conversation, without 'thread'.",
+    ),
+    "a tool without a schema": (
+        {"tools": [{"name": "f"}]},
+        "tools[0].input_schema",
+        "Missing required parameter: 'tools[0].input_schema'.",
+    ),
+    "a block without a type": (
+        {"messages": [{"role": "user", "content": [{"text": "a"}]}]},
+        "messages[0].content[0].type",
+        "Missing required parameter: 'messages[0].content[0].type'.",
+    ),
+    "a block whose type is no text": (
+        {"messages": [{"role": "user", "content": [{"type": 1}]}]},
+        "messages[0].content[0].type",
+        "Invalid type for 'messages[0].content[0].type': expected a string, but got an integer instead.",
+    ),
+    "a block that is no object": (
+        {"messages": [{"role": "user", "content": [3]}]},
+        "messages[0].content[0]",
+        "Invalid type for 'messages[0].content[0]': expected an object, but got an integer instead.",
+    ),
+    "an unknown role": (
+        {"messages": [{"role": "robot", "content": "a"}]},
+        "messages[0].role",
+        "Invalid value for 'messages[0].role': 'robot'. Expected 'user', 'assistant' or 'system'.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "param", "message"), REFUSED.values(), ids=REFUSED)
+def test_malformed_requests_are_refused_by_name(asked: Json, param: str, message: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        turn_of(**asked)
+    assert (refused.value.param, refused.value.message) == (param, message)
+
+
+def test_a_budget_for_all_rounds_may_exceed_the_limit() -> None:
+    turn = turn_of(
+        thinking={"type": "enabled", "budget_tokens": 9000}, anthropic_beta=["interleaved-thinking-2025-05-14"]
+    )
+    assert turn.reasoning == {"max_tokens": 9000}
+
+
+def test_tokens_are_counted_without_a_limit() -> None:
+    validate_count({"model": "m", "messages": HELLO, "tools": []})
+    with pytest.raises(InvalidRequest, match=r"'messages\[0\]\.content'"):
+        validate_count({"model": "m", "messages": [{"role": "user"}]})
+
+
+def test_schemas_are_published() -> None:
+    assert REQUEST_SCHEMA()["required"] != COUNT_SCHEMA()["required"]

@@ -1,0 +1,161 @@
+"""The shapes of content blocks in requests of the Messages API, as typed dictionaries that pydantic validates.
+
+https://platform.claude.com/docs/en/api/messages
+"""
+
+from typing import Annotated, Any, Literal, Required, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypedDict
+
+from translation.representation.json_types import Json
+from translation.validation import Name, discriminate_by
+
+
+class TextBlock(TypedDict, total=False):
+    type: Required[Literal["text"]]
+    text: Required[str]
+
+
+class Base64Source(TypedDict, total=False):
+    type: Required[Literal["base64"]]
+    media_type: Required[str]
+    data: Required[str]
+
+
+class UrlSource(TypedDict, total=False):
+    type: Required[Literal["url"]]
+    url: Required[str]
+
+
+class FileSource(TypedDict, total=False):
+    """A file of Anthropic's Files API."""
+
+    type: Required[Literal["file"]]
+    file_id: Required[str]
+
+
+class PlainTextSource(TypedDict, total=False):
+    type: Required[Literal["text"]]
+    data: Required[str]
+
+
+class BlocksSource(TypedDict, total=False):
+    """A document made of blocks."""
+
+    type: Required[Literal["content"]]
+    content: Required[str | list[Json]]
+
+
+ImageSource: TypeAlias = Annotated[
+    Annotated[Base64Source, Tag("base64")] | Annotated[UrlSource, Tag("url")] | Annotated[FileSource, Tag("file")],
+    discriminate_by("type"),
+]
+
+DocumentSource: TypeAlias = Annotated[
+    Annotated[Base64Source, Tag("base64")]
+    | Annotated[UrlSource, Tag("url")]
+    | Annotated[FileSource, Tag("file")]
+    | Annotated[PlainTextSource, Tag("text")]
+    | Annotated[BlocksSource, Tag("content")],
+    discriminate_by("type"),
+]
+
+
+class ImageBlock(TypedDict, total=False):
+    type: Required[Literal["image"]]
+    source: Required[ImageSource]
+
+
+class Citations(TypedDict, total=False):
+    enabled: bool | None
+
+
+class DocumentBlock(TypedDict, total=False):
+    type: Required[Literal["document"]]
+    source: Required[DocumentSource]
+    title: str | None
+    context: str | None
+    citations: Citations | None
+
+
+class SearchResultBlock(TypedDict, total=False):
+    type: Required[Literal["search_result"]]
+    source: Required[str]
+    title: Required[str]
+    content: Required[list[TextBlock]]
+    citations: Citations | None
+
+
+class ThinkingBlock(TypedDict, total=False):
+    type: Required[Literal["thinking"]]
+    thinking: Required[str]
+    signature: str | None
+
+
+class RedactedThinkingBlock(TypedDict, total=False):
+    type: Required[Literal["redacted_thinking"]]
+    data: Required[str]
+
+
+class ToolUseBlock(TypedDict, total=False):
+    type: Required[Literal["tool_use"]]
+    id: Required[Name]
+    name: Required[Name]
+    input: Required[Json]
+
+
+class OtherBlock(TypedDict, total=False):
+    """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
+
+    type: Required[str]
+
+
+_RESULT_TYPES = frozenset({"text", "image", "document", "search_result"})
+_BLOCK_TYPES = _RESULT_TYPES | {"thinking", "redacted_thinking", "tool_use", "tool_result"}
+
+
+def _discriminate(known: frozenset[str]) -> Discriminator:
+    """Returns a discriminator by `type`, in which every type that is not `known` has the tag `other`."""
+
+    def choose(block: Any) -> str | None:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if not isinstance(kind, str):
+            return None
+        return kind if kind in known else "other"
+
+    choose.__name__ = "type"
+    return Discriminator(choose)
+
+
+ResultBlock: TypeAlias = Annotated[
+    Annotated[TextBlock, Tag("text")]
+    | Annotated[ImageBlock, Tag("image")]
+    | Annotated[DocumentBlock, Tag("document")]
+    | Annotated[SearchResultBlock, Tag("search_result")]
+    | Annotated[OtherBlock, Tag("other")],
+    _discriminate(_RESULT_TYPES),
+]
+
+
+class ToolResultBlock(TypedDict, total=False):
+    type: Required[Literal["tool_result"]]
+    tool_use_id: Required[Name]
+    content: str | Annotated[list[ResultBlock], Field(fail_fast=True)] | None
+    is_error: bool | None
+
+
+Block: TypeAlias = Annotated[
+    Annotated[TextBlock, Tag("text")]
+    | Annotated[ImageBlock, Tag("image")]
+    | Annotated[DocumentBlock, Tag("document")]
+    | Annotated[SearchResultBlock, Tag("search_result")]
+    | Annotated[ThinkingBlock, Tag("thinking")]
+    | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
+    | Annotated[ToolUseBlock, Tag("tool_use")]
+    | Annotated[ToolResultBlock, Tag("tool_result")]
+    | Annotated[OtherBlock, Tag("other")],
+    _discriminate(_BLOCK_TYPES),
+]
+
+Content: TypeAlias = str | Annotated[list[Block], Field(fail_fast=True)]

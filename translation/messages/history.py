@@ -1,0 +1,136 @@
+"""Lifts the messages of a request of the Messages API to Responses items. Does not know the request's parameters."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import orjson
+
+from translation.messages.parts import lift_block, lift_parts, text_part
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+
+CALL_CARRIER_PREFIX: Final = "call."
+"""The prefix of the `data` of a `redacted_thinking` block that belongs to the call before it."""
+
+_FAILURE_PREFIX: Final = "Error: "
+
+_FAILURE_HINT: Final = "error"
+"""A result with this word near its beginning says by itself that the call failed."""
+
+_MAX_HINT_CHARS: Final = 60
+
+
+def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
+    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
+
+    Raises Unrepresentable for a content block that no item can represent.
+    """
+    last_user = max((index for index, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    items: list[Item] = []
+    for index, message in enumerate(messages):
+        param = f"messages[{index}].content"
+        match message["role"]:
+            case "assistant":
+                _lift_assistant(message["content"], items, losses)
+            case "user":
+                items += _lift_user(message["content"], param, losses)
+            case _:
+                # Such a message is for the turn that it is in. Then it stays in the client's history only.
+                if not (message.get("clear_at") == "next_user_message" and index < last_user):
+                    items += _lift_system(message, param, losses)
+    return items
+
+
+def _lift_system(message: Json, param: str, losses: list[Loss]) -> Iterator[Item]:
+    content = message.get("content") or ()
+    blocks = content if isinstance(content, str) else [block for block in content if not _is_tool_change(block)]
+    if blocks:
+        yield {"type": "message", "role": "developer", "content": lift_parts(blocks, param, losses)}
+
+
+def _is_tool_change(block: Json) -> bool:
+    return block["type"] in ("tool_addition", "tool_removal")
+
+
+def _lift_user(content: str | Sequence[Json], param: str, losses: list[Loss]) -> Iterator[Item]:
+    if isinstance(content, str):
+        yield _user_message([text_part(content)])
+        return
+    parts: list[Json] = []
+    for index, block in enumerate(content):
+        if block["type"] != "tool_result":
+            parts += lift_block(block, f"{param}[{index}]", losses)
+            continue
+        if parts:
+            yield _user_message(parts)
+            parts = []
+        yield _lift_result(block, f"{param}[{index}].content", losses)
+    if parts:
+        yield _user_message(parts)
+
+
+def _user_message(parts: list[Json]) -> Item:
+    return {"type": "message", "role": "user", "content": parts}
+
+
+def _lift_result(block: Json, param: str, losses: list[Loss]) -> Item:
+    parts = lift_parts(block.get("content") or (), param, losses)
+    output: Item = {"type": "function_call_output", "call_id": block["tool_use_id"], "output": parts}
+    if all(part["type"] == "input_text" for part in parts):
+        output["output"] = "\n".join(part["text"] for part in parts)
+    if block.get("is_error"):
+        # Few upstreams have a field for a call that failed, so the output says it.
+        output["output"] = _report_failure(output["output"])
+        output["status"] = "failed"
+    return output
+
+
+def _report_failure(output: str | list[Json]) -> str | list[Json]:
+    if isinstance(output, str):
+        return output if _FAILURE_HINT in output[:_MAX_HINT_CHARS].lower() else _FAILURE_PREFIX + output
+    return [text_part(_FAILURE_PREFIX), *output]
+
+
+def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: list[Loss]) -> None:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    texts: list[Json] | None = None
+    """The parts of the last message item, while text blocks follow each other."""
+    for block in blocks:
+        if block["type"] == "text":
+            if texts is None:
+                texts = []
+                items.append({"type": "message", "role": "assistant", "content": texts})
+            texts.append({"type": "output_text", "text": block["text"], "annotations": []})
+            continue
+        texts = None
+        match block["type"]:
+            case "thinking":
+                items.append(_lift_thinking(block))
+            case "redacted_thinking":
+                _lift_redacted(block["data"], items)
+            case "tool_use":
+                items.append(_lift_call(block))
+            case kind:
+                losses.append(Loss("messages", f"{kind:.50} dropped"))
+
+
+def _lift_thinking(block: Json) -> Item:
+    item: Item = {"type": "reasoning", "summary": []}
+    if block["thinking"]:
+        item["content"] = [{"type": "reasoning_text", "text": block["thinking"]}]
+    if block.get("signature"):
+        item["encrypted_content"] = block["signature"]
+    return item
+
+
+def _lift_redacted(data: str, items: list[Item]) -> None:
+    if data.startswith(CALL_CARRIER_PREFIX):
+        if items and items[-1]["type"] == "function_call":
+            items[-1]["encrypted_content"] = data.removeprefix(CALL_CARRIER_PREFIX)
+        return
+    items.append({"type": "reasoning", "summary": [], "encrypted_content": data})
+
+
+def _lift_call(block: Json) -> Item:
+    arguments = orjson.dumps(block["input"]).decode()
+    return {"type": "function_call", "call_id": block["id"], "name": block["name"], "arguments": arguments}

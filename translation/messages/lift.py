@@ -1,0 +1,104 @@
+"""Lifts a request of the Messages API to a `Turn`. Expects a body that `schema.validate` accepted."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from translation.messages.history import lift_history
+from translation.messages.schema import REQUEST_FIELDS
+from translation.messages.tools import lift_tool_choice, lift_tools
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
+
+_SERVICE_TIERS: Final = {"auto": "auto", "standard_only": "default"}
+
+_SHARED_PARAMS: Final = (
+    "temperature",
+    "top_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
+"""Parameters that are sent unchanged. All but the first two are extensions: the defaults of a model may have them."""
+
+_MAX_USER_CHARS: Final = 64
+"""The longest name of a user that OpenAI accepts. Claude Code sends a JSON text with ids of device and session."""
+
+
+def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+    """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
+
+    `model` replaces the model that the body names. `relayed` says that the body itself is forwarded and the turn only
+    serves to check it. Otherwise raises Unrepresentable for a block or a tool that no other API has.
+    """
+    params = {key: value for key, value in body.items() if value is not None}
+    losses: list[Loss] = []
+    thinking, reasoning = _lift_thinking(params)
+    tool_choice, parallel = lift_tool_choice(params.get("tool_choice"))
+    return Turn(
+        model=body["model"] if model is None else model,
+        instructions=_lift_system(params.get("system")),
+        items=[] if relayed else lift_history(params["messages"], losses),
+        tools=lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed),
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel,
+        sampling=_lift_sampling(params, losses),
+        max_output_tokens=params.get("max_tokens"),
+        text_format=_lift_format(params),
+        reasoning=reasoning,
+        thinking=thinking,
+        stream=params.get("stream", False),
+        extra=_lift_extra(params, losses),
+        losses=() if relayed else tuple(dict.fromkeys(losses)),
+    )
+
+
+def _lift_system(system: Any) -> str | None:
+    if system is None or isinstance(system, str):
+        return system or None
+    return "\n\n".join(block["text"] for block in system) or None
+
+
+def _lift_thinking(params: Mapping[str, Any]) -> tuple[bool | None, Json | None]:
+    """Returns (thinking, reasoning) from `thinking` and `output_config.effort`."""
+    requested = params.get("thinking") or {}
+    kind = requested.get("type")
+    effort = (params.get("output_config") or {}).get("effort")
+    if kind == "disabled":
+        return False, None
+    reasoning: Json = {} if effort is None else {"effort": effort}
+    if kind == "enabled":
+        reasoning["max_tokens"] = requested["budget_tokens"]
+    return (True if kind else None), reasoning or None
+
+
+def _lift_sampling(params: Mapping[str, Any], losses: list[Loss]) -> Json:
+    sampling = {key: params[key] for key in _SHARED_PARAMS if key in params}
+    if params.get("stop_sequences"):
+        sampling["stop"] = params["stop_sequences"]
+    if "service_tier" in params:
+        sampling["service_tier"] = _SERVICE_TIERS[params["service_tier"]]
+    user = (params.get("metadata") or {}).get("user_id")
+    if user and len(user) <= _MAX_USER_CHARS:
+        sampling["user"] = user
+    elif user:
+        losses.append(Loss("metadata.user_id", "dropped"))
+    return sampling
+
+
+def _lift_format(params: Mapping[str, Any]) -> Json | None:
+    text_format = (params.get("output_config") or {}).get("format") or params.get("output_format")
+    if text_format is None:
+        return None
+    return {"type": "json_schema", "name": "output", "schema": text_format["schema"], "strict": True}
+
+
+def _lift_extra(params: Mapping[str, Any], losses: list[Loss]) -> Json:
+    extra = {key: value for key, value in params.items() if key not in REQUEST_FIELDS}
+    if "top_k" in params:
+        extra["top_k"] = params["top_k"]
+    if params.get("context_management"):
+        losses.append(Loss("context_management", "dropped"))
+    return extra

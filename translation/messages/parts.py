@@ -1,0 +1,93 @@
+"""Lifts content blocks to the content parts of Responses items: text, images, documents, search results."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from translation.errors import Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+CITATIONS_LOSS: Final = Loss("messages.content.citations", "dropped")
+"""Citations of documents in the request can only be had from an upstream of the same API."""
+
+
+def text_part(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
+def lift_parts(content: str | Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
+    """Returns the parts of a user's content, or of a tool's result. What is lost is appended to `losses`.
+
+    Raises Unrepresentable for a block that no part can represent. The error's `param` is its path under `param`.
+    """
+    if isinstance(content, str):
+        return [text_part(content)]
+    return [part for index, block in enumerate(content) for part in lift_block(block, f"{param}[{index}]", losses)]
+
+
+def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
+    """Returns the parts of one block, whose path is `param`. Does and raises what `lift_parts` does."""
+    kind = block["type"]
+    if kind not in _BLOCK_LIFTERS:
+        raise Unrepresentable(
+            f"this model's upstream has no content blocks of type {kind!r:.100}: leave it out", param=param
+        )
+    if (block.get("citations") or {}).get("enabled"):
+        losses.append(CITATIONS_LOSS)
+    return _BLOCK_LIFTERS[kind](block, param, losses)
+
+
+def _lift_text(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
+    yield text_part(block["text"])
+
+
+def _lift_image(block: Json, param: str, _losses: list[Loss]) -> Iterator[Json]:
+    source = _require_unstored(block["source"], param)
+    url = source["url"] if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
+    yield {"type": "input_image", "image_url": url}
+
+
+def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
+    source, title = _require_unstored(block["source"], param), block.get("title")
+    if block.get("context"):
+        yield text_part(block["context"])
+    match source["type"]:
+        case "text":
+            yield text_part(f"{title}:\n{source['data']}" if title else source["data"])
+        case "content":
+            if title:
+                yield text_part(f"{title}:")
+            yield from lift_parts(source["content"], f"{param}.source.content", losses)
+        case "url":
+            yield {"type": "input_file", "file_url": source["url"], **({"filename": title} if title else {})}
+        case _:
+            data = f"data:{source['media_type']};base64,{source['data']}"
+            yield {"type": "input_file", "file_data": data, "filename": title or "document.pdf"}
+
+
+def _require_unstored(source: Json, param: str) -> Json:
+    if source["type"] == "file":
+        raise Unrepresentable(
+            "files are not stored here: send the content or its URL, not file_id", param=f"{param}.source.file_id"
+        )
+    return source
+
+
+def _lift_search_result(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
+    texts = "\n\n".join(part["text"] for part in block["content"])
+    yield text_part(f"{block['title']}\n{block['source']}\n\n{texts}")
+
+
+def _lift_tool_reference(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
+    # The result of a tool that searches tools: the named ones are among the tools of the turn from now on.
+    yield text_part(f"The tool {block.get('tool_name')} is available.")
+
+
+_BLOCK_LIFTERS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Iterator[Json]]]] = {
+    "text": _lift_text,
+    "image": _lift_image,
+    "document": _lift_document,
+    "search_result": _lift_search_result,
+    "tool_reference": _lift_tool_reference,
+}
+"""Type of a block -> the function that lifts it. A type that is not listed is refused by name."""

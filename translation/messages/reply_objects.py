@@ -1,0 +1,167 @@
+"""Builds the parts that streamed and whole messages share: content blocks, usage, the reason of the end."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from translation.messages.history import CALL_CARRIER_PREFIX
+from translation.representation.events import Finished, FinishReason, Usage
+from translation.representation.item_seal import ItemSeal
+from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import TEXT_FIELDS
+from translation.tools.arguments import arguments_object
+
+ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
+"""What the client gets of the model's thinking. `omitted`: only what it can send back. `none`: nothing."""
+
+BLANK_LINE: Final = "\n\n"
+
+_STOP_REASONS: Final[Mapping[FinishReason, str]] = {
+    "stop": "end_turn",
+    "other": "end_turn",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+
+_OWN_STOP_REASONS: Final = frozenset({"pause_turn", "model_context_window_exceeded"})
+"""Reasons of an upstream of the same API that no Finished event can express."""
+
+STOP_SEQUENCE_FACT: Final = "stop_sequence"
+"""The name of the fact that one of the client's stop sequences ended the reply. Its value is the sequence."""
+
+_MAX_ARGS_BYTES: Final = 2**31
+"""Arguments of any length are an object in a message, as they are in its stream."""
+
+_SERVICE_TIERS: Final = {"default": "standard", "priority": "priority"}
+
+
+def choose_thinking_view(body: Json) -> ThinkingView:
+    """Returns what the client of a request gets of the model's thinking.
+
+    A client that does not ask for thinking expects the answer in the first block, so it gets none.
+    """
+    thinking = body.get("thinking") or {}
+    if thinking.get("type") in (None, "disabled"):
+        return "none"
+    return "omitted" if thinking.get("display") == "omitted" else "text"
+
+
+def build_head(message_id: str, model: str, usage: Json) -> Json:
+    """Returns a message without content, as a stream begins with it."""
+    return {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def build_message_usage(counts: Usage | None, facts: Mapping[str, Any]) -> Json:
+    """Returns the usage object. The API requires numbers, so a count that is not known is 0.
+
+    Its `input_tokens` exclude tokens read from a cache or written to it.
+    """
+    counts = counts or Usage()
+    read, written = counts.cache_read or 0, counts.cache_write or 0
+    usage: Json = {
+        "input_tokens": max((counts.input or 0) - read - written, 0),
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
+        "output_tokens": counts.output or 0,
+    }
+    if counts.reasoning is not None:
+        usage["output_tokens_details"] = {"thinking_tokens": counts.reasoning}
+    if (tier := _SERVICE_TIERS.get(facts.get("service_tier") or "")) is not None:
+        usage["service_tier"] = tier
+    return usage
+
+
+def build_stop(finished: Finished, *, called: bool, refused: bool, facts: Mapping[str, Any]) -> Json:
+    """Returns `stop_reason` and `stop_sequence`. `called`: the client has calls to answer. `refused`: the model said
+    that it refuses."""
+    sequence = facts.get(STOP_SEQUENCE_FACT)
+    reason = _STOP_REASONS[finished.reason]
+    if finished.raw_reason in _OWN_STOP_REASONS:
+        reason = finished.raw_reason
+    elif reason in ("end_turn", "tool_use"):
+        reason = "tool_use" if called else "stop_sequence" if sequence else "refusal" if refused else "end_turn"
+    return {"stop_reason": reason, "stop_sequence": sequence if reason == "stop_sequence" else None}
+
+
+def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the content blocks of a whole item. An item that the API cannot represent has none."""
+    match item["type"]:
+        case "message":
+            yield from _build_text_blocks(item)
+        case "reasoning":
+            yield from build_thinking_blocks(item, view, seal)
+        case "function_call":
+            yield {
+                "type": "tool_use",
+                "id": item["call_id"],
+                "name": item["name"],
+                "input": arguments_object(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES),
+            }
+            yield from build_call_carrier(item, seal)
+
+
+def _build_text_blocks(item: Item) -> Iterator[Json]:
+    for part in item.get("content") or ():
+        if text := text_of(item["type"], part):
+            citations = [citation for entry in part.get("annotations") or () if (citation := cite_url(entry, text))]
+            yield {"type": "text", "text": text, **({"citations": citations} if citations else {})}
+
+
+def text_of(item_type: str, part: Json) -> str:
+    """Returns the text of a part; empty for a part that has none."""
+    field = TEXT_FIELDS.get((item_type, part.get("type")))
+    return "" if field is None else part.get(field.key) or ""
+
+
+def cite_url(annotation: Any, text: str) -> Json | None:
+    """Returns the citation for an annotation of a text; None if it does not cite a URL.
+
+    Citations of documents need the document's place in the request, which annotations do not have.
+    """
+    match annotation:
+        case {"type": "url_citation", "url": str(url)}:
+            span = slice(annotation.get("start_index") or 0, annotation.get("end_index") or 0)
+            return {
+                "type": "web_search_result_location",
+                "url": url,
+                "title": annotation.get("title") or None,
+                "cited_text": text[span],
+                "encrypted_index": "",
+            }
+    return None
+
+
+def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the blocks of a whole reasoning item."""
+    if view == "none":
+        return
+    parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    text = BLANK_LINE.join(filter(None, (text_of("reasoning", part) for part in parts)))
+    signature = seal_item(item, seal)
+    if view == "omitted" and (text or signature):
+        yield {"type": "thinking", "thinking": "", "signature": signature}
+    elif text:
+        yield {"type": "thinking", "thinking": text, "signature": signature}
+    elif signature:
+        yield {"type": "redacted_thinking", "data": signature}
+
+
+def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields a block with what the upstream needs back of a call, if it needs anything. It follows the call."""
+    if data := seal_item(item, seal):
+        yield {"type": "redacted_thinking", "data": CALL_CARRIER_PREFIX + data}
+
+
+def seal_item(item: Item, seal: ItemSeal | None) -> str:
+    """Returns what the client has to send back with a complete item, sealed; empty if there is nothing."""
+    sealed = "" if seal is None else seal.seal_done_item(item).get("encrypted_content")
+    return sealed if isinstance(sealed, str) else ""

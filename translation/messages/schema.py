@@ -1,0 +1,217 @@
+"""The shape of requests of the Messages API, as typed dictionaries that pydantic validates.
+
+Unknown keys are no errors, because an upstream of the same API may know them.
+https://platform.claude.com/docs/en/api/messages
+"""
+
+from functools import cache
+from typing import Annotated, Literal, Required, TypeAlias
+
+from pydantic import Field, Tag
+from typing_extensions import TypedDict
+
+from translation.errors import InvalidRequest
+from translation.messages.block_schema import Content, TextBlock
+from translation.representation.json_types import Json
+from translation.validation import Name, Penalty, build_adapter, check_body, discriminate_by
+
+_MIN_BUDGET = 1024
+
+_INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
+"""With this beta a budget for thinking is one for all rounds of a turn, and may exceed `max_tokens`."""
+
+_AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
+_Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+class _UserMessage(TypedDict, total=False):
+    role: Required[Literal["user"]]
+    content: Required[Content]
+
+
+class _AssistantMessage(TypedDict, total=False):
+    role: Required[Literal["assistant"]]
+    content: Required[Content]
+
+
+class _SystemMessage(TypedDict, total=False):
+    """An instruction between two turns."""
+
+    role: Required[Literal["system"]]
+    content: Content | None
+    clear_at: Literal["next_user_message", "never"] | None
+    output_config: Json | None
+
+
+_Message: TypeAlias = Annotated[_UserMessage | _AssistantMessage | _SystemMessage, Field(discriminator="role")]
+
+
+class _Metadata(TypedDict, total=False):
+    user_id: str | None
+
+
+class _EnabledThinking(TypedDict, total=False):
+    type: Required[Literal["enabled"]]
+    budget_tokens: Required[Annotated[int, Field(ge=_MIN_BUDGET)]]
+    display: str | None
+
+
+class _AdaptiveThinking(TypedDict, total=False):
+    type: Required[Literal["adaptive"]]
+    display: str | None
+
+
+class _PlainThinking(TypedDict, total=False):
+    type: Required[Literal["disabled", "between_tools"]]
+
+
+_Thinking: TypeAlias = Annotated[
+    Annotated[_EnabledThinking, Tag("enabled")]
+    | Annotated[_AdaptiveThinking, Tag("adaptive")]
+    | Annotated[_PlainThinking, Tag("disabled")]
+    | Annotated[_PlainThinking, Tag("between_tools")],
+    discriminate_by("type"),
+]
+
+
+class _JsonFormat(TypedDict, total=False):
+    type: Required[Literal["json_schema"]]
+    schema: Required[Json]
+
+
+class _OutputConfig(TypedDict, total=False):
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None
+    format: _JsonFormat | None
+
+
+class _Tool(TypedDict, total=False):
+    """A tool of the client's own has no type or the type `custom`. Other types are Anthropic's."""
+
+    type: str | None
+    name: Name
+    description: str | None
+    input_schema: Json
+    strict: bool | None
+    defer_loading: bool | None
+
+
+class _Choice(TypedDict, total=False):
+    type: Required[Literal["auto", "any", "none"]]
+    disable_parallel_tool_use: bool | None
+
+
+class _NamedChoice(TypedDict, total=False):
+    type: Required[Literal["tool"]]
+    name: Required[Name]
+    disable_parallel_tool_use: bool | None
+
+
+_ToolChoice: TypeAlias = Annotated[
+    Annotated[_Choice, Tag("auto")]
+    | Annotated[_Choice, Tag("any")]
+    | Annotated[_Choice, Tag("none")]
+    | Annotated[_NamedChoice, Tag("tool")],
+    discriminate_by("type"),
+]
+
+
+class _Input(TypedDict, total=False):
+    """The parameters that make up the input, and those that may be sent beside them."""
+
+    model: Required[str]
+    messages: Required[Annotated[list[_Message], Field(fail_fast=True), Field(min_length=1)]]
+    anthropic_beta: list[str] | None
+    anthropic_version: str | None
+    cache_control: Json | None
+    context_management: Json | None
+    frequency_penalty: Penalty | None
+    metadata: _Metadata | None
+    output_config: _OutputConfig | None
+    output_format: _JsonFormat | None
+    presence_penalty: Penalty | None
+    prompt_cache_key: str | None
+    prompt_cache_retention: str | None
+    seed: int | None
+    service_tier: Literal["auto", "standard_only"] | None
+    stop_sequences: list[str] | None
+    stream: bool | None
+    system: str | list[TextBlock] | None
+    temperature: _Share | None
+    thinking: _Thinking | None
+    thread: Json | None
+    tool_choice: _ToolChoice | None
+    tools: Annotated[list[_Tool], Field(fail_fast=True)] | None
+    top_k: Annotated[int, Field(ge=0)] | None
+    top_p: _Share | None
+
+
+class Request(_Input, total=False):
+    max_tokens: Required[_AtLeastOne]
+
+
+class CountInput(_Input, total=False):
+    max_tokens: _AtLeastOne | None
+
+
+REQUEST_FIELDS = frozenset({*_Input.__annotations__, "max_tokens"})
+"""Every top-level key that the endpoint knows."""
+
+
+def validate(body: Json) -> None:
+    """Raises InvalidRequest for the first field that is malformed. Null means the same as a missing key."""
+    check_body(_REQUEST_ADAPTER, body)
+    _check_meaning(body)
+    thinking = body.get("thinking") or {}
+    budget, limit = thinking.get("budget_tokens"), body["max_tokens"]
+    if budget is not None and budget >= limit and _INTERLEAVED_BETA not in (body.get("anthropic_beta") or ()):
+        raise InvalidRequest(
+            f"'max_tokens' is {limit}: it must be greater than 'thinking.budget_tokens', which is {budget}.",
+            param="max_tokens",
+        )
+
+
+def validate_count(body: Json) -> None:
+    """Does for a request to count tokens what `validate` does for a message."""
+    check_body(_count_adapter(), body)
+    _check_meaning(body)
+
+
+def _check_meaning(body: Json) -> None:
+    if body.get("thread") is not None:
+        raise InvalidRequest(
+            "Threads are not kept here: send the whole conversation, without 'thread'.",
+            param="thread",
+            code="thread_unsupported_request",
+        )
+    for index, tool in enumerate(body.get("tools") or ()):
+        if tool.get("type") in (None, "custom"):
+            for key in ("name", "input_schema"):
+                if key not in tool:
+                    raise InvalidRequest(
+                        f"Missing required parameter: 'tools[{index}].{key}'.",
+                        param=f"tools[{index}].{key}",
+                        code="missing_required_parameter",
+                    )
+
+
+_REQUEST_ADAPTER = build_adapter(Request)
+"""Built at import, because building it while the first request waits takes too long."""
+
+_count_adapter = cache(lambda: build_adapter(CountInput))
+
+
+@cache
+def _request_schema() -> Json:
+    return {"$id": "create-message", **_REQUEST_ADAPTER.json_schema()}
+
+
+@cache
+def _count_schema() -> Json:
+    return {"$id": "count-message-tokens", **_count_adapter().json_schema()}
+
+
+REQUEST_SCHEMA = _request_schema
+"""Returns the JSON schema of a request, for `/openapi.json`. It is built at the first call."""
+
+COUNT_SCHEMA = _count_schema
+"""Returns the JSON schema of a request to count tokens."""

@@ -1,0 +1,89 @@
+"""Lifts the tools of a request of the Messages API, and its choice of tools."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from translation.errors import Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+_TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict"})
+
+_HINT_KEYS: Final = frozenset({"cache_control", "defer_loading", "eager_input_streaming", "input_examples"})
+"""Keys that only say how the tool is sent or cached, and not what it is."""
+
+_WEB_SEARCH: Final = "web_search_"
+_TOOL_SEARCH: Final = "tool_search_tool_"
+
+_CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
+
+
+def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Loss], *, relayed: bool) -> list[Json]:
+    """Returns the tools as those of the Responses API. What they lose is appended to `losses`.
+
+    A tool with `defer_loading` is left out until a message names it, unless Anthropic's own search would have to find
+    it. Raises Unrepresentable for a tool that Anthropic runs and no other upstream has, unless `relayed`.
+    """
+    searches = any(str(tool.get("type")).startswith(_TOOL_SEARCH) for tool in tools)
+    named = set() if searches else set(_named_tools(messages))
+    lifted: list[Json] = []
+    for index, tool in enumerate(tools):
+        kind = tool.get("type") or "custom"
+        if kind.startswith(_TOOL_SEARCH):
+            losses.append(Loss(f"tools[{index}]", f"{kind:.50} left out"))
+        elif kind != "custom":
+            lifted += _lift_own(tool, kind, index, losses, relayed=relayed)
+        elif searches or not tool.get("defer_loading") or tool["name"] in named:
+            lifted.append(_lift_function(tool, losses))
+    return lifted
+
+
+def _named_tools(messages: Sequence[Json]) -> Iterator[str]:
+    """Yields the names in `tool_reference` blocks of results, which are those that a search by the client found."""
+    for message in messages:
+        for block in message["content"] if isinstance(message.get("content"), list) else ():
+            content = block.get("content")
+            for inner in content if isinstance(content, list) else ():
+                if isinstance(inner, dict) and inner.get("type") == "tool_reference":
+                    yield str(inner.get("tool_name"))
+
+
+def _lift_function(tool: Json, losses: list[Loss]) -> Json:
+    losses += [
+        Loss(f"tools.{key:.50}", "dropped")
+        for key, value in tool.items()
+        if value and key not in _TOOL_KEYS and key not in _HINT_KEYS and value != ["direct"]
+    ]
+    lifted = {"type": "function", "name": tool["name"], "parameters": tool["input_schema"]}
+    if tool.get("description"):
+        lifted["description"] = tool["description"]
+    # The Responses API holds arguments to a schema by default, and this API does not.
+    lifted["strict"] = bool(tool.get("strict"))
+    return lifted
+
+
+def _lift_own(tool: Json, kind: str, index: int, losses: list[Loss], *, relayed: bool) -> Iterator[Json]:
+    """Yields the Responses tool for a type of Anthropic's own."""
+    if kind.startswith(_WEB_SEARCH):
+        if tool.get("max_uses"):
+            losses.append(Loss(f"tools[{index}].max_uses", "dropped"))
+        search: Json = {"type": "web_search"}
+        if filters := {key: tool[key] for key in ("allowed_domains", "blocked_domains") if tool.get(key)}:
+            search["filters"] = filters
+        if tool.get("user_location"):
+            search["user_location"] = tool["user_location"]
+        yield search
+    elif not relayed:
+        raise Unrepresentable(
+            f"this model's upstream has no tool of type {kind!r:.100}: leave it out", param=f"tools[{index}]"
+        )
+
+
+def lift_tool_choice(choice: Mapping[str, Any] | None) -> tuple[str | Json | None, bool | None]:
+    """Returns `tool_choice` and `parallel_tool_calls` of a turn."""
+    if choice is None:
+        return None, None
+    parallel = False if choice.get("disable_parallel_tool_use") else None
+    if choice["type"] == "tool":
+        return {"type": "function", "name": choice["name"]}, parallel
+    return _CHOICES[choice["type"]], parallel

@@ -1,0 +1,24 @@
+"""The interface by which encoders of client dialects seal items."""
+
+from typing import Protocol
+
+from translation.representation.json_types import Item
+
+
+class ItemSeal(Protocol):
+    """Seals what only an item's upstream can use, before the item is sent to the client.
+
+    The methods return the same object if there is nothing to seal.
+    """
+
+    def may_need_seal(self, payload: bytes, /) -> bool:
+        """Returns whether the JSON of an event of a Responses upstream may contain an item that has to be sealed."""
+        ...
+
+    def seal_added_item(self, item: Item, /) -> Item:
+        """Returns an item as the client gets it when it is added."""
+        ...
+
+    def seal_done_item(self, item: Item, /) -> Item:
+        """Returns an item as the client gets it when it is complete."""
+        ...
