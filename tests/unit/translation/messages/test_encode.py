@@ -107,7 +107,7 @@ def test_text_without_deltas_is_not_lost() -> None:
 
 
 def test_a_block_ends_with_its_item() -> None:
-    events = [ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a"), ItemEnded(0)]
+    events: list[Event] = [ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a"), ItemEnded(0)]
     assert reply_of(*events, STOP)["content"] == [{"type": "text", "text": "a"}]
 
 
@@ -189,7 +189,11 @@ def test_a_call_is_a_block_and_the_reason() -> None:
 
 def test_arguments_without_deltas_are_not_lost() -> None:
     started = {**CALL, "arguments": '{"a":1}'}
-    for events in ([ItemStarted(0, started), ItemEnded(0)], [ItemStarted(0, CALL), ItemEnded(0, started)]):
+    whole: list[list[Event]] = [
+        [ItemStarted(0, started), ItemEnded(0)],
+        [ItemStarted(0, CALL), ItemEnded(0, started)],
+    ]
+    for events in whole:
         assert reply_of(*events, STOP)["content"][0]["input"] == {"a": 1}
     assert reply_of(*item(0, CALL), STOP)["content"][0]["input"] == {}
 
@@ -202,8 +206,8 @@ def test_what_an_upstream_needs_back_of_a_call_follows_it() -> None:
 
 def test_items_that_the_api_does_not_have_are_left_out() -> None:
     search: Item = {"id": "ws_1", "type": "image_generation_call", "status": "completed"}
-    events = [ItemStarted(0, search), Delta(0, None, "x"), Progressed(0, "completed"), PartEnded(0, None), ItemEnded(0)]
-    assert reply_of(*events, Opaque("chat", {}), STOP)["content"] == []
+    events: list[Event] = [ItemStarted(0, search), Delta(0, None, "x"), Progressed(0, "completed"), PartEnded(0, None)]
+    assert reply_of(*events, ItemEnded(0), Opaque("chat", {}), STOP)["content"] == []
 
 
 ENDS: dict[str, tuple[list[Event], Json]] = {

@@ -217,7 +217,7 @@ def test_an_instruction_for_one_turn_ends_with_it() -> None:
 
 def test_an_instruction_without_text_is_none() -> None:
     losses: list[Loss] = []
-    messages = [
+    messages: list[Json] = [
         {"role": "system", "output_config": {"effort": "low"}},
         {"role": "system", "content": [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}}]},
     ]
