@@ -2,6 +2,8 @@
 
 GatewayError
   NotAuthenticated     no API key, or an unknown one
+  NotAdministrator     the key may not change what the route is about
+  ServerNameTaken      another MCP server has the label or the prefix
   UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
   HeadTooLarge         the first line and the headers are over `server.max_head_kb` or `server.max_head_fields`
@@ -52,6 +54,14 @@ class GatewayError(Exception):
 
 
 class NotAuthenticated(GatewayError):
+    pass
+
+
+class NotAdministrator(GatewayError):
+    pass
+
+
+class ServerNameTaken(GatewayError):
     pass
 
 
@@ -196,6 +206,8 @@ _SERVER_TYPE = "server_error"
 
 ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     NotAuthenticated: ErrorReply(401, _INVALID_TYPE, "invalid_api_key"),
+    NotAdministrator: ErrorReply(403, _INVALID_TYPE, "administrator_required"),
+    ServerNameTaken: ErrorReply(409, _INVALID_TYPE, "mcp_server_conflict"),
     UnknownModel: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
     NotJson: ErrorReply(400, _INVALID_TYPE, None),
     HeadTooLarge: ErrorReply(431, _INVALID_TYPE, "request_head_too_large"),

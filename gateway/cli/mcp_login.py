@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.oauth.grants import LoginRequest
+from gateway.operator_servers.building import build_authorization_server
 from gateway.operator_servers.grant_vault import SealedGrant, open_grant_store
-from gateway.operator_servers.servers import build_authorization_server
 
 _PATH: Final = "/callback"
 _HEAD_BYTES: Final = 16 * 1024

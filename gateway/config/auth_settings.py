@@ -28,7 +28,12 @@ class ApiKeySettings(_Section):
     models: tuple[NonEmptyText, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
     mcp_servers: tuple[NonEmptyText, ...] = Field(
         default=("*",),
-        description="Names and patterns of the servers of `tools.mcp.servers` it may use. To it there are no others.",
+        description="Names and patterns of the operator's MCP servers it may use. To it there are no others.",
+    )
+    admin: bool = Field(
+        default=False,
+        description="Whether it may [add and remove MCP servers](mcp.md#add-servers-over-the-api) while the gateway "
+        "runs.",
     )
 
     @field_validator("name")

@@ -64,7 +64,7 @@ def validate_settings(
     except ValidationError as error:
         # The value of a missing environment variable was replaced by a placeholder. Its errors are not reported again.
         reported_paths = {problem.path for problem in problems}
-        field_problems = [_problem_of(model, details) for details in _drop_implied_errors(error)]
+        field_problems = find_model_problems(model, error)
         problems += [problem for problem in field_problems if problem.path not in reported_paths]
     problems += _check_model_providers(tree)
     problems += _check_model_servers(tree)
@@ -77,6 +77,11 @@ def validate_settings(
     if problems:
         raise ConfigError(source, problems, document.lines)
     return settings
+
+
+def find_model_problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
+    """Returns the problems that validating plain values as `model` found, in the words of the configuration."""
+    return [_problem_of(model, details) for details in _drop_implied_errors(error)]
 
 
 def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:

@@ -67,8 +67,9 @@ def _covers(pattern: str, other: str) -> bool:
 
 
 def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
-    names = list(settings.models)
-    for number, key in enumerate(settings.auth.keys if settings.auth else ()):
+    names, keys = list(settings.models), settings.auth.keys if settings.auth else ()
+    adds_servers = any(key.admin for key in keys)
+    for number, key in enumerate(keys):
         if len(key.secret) < _MIN_KEY_CHARS:
             message = f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: write a longer one"
             yield Problem(("auth", "keys", number, "key"), message)
@@ -76,7 +77,7 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
             is_known = any(fnmatchcase(name, allowed) or _WILDCARDS & set(name) for name in names)
             if not is_known:
                 yield Problem(("auth", "keys", number, "models", index), f"no model is called {allowed}")
-        for index, allowed in enumerate(key.mcp_servers):
+        for index, allowed in enumerate(key.mcp_servers if not adds_servers else ()):
             if allowed != "*" and not any(fnmatchcase(label, allowed) for label in settings.tools.mcp.servers):
                 yield Problem(("auth", "keys", number, "mcp_servers", index), f"no MCP server is called {allowed}")
 

@@ -16,6 +16,21 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class AdminServerSettings(_Section):
+    """Servers that keys with `admin: true` [add over the API](mcp.md#add-servers-over-the-api)."""
+
+    private_hosts: bool = Field(
+        default=False,
+        description="Whether they may have addresses outside the public internet. Hosts of `egress.allow` may always.",
+    )
+    poll_s: Annotated[Number, Field(ge=0.05, le=3600)] = Field(
+        default=2.0, description="Seconds between two looks for servers that other processes added or removed."
+    )
+    max_servers: Annotated[WholeNumber, Field(ge=0)] = Field(
+        default=64, description="The most servers that can be added."
+    )
+
+
 class McpSettings(_Section):
     """MCP servers whose tools the gateway calls for models that only know functions."""
 
@@ -28,6 +43,9 @@ class McpSettings(_Section):
         default_factory=dict,
         description="Your own servers, each with a name of your choice: a request uses one by `server_label` without "
         "`server_url`, a model by its key `tools`.",
+    )
+    admin: AdminServerSettings = Field(
+        default=AdminServerSettings(), description="Servers that are added over the API while the gateway runs."
     )
     list_deadline_s: Annotated[Number, Field(gt=0)] = Field(
         default=10.0, description="Seconds for the list of a server's tools."

@@ -12,12 +12,13 @@ from gateway.errors import NotAuthenticated
 class Principal:
     """The owner of an API key: its name in the config, and patterns of what it may use.
 
-    `mcp_servers` are those of the labels of the operator's MCP servers.
+    `mcp_servers` are those of the labels of the operator's MCP servers. `is_admin` is whether it may change these.
     """
 
     name: str
     models: tuple[str, ...]
     mcp_servers: tuple[str, ...] = ("*",)
+    is_admin: bool = False
 
 
 ANONYMOUS = Principal("anonymous", ("*",))
@@ -31,7 +32,7 @@ class Authenticator:
     def __init__(self, auth: AuthSettings | None) -> None:
         keys = auth.keys if auth else ()
         self._principals = {
-            _digest(key.secret.encode()): Principal(key.name, key.models, key.mcp_servers) for key in keys
+            _digest(key.secret.encode()): Principal(key.name, key.models, key.mcp_servers, key.admin) for key in keys
         }
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:

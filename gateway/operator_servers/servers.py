@@ -1,33 +1,61 @@
-"""The MCP servers of the configuration, by their labels. Each exists once in a process, from its first use on."""
+"""The operator's MCP servers, by their labels. Each exists once in a process, from its first use on."""
 
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from gateway.config.mcp_server_settings import McpServerSettings
+import structlog
+
+from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.operator_servers.building import build_authorization_server, build_operator_egress, build_server
 from gateway.sealing.sealer import Sealer
 from gateway.state.grants import GrantStore
-from providers.egress import EgressClient
-from providers.redaction import Redactor
 from translation.hosted.tools import ToolKey, model_name_of
 from translation.representation.json_types import Json
 
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from gateway.mcp.oauth.tokens import AuthorizationServer
     from gateway.mcp.operator_server import OperatorServer
-    from gateway.mcp.server import McpServer, TokenSource
+    from gateway.mcp.server import TokenSource
+
+_log = structlog.get_logger(__name__)
+
+
+UnusableReason: TypeAlias = Literal["name_taken", "credentials_unavailable", "invalid_settings"]
+"""Why an added server is not used: its label or prefix is that of another one, its credentials cannot be decrypted, or
+this version does not know its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerSet:
+    """All servers, and the settings for all of them. `added` are the labels of those that were added over the API."""
+
+    settings: McpSettings
+    added: frozenset[str] = frozenset()
+
+    def may_be_private(self, label: str) -> bool:
+        """Whether a server may have an address outside the public internet."""
+        return label not in self.added or self.settings.admin.private_hosts
+
+    def describe(self, label: str) -> Any:
+        """Returns all that a running server depends on."""
+        settings = self.settings
+        own = settings.servers.get(label)
+        limits = (settings.max_list_pages, settings.list_deadline_s, settings.call_deadline_s, settings.max_result_mb)
+        tool_limits = (settings.max_tools, settings.max_schema_kb, settings.max_schema_depth)
+        return None if own is None else (own, limits, tool_limits, self.may_be_private(label))
 
 
 class OperatorServers:
-    """The configured servers. `use` replaces them while others are in use; servers that did not change remain.
+    """The servers of the configuration, and those that were added over the API. Both are replaced while others are in
+    use; servers that did not change remain. A server of the configuration comes before an added one with its name.
 
     `grants` and `sealer` keep the tokens of servers that somebody logged in to; such servers need both.
     """
@@ -39,7 +67,12 @@ class OperatorServers:
         grants: GrantStore | None = None,
         sealer: Sealer | None = None,
     ) -> None:
-        self._settings = settings
+        self._configured = settings
+        self._added: Mapping[str, McpServerSettings] = {}
+        self._unreadable: Mapping[str, UnusableReason] = {}
+        self.unusable: Mapping[str, UnusableReason] = {}
+        """The added servers that are not used, by label."""
+        self._set = _ServerSet(settings)
         self._grants: Final = grants
         self._sealer: Final = sealer
         self._egress: Final = egress
@@ -50,13 +83,17 @@ class OperatorServers:
     @property
     def configured(self) -> Mapping[str, McpServerSettings]:
         """The settings of the servers, by label."""
-        return self._settings.servers
+        return self._set.settings.servers
+
+    def is_added(self, label: str) -> bool:
+        """Whether the server of this label was added over the API, and is not one of the configuration."""
+        return label in self._set.added or (label in self.unusable and label not in self._configured.servers)
 
     def find(self, label: str) -> "OperatorServer | None":
         """Returns the server of this label; None if none is configured. Nothing is connected by that."""
-        if label not in self._settings.servers:
-            return None
         with self._lock:
+            if label not in self.configured:
+                return None
             if (server := self._running.get(label)) is None:
                 server = self._running[label] = self._build(label)
             return server
@@ -69,7 +106,7 @@ class OperatorServers:
 
     def list_secrets(self, label: str) -> list[str]:
         """Returns the credentials of a server, which must not be in any text that leaves the gateway."""
-        own, server = self._settings.servers.get(label), self._running.get(label)
+        own, server = self.configured.get(label), self._running.get(label)
         tokens = None if server is None else server.settings.server.tokens
         return [
             *(own.list_secrets() if own is not None else ()),
@@ -81,13 +118,44 @@ class OperatorServers:
 
         New ones are connected at once, so that the log and `report_conditions` have those that cannot be used.
         """
-        before, self._settings = self._settings, settings
-        for label, server in [*self._running.items()]:
-            if _describe(settings, label) != _describe(before, label):
-                del self._running[label]
-                self._start(server.remove(settings.removal_grace_s))
-        for label in settings.servers:
-            if _describe(settings, label) != _describe(before, label):
+        self._configured = settings
+        self._combine(connects=True)
+
+    def use_added(
+        self,
+        added: Mapping[str, McpServerSettings],
+        unreadable: Mapping[str, UnusableReason],
+        *,
+        connects: bool = True,
+    ) -> None:
+        """Replaces the servers that were added. `unreadable` are those whose settings are not known here. With
+        `connects` new ones are connected at once."""
+        self._added, self._unreadable = added, unreadable
+        self._combine(connects=connects)
+
+    def find_name_problem(self, label: str, own: McpServerSettings) -> str | None:
+        """Returns why a server cannot be added with this label and prefix; None if it can."""
+        if label in self._configured.servers:
+            return f"{label} is a server of the configuration file: change it there, and reload"
+        others = {name: other for name, other in self.configured.items() if name != label}
+        return find_server_problem({**others, label: own})
+
+    def _combine(self, *, connects: bool) -> None:
+        servers, taken = combine_servers(self._configured.servers, self._added)
+        unusable: dict[str, UnusableReason] = {**self._unreadable, **dict.fromkeys(taken, "name_taken")}
+        for label in unusable.keys() - self.unusable.keys():
+            _log.warning("mcp_server_not_used", server=label, reason=unusable[label], problem=taken.get(label))
+        self.unusable = unusable
+        added = frozenset(servers.keys() - self._configured.servers.keys())
+        after = _ServerSet(self._configured.model_copy(update={"servers": servers}), added)
+        with self._lock:
+            before, self._set = self._set, after
+            changed = [label for label in self._running if after.describe(label) != before.describe(label)]
+            removed = [self._running.pop(label) for label in changed]
+        for server in removed:
+            self._start(server.remove(self._configured.removal_grace_s))
+        for label in servers if connects else ():
+            if after.describe(label) != before.describe(label):
                 self._start(self._examine(label))
 
     async def _examine(self, label: str) -> None:
@@ -103,27 +171,28 @@ class OperatorServers:
 
         Of failures it has the kind alone, since anybody may read it.
         """
-        return {label: self._condition_of(label) for label in self._settings.servers}
+        return {label: self._condition_of(label) for label in self._list_labels()}
 
     def describe_servers(self, allowed: Sequence[str] = ("*",)) -> list[Json]:
         """Returns the servers whose labels match a pattern of `allowed`, with the tools that are known at the moment,
         without waiting."""
-        described = []
-        for label in self._settings.servers:
-            if not matches_any(label, allowed):
-                continue
-            server = self._running.get(label)
-            named = [] if server is None or server.listing is None else [*self._name_tools(label, server.listing.tools)]
-            items = (
-                {}
-                if server is None or server.listing is None
-                else {each["name"]: each for each in server.listing.items}
-            )
+        return [self.describe_server(label) for label in self._list_labels() if matches_any(label, allowed)]
+
+    def describe_server(self, label: str) -> Json:
+        """Returns one server as `describe_servers` does. Its label is one of the configuration, or was added."""
+        server = self._running.get(label)
+        tools: list[Json] = []
+        if server is not None and (listing := server.listing) is not None:
+            items = {each["name"]: each for each in listing.items}
+            named = self._name_tools(label, listing.tools)
             tools = [{**items[tool.name], "model_name": name} for name, tool in named]
-            described.append(
-                {"object": "mcp_server", "server_label": label, **self._condition_of(label), "tools": tools}
-            )
-        return described
+        source = "api" if self.is_added(label) else "configuration"
+        condition = self._condition_of(label)
+        return {"object": "mcp_server", "server_label": label, "source": source, **condition, "tools": tools}
+
+    def _list_labels(self) -> list[str]:
+        """Returns the labels of all servers, with those that are not used."""
+        return [*self.configured, *(label for label in self.unusable if label not in self.configured)]
 
     def list_names(self) -> Mapping[str, ToolKey]:
         """Returns all tools that are known at the moment, by the names by which models know them, without waiting."""
@@ -136,14 +205,18 @@ class OperatorServers:
 
     async def aclose(self) -> None:
         """Ends all servers at once."""
-        self._settings = self._settings.model_copy(update={"servers": {}})
-        for server in self._running.values():
+        with self._lock:
+            self._set = _ServerSet(self._configured.model_copy(update={"servers": {}}))
+            servers = [*self._running.values()]
+            self._running.clear()
+        for server in servers:
             self._start(server.remove(0))
-        self._running.clear()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     def _condition_of(self, label: str) -> Json:
+        if label not in self.configured:
+            return {"status": "failed", "reason": self.unusable[label]}
         server = self._running.get(label)
         if server is None or (server.fault is None and server.listing is None):
             return {"status": "not_used"}
@@ -161,10 +234,11 @@ class OperatorServers:
         # Imported here, because the library is large and most processes never call a tool.
         from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
 
-        settings, own = self._settings, self._settings.servers[label]
+        settings = self._set.settings
+        own, may_be_private = settings.servers[label], self._set.may_be_private(label)
         return OperatorServer(
             OperatorServerSettings(
-                server=build_server(label, settings, self._build_tokens(label, own)),
+                server=build_server(label, settings, self._build_tokens(label, own, may_be_private=may_be_private)),
                 allows=own.allows,
                 repeats_calls=own.repeat == "safe",
                 is_trusted=own.trusted,
@@ -175,15 +249,15 @@ class OperatorServers:
                 list_ttl_s=own.list_ttl_s,
                 pins=own.pins,
             ),
-            build_operator_egress(own, self._egress),
+            build_operator_egress(own, self._egress, may_be_private=may_be_private),
             lambda tools: self._refuse_equal_names(label, tools),
         )
 
-    def _build_tokens(self, label: str, own: McpServerSettings) -> "TokenSource | None":
+    def _build_tokens(self, label: str, own: McpServerSettings, *, may_be_private: bool) -> "TokenSource | None":
         """Returns the source of the tokens of a server; None if it has none that change."""
         if own.auth.oauth is None:
             return None
-        issuer = build_authorization_server(own, self._egress)
+        issuer = build_authorization_server(own, self._egress, may_be_private=may_be_private)
         if own.auth.oauth.grant == "login":
             from gateway.mcp.oauth.grants import GrantedTokens
             from gateway.operator_servers.grant_vault import SealedGrant
@@ -210,7 +284,7 @@ class OperatorServers:
                 raise McpFault("invalid_result", message)
 
     def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
-        own = self._settings.servers.get(label)  # a server that was just removed may still list its tools
+        own = self.configured.get(label)  # a server that was just removed may still list its tools
         prefix = label if own is None or own.prefix is None else own.prefix
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
 
@@ -220,59 +294,16 @@ def matches_any(label: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(label, pattern) for pattern in patterns)
 
 
-def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None") -> "McpServer":
-    """Returns where the server of a label is. `tokens` has those that change."""
-    from gateway.mcp.server import McpServer, StdioCommand
-
-    own = settings.servers[label]
-    headers = {name: value.get_secret_value() for name, value in own.headers.items()}
-    if own.auth.bearer is not None:
-        headers["authorization"] = f"Bearer {own.auth.bearer.get_secret_value()}"
-    env = {name: value.get_secret_value() for name, value in own.env.items()}
-    secrets = own.list_secrets()
-    return McpServer(
-        label=label,
-        url=own.address,
-        command=None if own.stdio is None else StdioCommand(arguments=own.stdio, env=env, cwd=own.cwd),
-        uses_sse=own.sse is not None,
-        headers=headers,
-        tokens=tokens,
-        max_result_bytes=settings.max_result_bytes,
-        schema_limits=settings.schema_limits,
-        connect_deadline_s=own.start_deadline_s,
-        scrub=lambda text: Redactor([*secrets, *(tokens.list_secrets() if tokens is not None else ())]).redact(text),
-    )
-
-
-def build_authorization_server(own: McpServerSettings, egress: EgressSettings) -> "AuthorizationServer":
-    """Returns what issues the tokens of a server with `auth.oauth`."""
-    from gateway.mcp.oauth.tokens import AuthorizationServer, OAuthClient
-
-    oauth = own.auth.oauth
-    assert oauth is not None
-    client = OAuthClient(
-        client_id=oauth.client_id,
-        client_secret=None if oauth.client_secret is None else oauth.client_secret.get_secret_value(),
-        resource=own.address,
-        token_url=oauth.token_url,
-        authorization_url=oauth.authorization_url,
-        scope=oauth.scope,
-        client_auth=oauth.client_auth,
-    )
-    token_host = urlsplit(oauth.token_url or "").hostname
-    written = [host for host in (own.host, token_host) if host]
-    return AuthorizationServer(client, EgressClient(allow=[*egress.allow, *written]), EgressClient(allow=egress.allow))
-
-
-def build_operator_egress(server: McpServerSettings, egress: EgressSettings) -> EgressClient:
-    """Returns the guard of connections to a server: it may have a private address, and no other host may."""
-    host = server.host
-    return EgressClient(allow=[*egress.allow, *([host] if host else ())])
-
-
-def _describe(settings: McpSettings, label: str) -> Any:
-    """Returns all that a running server depends on."""
-    own = settings.servers.get(label)
-    limits = (settings.max_list_pages, settings.list_deadline_s, settings.call_deadline_s, settings.max_result_mb)
-    tool_limits = (settings.max_tools, settings.max_schema_kb, settings.max_schema_depth)
-    return None if own is None else (own, limits, tool_limits)
+def combine_servers(
+    configured: Mapping[str, McpServerSettings], added: Mapping[str, McpServerSettings]
+) -> tuple[dict[str, McpServerSettings], dict[str, str]]:
+    """Returns all servers, and the labels of added ones that are left out, with what is wrong with their names."""
+    servers, left_out = dict(configured), dict[str, str]()
+    for label, own in added.items():
+        if label in configured:
+            left_out[label] = f"{label} is a server of the configuration file"
+        elif (problem := find_server_problem({**servers, label: own})) is not None:
+            left_out[label] = problem
+        else:
+            servers[label] = own
+    return servers, left_out

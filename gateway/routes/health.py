@@ -1,5 +1,7 @@
 """GET /healthz, GET /readyz."""
 
+from collections import Counter
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -23,7 +25,8 @@ def health_routes(service: Service) -> APIRouter:
         Returns 503 after the process was told to stop, and while an embedded engine is not running. With an unreachable
         store the process remains ready for requests that need none, and after a configuration that could not be loaded
         it serves the one before; `degraded` then says what is wrong with the store or the configuration. The state
-        of the configured MCP servers, `mcp_servers`, never changes the status.
+        of the operator's MCP servers, `mcp_servers`, never changes the status. If a key may use only some of them, it
+        is their number in each state, `mcp_server_counts`.
         """
         return build_json_reply(*report_readiness(service))
 
@@ -37,7 +40,12 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     report = service.engines.report_conditions()
     details: Json = {"engines": report} if report else {}
     if servers := service.operator_servers.report_conditions():
-        details["mcp_servers"] = servers  # for information: the process serves all else without them
+        # For information: the process serves all else without them. Whoever asks has no key, so names that some keys
+        # must not know are not in it.
+        if _has_limited_keys(service):
+            details["mcp_server_counts"] = Counter(each["status"] for each in servers.values())
+        else:
+            details["mcp_servers"] = servers
     if (not_ready_reason := service.engines.not_ready_reason) is not None:
         return {"status": not_ready_reason, **details}, 503
     conditions = {
@@ -47,3 +55,8 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     if degraded := {name: reason for name, reason in conditions.items() if reason is not None}:
         return {"status": "degraded", "degraded": degraded, **details}, 200
     return {"status": "ready", **details}, 200
+
+
+def _has_limited_keys(service: Service) -> bool:
+    auth = service.settings.auth
+    return auth is not None and any("*" not in key.mcp_servers for key in auth.keys)

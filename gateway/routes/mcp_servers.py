@@ -1,26 +1,83 @@
-"""GET /v1/gateway/mcp-servers. An extension of the APIs."""
+"""/v1/gateway/mcp-servers. An extension of the APIs."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.errors import NotFound
 from gateway.http import query_params as query_of
+from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
+from gateway.operator_servers.servers import matches_any
+from gateway.routes.request_docs import json_request_body
 from gateway.service.service import Service
+from translation.representation.json_types import Json
+
+_LIST_PATH = "/v1/gateway/mcp-servers"
+_SERVER_PATH = "/v1/gateway/mcp-servers/{server_label}"
+_ANY = ("*",)
 
 
 def mcp_servers_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Gateway"])
 
-    @router.get("/v1/gateway/mcp-servers")
+    @router.get(_LIST_PATH)
     async def list_mcp_servers(request: Request) -> Response:
-        """List the MCP servers of the configuration that the key may use, with the tools that this process knows of
-        them.
+        """List the operator's MCP servers that the key may use, with the tools that this process knows of them.
 
-        A server that no request has used yet has none. Nothing is asked of the servers.
+        A server that no request has used yet has none. Nothing is asked of the servers. Administrators get all servers.
         """
-        allowed = service.authenticate(request).mcp_servers
+        allowed = _allowed_of(service.authenticate(request))
         query_of.check_param_names(request.query_params, ())
         return build_json_reply({"object": "list", "data": service.operator_servers.describe_servers(allowed)})
 
+    @router.get(_SERVER_PATH)
+    async def get_mcp_server(server_label: str, request: Request) -> Response:
+        """Get one of these servers. Administrators get the settings of a server that was added too."""
+        principal = service.authenticate(request)
+        query_of.check_param_names(request.query_params, ())
+        return build_json_reply(_describe(service, server_label, principal))
+
+    @router.put(_SERVER_PATH, openapi_extra=json_request_body(_describe_body))
+    async def put_mcp_server(server_label: str, request: Request) -> Response:
+        """Add a server, or replace one that was added. For administrators.
+
+        It is connected at once; its `status` says later whether it can be used.
+        """
+        principal = service.authenticate_admin(request)
+        query_of.check_param_names(request.query_params, ())
+        body = await service.read_body(request)
+        admin = service.settings.tools.mcp.admin
+        is_new = await service.require_added_servers().add(server_label, body, principal.name, admin)
+        return build_json_reply(_describe(service, server_label, principal), 201 if is_new else 200)
+
+    @router.delete(_SERVER_PATH)
+    async def delete_mcp_server(server_label: str, request: Request) -> Response:
+        """Remove a server that was added. Its calls may take `tools.mcp.removal_grace_s` more. For administrators."""
+        principal = service.authenticate_admin(request)
+        query_of.check_param_names(request.query_params, ())
+        await service.require_added_servers().remove(server_label, principal.name)
+        return build_json_reply({"object": "mcp_server.deleted", "server_label": server_label, "deleted": True})
+
     return router
+
+
+def _allowed_of(principal: Principal) -> tuple[str, ...]:
+    return _ANY if principal.is_admin else principal.mcp_servers
+
+
+def _describe(service: Service, label: str, principal: Principal) -> Json:
+    """Returns a server as it is in the list. Raises NotFound, with the same message for one that the key may not
+    use."""
+    servers = service.operator_servers
+    is_known = label in servers.configured or label in servers.unusable
+    if not (is_known and matches_any(label, _allowed_of(principal))):
+        raise NotFound(f"there is no MCP server {label:.100}")
+    described = servers.describe_server(label)
+    if principal.is_admin and described["source"] == "api" and service.added_servers is not None:
+        described["settings"] = service.added_servers.describe_settings(label)
+    return described
+
+
+def _describe_body() -> Json:
+    return {"type": "object", "description": "The keys of a server in `tools.mcp.servers` of the configuration."}

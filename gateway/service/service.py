@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.errors import EventLogFull, NotFound, TooManyJobs, TooManyRequests
+from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.guard import Drain, Guard
@@ -24,6 +24,7 @@ from gateway.http.large_bodies import LargeBodyThreads
 from gateway.http.owner_counts import OwnerCounts
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
+from gateway.operator_servers.added_servers import AddedServers
 from gateway.operator_servers.servers import OperatorServers
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
@@ -85,6 +86,10 @@ class Service:
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
         self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, store, self._sealer)
+        self.added_servers: AddedServers | None = None
+        """The MCP servers that were added over the API; None without a store."""
+        if store is not None:
+            self.added_servers = AddedServers(store, settings.sealing.secrets, settings.egress, self.operator_servers)
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -219,13 +224,16 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Runs background jobs until the block ends, if there is a store."""
+        """Runs background jobs and follows the servers that are added until the block ends, if there is a store."""
         try:
-            if self._runner is None:
+            if self._runner is None or self.added_servers is None:
                 yield
                 return
-            # Looked up for each job, because a new configuration replaces it.
-            async with self._runner.lifespan(lambda job: self.resume_job(job)):
+            # Looked up each time, because a new configuration replaces them.
+            async with (
+                self.added_servers.follow(lambda: self.settings.tools.mcp.admin),
+                self._runner.lifespan(lambda job: self.resume_job(job)),
+            ):
                 yield
         finally:
             self.large_bodies.close()
@@ -259,6 +267,22 @@ class Service:
         if request.scope["type"] == "http":
             self._open_requests.add_until_end(principal.name, request.scope)
         return principal
+
+    def authenticate_admin(self, request: HTTPConnection) -> Principal:
+        """Returns the principal of a request that only administrators may send.
+
+        Raises NotAdministrator, and what `authenticate` raises.
+        """
+        principal = self.authenticate(request)
+        if not principal.is_admin:
+            raise NotAdministrator("only a key with `admin: true` in auth.keys of the configuration may do this")
+        return principal
+
+    def require_added_servers(self) -> AddedServers:
+        """Returns the MCP servers that were added. Raises NotFound if the config has no store."""
+        self.require_store()
+        assert self.added_servers is not None
+        return self.added_servers
 
     def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
         principal = self._authenticator.authenticate(headers)

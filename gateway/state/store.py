@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gateway.state.added_servers import AddedServerStore
 from gateway.state.approvals import ApprovalStore
 from gateway.state.call_records import CallJournal
 from gateway.state.grants import GrantStore
@@ -358,6 +359,7 @@ class Store(
     JobQueue,
     ApprovalStore,
     GrantStore,
+    AddedServerStore,
     OwnerMeter,
     Retention,
     Protocol,

@@ -191,3 +191,15 @@ mcp_grants = Table(
     Column("version", BigInteger, nullable=False, comment="Increases with each change of the tokens."),
     Column("locked_until_us", BigInteger, comment="Until when one replica alone may refresh the tokens."),
 )
+
+mcp_servers = Table(
+    "mcp_servers",
+    metadata,
+    Column("id", _ID_TYPE, primary_key=True, comment="The label of a server that was added over the API."),
+    Column("prefix", _ID_TYPE, comment="That of the names of its tools, in lower case; null if they have none."),
+    Column("settings", Text, nullable=False, comment="As in the configuration, without credentials."),
+    Column("sealed", Text, comment="The settings with credentials, encrypted; null if there are none."),
+    Column("added_by", _ID_TYPE, nullable=False, comment="The name of the key."),
+    Column("changed_us", BigInteger, nullable=False),
+    Index("ix_mcp_servers_prefix", "prefix", unique=True),
+)

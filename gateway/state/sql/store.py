@@ -20,6 +20,7 @@ from gateway.state.sql.response_writer import SqlResponseWriter
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.store import SchemaMismatch
+from gateway.state.tool_records.added_servers import SqlAddedServerStore
 from gateway.state.tool_records.approvals import SqlApprovalStore
 from gateway.state.tool_records.grants import SqlGrantStore
 
@@ -34,6 +35,7 @@ class SqlStore(
     SqlJobQueue,
     SqlApprovalStore,
     SqlGrantStore,
+    SqlAddedServerStore,
     SqlRetention,
 ):
     """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
@@ -55,6 +57,7 @@ class SqlStore(
         SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
         SqlApprovalStore.__init__(self, database)
         SqlGrantStore.__init__(self, database)
+        SqlAddedServerStore.__init__(self, database)
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:

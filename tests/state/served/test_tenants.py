@@ -25,7 +25,8 @@ Route = tuple[str, str]
 
 KEYS = {"ann": "key-of-ann-0123456789", "bob": "key-of-bob-0123456789"}
 CONFIG = {
-    "auth": {"keys": [{"name": name, "key": key} for name, key in KEYS.items()]},
+    "auth": {"keys": [{"name": name, "key": key, "mcp_servers": [f"of_{name}"]} for name, key in KEYS.items()]},
+    "tools": {"mcp": {"servers": {f"of_{name}": {"stdio": ["none"]} for name in KEYS}}},
     "providers": {"demo": {"type": "scripted"}},
     "models": {"*": {"provider": "demo"}},
 }
@@ -94,6 +95,7 @@ PROBES: dict[Route, list[Probe]] = {
     ("POST", "/v1/chat/completions/{completion_id}"): [Probe(body=METADATA)],
     ("DELETE", "/v1/chat/completions/{completion_id}"): ONE,
     ("GET", "/v1/chat/completions/{completion_id}/messages"): [Probe(), Probe("?after={completion_id}-0")],
+    ("GET", "/v1/gateway/mcp-servers/{server_label}"): ONE,
     ("WS", "/v1/responses"): [
         probe._replace(body={"type": "response.create", **(probe.body or {})}) for probe in CHAINED
     ],
@@ -101,6 +103,12 @@ PROBES: dict[Route, list[Probe]] = {
 
 NAMED_BY_CLIENTS: set[Route] = {("POST", "/v1/agui"), ("POST", "/v1/agui/{model}")}
 """Routes whose objects have names that their clients choose: an equal name of another owner is another object."""
+
+ADMINISTRATORS: set[Route] = {
+    ("PUT", "/v1/gateway/mcp-servers/{server_label}"),
+    ("DELETE", "/v1/gateway/mcp-servers/{server_label}"),
+}
+"""Routes that only administrators may use. To others they say nothing of what there is."""
 
 WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
@@ -195,6 +203,7 @@ class Tenant:
             "input_id": listed["data"][0]["id"],
             "conversation_id": conversation["id"],
             "item_id": items["data"][0]["id"],
+            "server_label": f"of_{self.name}",
             "completion_id": self._json("POST", "/v1/chat/completions", chat)["id"],
         }
 
@@ -216,7 +225,7 @@ def tenants(store_url: str) -> Iterator[tuple[Tenant, Tenant]]:
 
 
 def test_every_route_has_a_recipe() -> None:
-    assert sorted(routes() - PROBES.keys() - WITHOUT_IDS.keys() - NAMED_BY_CLIENTS) == []
+    assert sorted(routes() - PROBES.keys() - WITHOUT_IDS.keys() - NAMED_BY_CLIENTS - ADMINISTRATORS) == []
     for (method, path), probes in PROBES.items():
         assert probes, f"{method} {path} is asked nothing"
 
@@ -242,6 +251,17 @@ def test_the_same_requests_find_what_is_ones_own(tenants: tuple[Tenant, Tenant])
             assert status == 200, (route, probe, text)
             if route[0] == "DELETE":
                 ann.renew()
+
+
+def test_routes_for_administrators_say_nothing_to_others(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = tenants
+    before = ann.snapshot()
+    for route in sorted(ADMINISTRATORS):
+        probe = Probe(body={"url": "https://mcp.example.com/mcp"})
+        replies = [bob.ask(route, probe, {"server_label": label}) for label in ("of_ann", "of_bob", "of_nobody")]
+        assert [status for status, _, _ in replies] == [403] * 3
+        assert len({text for _, text, _ in replies}) == 1
+    assert ann.snapshot() == before
 
 
 def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant]) -> None:

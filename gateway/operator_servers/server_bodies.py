@@ -1,0 +1,89 @@
+"""Reads the settings of MCP servers that administrators send. They are those of the configuration, without what only
+its file may have: commands, the environment, and logins."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from gateway.config.checks import find_model_problems
+from gateway.config.mcp_server_settings import LABEL, McpServerSettings
+from gateway.config.yaml_file import ValuePath, render_path
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+
+_FILE_KEYS: Final = {
+    ("stdio",): "commands are only started for servers of the configuration file",
+    ("env",): "it is for commands, which only the configuration file may have",
+    ("cwd",): "it is for commands, which only the configuration file may have",
+    ("auth", "bearer_env"): "the environment is not read for servers that are added: send the token as `bearer`",
+    ("auth", "oauth", "client_secret_env"): (
+        "the environment is not read for servers that are added: send the secret as `client_secret`"
+    ),
+}
+"""Paths of keys that a server that is added cannot have, and why."""
+
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+
+def read_server_settings(label: str, body: Json) -> McpServerSettings:
+    """Returns the settings in a body. Raises InvalidRequest, which names the key that is wrong."""
+    if not LABEL.fullmatch(label):
+        raise InvalidRequest(
+            "the name of a server has up to 32 letters, digits, _ and -, and begins with a letter", param="server_label"
+        )
+    for key, reason in _FILE_KEYS.items():
+        if _find(body, key) is not None:
+            raise InvalidRequest(reason, param=render_path(key), code="unsupported_parameter")
+    for path, text in _texts_in(body, ()):
+        if _VARIABLE.search(text):
+            raise InvalidRequest(
+                "`${NAME}` is not replaced for servers that are added: send the value itself",
+                param=render_path(path),
+                code="unsupported_parameter",
+            )
+    if _find(body, ("auth", "oauth", "grant")) == "login":
+        raise InvalidRequest(
+            "`responses-gateway mcp login` knows only servers of the configuration file: use client_credentials",
+            param="auth.oauth.grant",
+            code="unsupported_parameter",
+        )
+    try:
+        return McpServerSettings.model_validate(body)
+    except ValidationError as error:
+        problems = find_model_problems(McpServerSettings, error)
+        text = "; ".join(": ".join(filter(None, (render_path(path), message))) for path, message in problems)
+        raise InvalidRequest(text, param=render_path(problems[0].path) or None) from None
+
+
+def find_credential(own: McpServerSettings) -> str | None:
+    """Returns the name of the first key with a credential; None if the server has none."""
+    if own.auth.bearer is not None:
+        return "auth.bearer"
+    if own.auth.oauth is not None and own.auth.oauth.client_secret is not None:
+        return "auth.oauth.client_secret"
+    return "headers" if own.headers else None
+
+
+def hide_credentials(own: McpServerSettings) -> Json:
+    """Returns the settings as they were written, with asterisks in the place of credentials."""
+    hidden: Json = own.model_dump(mode="json", exclude_unset=True)
+    return hidden
+
+
+def _find(body: Any, path: ValuePath) -> Any:
+    for key in path:
+        body = body.get(key) if isinstance(body, Mapping) else None
+    return body
+
+
+def _texts_in(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts_in(inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _texts_in(inner, (*path, number))

@@ -1,0 +1,38 @@
+"""The store of MCP servers that administrators added over the API, as a protocol."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+AddResult: TypeAlias = Literal["added", "replaced", "prefix_taken", "too_many"]
+
+
+class StoredServer(NamedTuple):
+    """An added server. `settings` and `sealed` are JSON; `sealed` has the credentials too, and is encrypted.
+
+    `prefix` is that of the names of its tools, in lower case; None if they have none. `added_by` is the name of a key.
+    """
+
+    label: str
+    prefix: str | None
+    settings: str
+    sealed: str | None
+    added_by: str
+
+
+class AddedServerStore(Protocol):
+    """Stores the servers that were added, by their labels. All methods raise StoreUnavailable."""
+
+    async def load_added_servers(self) -> Sequence[StoredServer]:
+        """Returns all servers, in the order of their labels."""
+        ...
+
+    async def store_added_server(self, server: StoredServer, max_servers: int) -> AddResult:
+        """Stores a server, in the place of that with the same label.
+
+        Nothing is stored if another one has its prefix, or if there are `max_servers` others.
+        """
+        ...
+
+    async def delete_added_server(self, label: str) -> bool:
+        """Deletes a server. Returns whether it existed."""
+        ...

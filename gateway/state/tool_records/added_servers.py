@@ -1,0 +1,47 @@
+"""Stores in SQL the MCP servers that were added over the API. They belong to the operator, so they have no owner."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from gateway.state.added_servers import AddResult, StoredServer
+from gateway.state.database.database import Database
+from gateway.state.database.tables import mcp_servers
+
+
+class SqlAddedServerStore:
+    """Implements `AddedServerStore` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load_added_servers(self) -> Sequence[StoredServer]:
+        columns = mcp_servers.c
+        query = select(columns.id, columns.prefix, columns.settings, columns.sealed, columns.added_by)
+        async with self._database.read_transaction() as connection:
+            rows = await connection.execute(query.order_by(columns.id))
+            return [StoredServer(*row) for row in rows]
+
+    async def store_added_server(self, server: StoredServer, max_servers: int) -> AddResult:
+        values = {**server._asdict(), "changed_us": self._database.now_us()}
+        label = values.pop("label")
+        try:
+            async with self._database.write_transaction() as connection:
+                rows = await connection.execute(select(mcp_servers.c.id, mcp_servers.c.prefix))
+                prefixes = {row.id: row.prefix for row in rows if row.id != label}
+                if server.prefix is not None and server.prefix in prefixes.values():
+                    return "prefix_taken"
+                if len(prefixes) >= max_servers:
+                    return "too_many"
+                changed = await connection.execute(update(mcp_servers).where(mcp_servers.c.id == label).values(values))
+                if changed.rowcount:
+                    return "replaced"
+                await connection.execute(insert(mcp_servers).values(id=label, **values))
+                return "added"
+        except IntegrityError:  # another replica was faster, with the same label or prefix
+            return "prefix_taken"
+
+    async def delete_added_server(self, label: str) -> bool:
+        async with self._database.write_transaction() as connection:
+            return (await connection.execute(delete(mcp_servers).where(mcp_servers.c.id == label))).rowcount == 1

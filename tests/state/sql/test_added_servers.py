@@ -1,0 +1,55 @@
+"""MCP servers that were added over the API: one row for a label, and one for a prefix, whichever replica is faster."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.state.added_servers import StoredServer
+from gateway.state.sql.store import SqlStore
+
+
+def server(label: str, prefix: str | None = None, url: str = "https://mcp.example.com/mcp") -> StoredServer:
+    return StoredServer(label, prefix, f'{{"url": "{url}"}}', None, "ops")
+
+
+@pytest.fixture
+async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
+    """A second replica on the same database."""
+    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    await opened.open()
+    yield opened
+    await opened.aclose()
+
+
+async def test_a_server_is_stored_replaced_and_deleted(store: SqlStore, other: SqlStore) -> None:
+    assert await store.store_added_server(server("b", "b"), 9) == "added"
+    assert await store.store_added_server(server("a"), 9) == "added"
+    assert await other.store_added_server(server("b", "c", "https://other.example.com/mcp"), 9) == "replaced"
+    rows = await store.load_added_servers()
+    assert [(row.label, row.prefix, row.added_by) for row in rows] == [("a", None, "ops"), ("b", "c", "ops")]
+    assert "other.example.com" in rows[1].settings
+    assert await other.delete_added_server("b")
+    assert not await store.delete_added_server("b")
+    assert [row.label for row in await store.load_added_servers()] == ["a"]
+
+
+async def test_a_prefix_belongs_to_one_server_and_servers_are_bounded(store: SqlStore) -> None:
+    assert await store.store_added_server(server("a", "x"), 2) == "added"
+    assert await store.store_added_server(server("b", "x"), 2) == "prefix_taken"
+    assert await store.store_added_server(server("b"), 2) == "added"
+    assert await store.store_added_server(server("c"), 2) == "too_many"
+    assert await store.store_added_server(server("b", "y"), 2) == "replaced"
+    assert len(await store.load_added_servers()) == 2
+
+
+async def test_of_two_replicas_that_add_one_prefix_at_once_one_does(store: SqlStore, other: SqlStore) -> None:
+    for number in range(5):
+        prefix = f"p{number}"
+        results = await asyncio.gather(
+            store.store_added_server(server(f"a{number}", prefix), 99),
+            other.store_added_server(server(f"b{number}", prefix), 99),
+        )
+        assert sorted(results) == ["added", "prefix_taken"]
+    assert len(await store.load_added_servers()) == 5
