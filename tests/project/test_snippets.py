@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 _FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
 _VARIABLES = re.compile(r"\$\{(\w+)\}|_env: *(\w+)")
+_ADMIN_KEY = "key-of-an-administrator"
 _TOOLS_URL = "https://mcp.example.com/mcp"
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost):8080")
 _CURL = re.compile(r"^curl (?:[^'\n]|'[^']*')*", flags=re.MULTILINE)
@@ -72,6 +74,19 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 @pytest.fixture(scope="module")
+def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A server with a key for administrators, which may add MCP servers of this machine."""
+    sections = {
+        "auth": {"keys": [{"name": "ops", "key": _ADMIN_KEY, "admin": True}]},
+        "sealing": {"keys": ["k" * 32]},
+        "tools": {"mcp": {"admin": {"private_hosts": True}}},
+        "store": {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"},
+    }
+    with serving(sections) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def tools() -> Iterator[str]:
     """The address of an MCP server, which stands for those that the pages name."""
     with mcp_server() as server:
@@ -111,8 +126,10 @@ def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tools:
 
 @programs_in(*_SHELLS)
 def test_shell_commands_are_well_formed_and_curls_succeed(
-    snippet: Snippet, gateway: Gateway, tools: str, tmp_path: Path
+    snippet: Snippet, gateway: Gateway, tools: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    if "$ADMIN_KEY" in snippet.text:
+        gateway = request.getfixturevalue("administered")
     script = re.sub(r"^\$ ", "", snippet.text, flags=re.MULTILINE)
     _run(["bash", "-n", "-c", script], tmp_path)
     for command in _CURL.findall(re.sub(r"\\\n\s*", " ", script)):
@@ -135,5 +152,6 @@ def _imports(tree: ast.Module) -> set[str]:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    environ = {**os.environ, "ADMIN_KEY": _ADMIN_KEY}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environ)
     assert done.returncode == 0, done.stdout + done.stderr
