@@ -112,6 +112,8 @@ ADMINISTRATORS: set[Route] = {
 
 WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
+    ("POST", "/v1/messages"): "it names a model and keeps nothing",
+    ("POST", "/v1/messages/count_tokens"): "it names a model and keeps nothing",
     ("POST", "/generate"): "it names a model and keeps nothing",
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
