@@ -1,15 +1,28 @@
-"""Compaction: the model summarizes the conversation in a turn of its own, and continues from the summary."""
+"""Compaction: the model summarizes the conversation in a turn of its own, and continues from the summary.
+
+With hosted tools this may happen before any round of a response.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import orjson
+
 from gateway.errors import CompactionFailed, TurnFailed
+from gateway.planning.resolver import Route
+from gateway.planning.token_counting import MEDIA_TYPES, exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory
+from gateway.sealing.sealer import is_sealed
+from gateway.tools.context_compactor import CompactedContext
+from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.hosted.compaction import HostedContextParts, split_hosted_context
+from translation.hosted.history import resolve_history
+from translation.hosted.tools import model_name_of
 from translation.hygiene.item_groups import CompactionInput, split_for_compaction
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
@@ -77,11 +90,17 @@ def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
 
 
 def require_compactable(turn: Turn) -> CompactionInput:
-    """Splits a turn's items for compaction. Raises InvalidRequest if they hold nothing to summarize."""
-    parts = split_for_compaction(turn.items, awaits_answer=False)
+    """Splits an input whose whole is to be compacted. Raises InvalidRequest if it holds nothing to summarize.
+
+    Calls of hosted tools are summarized as the model read them. What stays of the input are items of the API.
+    """
+    history = resolve_history(turn.items, model_name_of)
+    parts = split_hosted_context(
+        history.items, history.sources, history.open_ids, history.listed.values(), awaits_answer=False
+    )
     if not parts.summarizable:
         raise InvalidRequest("There is nothing to compact: the input holds no conversation.", param="input")
-    return parts
+    return CompactionInput(parts.instructions, parts.summarizable, parts.sealed)
 
 
 async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: ExchangeFactory) -> ContextSummary:
@@ -177,3 +196,70 @@ def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
                 yield replace(event, usage=add_usage(event.usage, spent))
             case _:
                 yield event
+
+
+class LoopCompactor:
+    """Compacts contexts with more than `limit` tokens. It does not do so before two rounds in a row: what such a
+    context still has is what the model needs now, and a summary of the summary would only lose more.
+
+    `history_tokens` is the number of tokens of the response's history, if known. `make_exchange` prepares the requests
+    for summaries. `seal_item` seals what only the upstream may read of an item.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        limit: int,
+        history_tokens: int | None,
+        make_exchange: ExchangeFactory,
+        seal_item: Callable[[Item], Item],
+        tool_run: ToolRun,
+    ) -> None:
+        self._route = route
+        self._limit = limit
+        self._history_tokens = history_tokens
+        self._make_exchange = make_exchange
+        self._seal_item = seal_item
+        self._tool_run = tool_run
+        self._is_first = True
+        self._has_just_compacted = False
+
+    async def compact(self, turn: Turn, parts: HostedContextParts, last_usage: Usage | None) -> CompactedContext | None:
+        is_due = bool(parts.summarizable) and not self._has_just_compacted and await self._is_due(turn, last_usage)
+        self._is_first = False
+        self._has_just_compacted = is_due
+        if not is_due:
+            return None
+        summary = await request_summary(turn, parts.summarizable, self._make_exchange)
+        sealed = [item if _is_sealed(item) else self._seal_item(item) for item in parts.sealed]
+        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, parts.instructions, sealed))
+        items = [*parts.instructions, summary_message(item, summary.text), *parts.retained]
+        return CompactedContext(item, items, summary.usage)
+
+    async def _is_due(self, turn: Turn, last_usage: Usage | None) -> bool:
+        if self._is_first and self._tool_run.interruption is None:
+            return await exceeds_token_limit(self._limit, turn, self._route, self._history_tokens)
+        if last_usage is not None and last_usage.input is not None:
+            known = last_usage.input + (last_usage.output or 0)
+            if known > self._limit:
+                return True
+            outputs = orjson.dumps([*_last_outputs(turn.items)])
+            # Every token is at least one byte of text. Media can be any number of tokens.
+            if known + len(outputs) <= self._limit and not any(kind in outputs for kind in MEDIA_TYPES):
+                return False
+        if self._route.capabilities.counting == "none":
+            return False
+        return await exceeds_token_limit(self._limit, turn, self._route, None)
+
+
+def _is_sealed(item: Item) -> bool:
+    text = item.get("encrypted_content")
+    return isinstance(text, str) and is_sealed(text)
+
+
+def _last_outputs(items: Sequence[Item]) -> Iterator[Item]:
+    """Yields what the model has not read yet: the results of the last round, which are at the end."""
+    for item in reversed(items):
+        if not item["type"].endswith("_output"):
+            return
+        yield item

@@ -5,9 +5,17 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from gateway.planning.managed_context import asks_for_truncation, make_truncating_exchange, needs_compaction
+from gateway.planning.body_views import SEALED_REASONING
+from gateway.planning.compaction import LoopCompactor, SummaryExchange, build_summary_turn, require_compactable
+from gateway.planning.managed_context import (
+    asks_for_truncation,
+    find_threshold,
+    make_truncating_exchange,
+    require_token_counts,
+)
 from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
+from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
 from gateway.tools.tool_run import ToolRun
@@ -15,9 +23,10 @@ from providers.base import Dialect, Exchange
 from translation.errors import Unrepresentable
 from translation.hosted.history import resolve_history
 from translation.hosted.tools import model_name_of
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
 
 
 class HostedExchange(NamedTuple):
@@ -25,7 +34,8 @@ class HostedExchange(NamedTuple):
 
     exchange: Exchange
     losses: Sequence[Loss]
-    tool_run: ToolRun
+    tool_run: ToolRun | None
+    """None if no tools are run, because the reply is a summary of the input."""
 
 
 def prepare_hosted_exchange(
@@ -37,22 +47,21 @@ def prepare_hosted_exchange(
     approvals: ResponseApprovals | None = None,
     dialect: Dialect = "responses",
     *,
+    history_tokens: int | None = None,
     in_background: bool = False,
 ) -> HostedExchange:
     """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
 
     `dialect` is the client's API. `in_background` is whether nobody waits for the reply. `approvals` may be None if no
-    call can need one. `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest;
-    Unrepresentable if the upstream has no tools, or the request asks for compaction.
+    call can need one. `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called
+    with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools,
+    or cannot count tokens for a compaction.
     """
     if not route.capabilities.tools:
         what_to_do = "leave out tools" if body.get("tools") else "the operator has to take tools.mcp from the model"
         raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
-    if dialect == "responses" and needs_compaction(body):
-        raise Unrepresentable(
-            "the gateway does not compact a context while it runs tools: leave context_management out, or the tools",
-            param="context_management",
-        )
+    if dialect == "responses" and has_compaction_trigger(body.get("input")):
+        return _prepare_summary(turn, route)
     _describe_servers(turn, tool_host)
     if route.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
@@ -60,6 +69,13 @@ def prepare_hosted_exchange(
     if dialect == "responses" and asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)
     tool_run = ToolRun()
+    compactor = None
+    entry = lowest_threshold_entry(body.get("context_management")) if dialect == "responses" else None
+    if entry is not None:
+        require_token_counts(route, history_tokens)
+        limit = find_threshold(entry, route)
+        seal_item = _build_seal(route, body)
+        compactor = LoopCompactor(route, limit, history_tokens, exchange_factory(route), seal_item, tool_run)
     exchange = tool_host.make_exchange(
         turn,
         make_round,
@@ -69,11 +85,26 @@ def prepare_hosted_exchange(
         approvals=approvals,
         # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
         runs_with_client_calls=dialect == "responses",
+        compactor=compactor,
         tool_run=tool_run,
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
     return HostedExchange(exchange, losses, tool_run)
+
+
+def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:
+    """Returns the exchange whose reply is a compaction of the whole input. No server is asked for that."""
+    parts = require_compactable(turn)
+    _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
+    return HostedExchange(SummaryExchange(turn, parts, exchange_factory(route)), losses, None)
+
+
+def _build_seal(route: Route, body: Json) -> Callable[[Item], Item]:
+    """Returns what seals the items of the reply that a compaction keeps, as they are sealed for the client."""
+    if route.reasoning_seal is None:
+        return lambda item: item
+    return ReplyItemSeal(route.reasoning_seal, SEALED_REASONING in (body.get("include") or ())).seal_done_item
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:

@@ -64,12 +64,8 @@ def prepare_managed_exchange(
     entry = lowest_threshold_entry(body.get("context_management"))
     if entry is None:
         return ManagedExchange(make_sent_exchange(turn), losses)
-    limit = _threshold_tokens(entry, route)
-    if history_tokens is None and route.capabilities.counting == "none":
-        raise Unrepresentable(
-            "the model's upstream cannot count tokens, which context_management needs: leave it out",
-            param="context_management",
-        )
+    limit = find_threshold(entry, route)
+    require_token_counts(route, history_tokens)
     return ManagedExchange(
         CompactingExchange(
             turn, make_exchange, make_sent_exchange, partial(exceeds_token_limit, limit, turn, route, history_tokens)
@@ -83,6 +79,15 @@ def make_truncating_exchange(
 ) -> Exchange:
     """Returns an exchange that leaves the oldest items of a turn out if it is too long. Losses are reported then."""
     return TruncatingExchange(turn, make_exchange, report_loss)
+
+
+def require_token_counts(route: Route, history_tokens: int | None) -> None:
+    """Raises Unrepresentable if nobody knows how long the input of a request is that is to be compacted."""
+    if history_tokens is None and route.capabilities.counting == "none":
+        raise Unrepresentable(
+            "the model's upstream cannot count tokens, which context_management needs: leave it out",
+            param="context_management",
+        )
 
 
 async def fill_compaction_threshold(body: Json, route: Route) -> Json:
@@ -102,7 +107,11 @@ async def fill_compaction_threshold(body: Json, route: Route) -> Json:
     return {**body, "context_management": [{**entry, "compact_threshold": int(window * _COMPACTION_SHARE)}]}
 
 
-def _threshold_tokens(entry: Json, route: Route) -> int:
+def find_threshold(entry: Json, route: Route) -> int:
+    """Returns the number of tokens above which an entry of `context_management` asks for a compaction.
+
+    Raises Unrepresentable if neither the request nor anything else says so.
+    """
     if (threshold := entry.get("compact_threshold")) is not None:
         return int(threshold)
     if (window := route.capabilities.max_context_window) is not None:

@@ -296,6 +296,7 @@ def _plan_translation(
                 losses.append,
                 approvals,
                 endpoint.dialect,
+                history_tokens=history_tokens,
                 in_background=in_background,
             )
             if endpoint.dialect != "responses":

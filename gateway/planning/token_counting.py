@@ -12,7 +12,7 @@ from translation.representation.turn import Turn
 _TEMPLATE_TOKENS = 1000
 """An upper bound of what a chat template adds by itself: its system prompt and its instructions for calling tools."""
 
-_MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
+MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
 async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False, dialect: Dialect = "responses") -> int:
@@ -39,7 +39,7 @@ async def exceeds_token_limit(limit: int, turn: Turn, route: Route, history_toke
         return history_tokens > limit
     encoded = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
     # Every token is at least one byte of text. Media can be any number of tokens.
-    if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in _MEDIA_TYPES):
+    if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in MEDIA_TYPES):
         return False
     try:
         return await count_tokens(turn, route) > limit

@@ -43,6 +43,7 @@ from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.hosted.approvals import ApprovalAnswers
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.responses.compaction import has_compaction_trigger
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 from translation.tools.credentials import (
@@ -146,7 +147,8 @@ class Intake:
         else:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
-        if tool_host is not None and self._store is not None:
+        # A compaction runs no calls: what approves some stays in it, and counts for the next response.
+        if tool_host is not None and self._store is not None and not has_compaction_trigger(body.get("input")):
             labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
             answers = await load_answers(self._store, principal.name, state.context, state.new_items, labels)
             days = tool_host.settings.approval_days

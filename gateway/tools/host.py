@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.mcp.operator_server import OperatorServer
     from gateway.mcp.server import McpServer
     from gateway.tools.approvals import ResponseApprovals
+    from gateway.tools.context_compactor import ContextCompactor
 
 _PLACES: Final = ("server_url", "connector_id", "tunnel_id")
 """Keys of an `mcp` tool that say where its server is. Without any, it is one of the configuration."""
@@ -160,13 +161,15 @@ class ToolHost:
         sees_images: bool,
         approvals: "ResponseApprovals | None",
         runs_with_client_calls: bool,
+        compactor: "ContextCompactor | None" = None,
         tool_run: ToolRun,
     ) -> Exchange:
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
         `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. `approvals` may
         be None if none can be stored. `runs_with_client_calls` is whether calls of a round in which the client has
-        to answer some are run. `tool_run` is read when the exchange is opened. Raises InvalidRequest for servers that
+        to answer some are run. `compactor` compacts its context; None if the request does not want that. `tool_run` is
+        read when the exchange is opened. Raises InvalidRequest for servers that
         cannot be named so.
         """
         # Imported here, because most processes never call a tool. Requests have it loaded before (`load_tool_library`).
@@ -187,6 +190,7 @@ class ToolHost:
             sees_images=sees_images,
             redactor=redactor,
             approvals=approvals,
+            compactor=compactor,
             tool_run=tool_run,
         )
 

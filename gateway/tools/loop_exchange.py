@@ -18,6 +18,7 @@ from gateway.mcp.results import is_read_only, item_of_tool
 from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner
+from gateway.tools.context_compactor import ContextCompactor
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
@@ -30,6 +31,7 @@ from providers.redaction import Redactor
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
+from translation.hosted.compaction import split_hosted_context
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.result_reader import READ_RESULT, ResultReader
@@ -61,6 +63,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         sees_images: bool,
         redactor: Redactor,
         approvals: ResponseApprovals | None = None,
+        compactor: ContextCompactor | None = None,
         tool_run: ToolRun,
     ) -> None:
         super().__init__(self._steps_of_reply(), ())
@@ -73,6 +76,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._sees_images = sees_images
         self._redactor = redactor
         self._approvals = approvals
+        self._compactor = compactor
+        self._lists: dict[str, Item] = {}
+        """The lists of tools, by the labels of their servers."""
+        self._open_ids: frozenset[str] = frozenset()
+        """The `call_id`s of the calls in the input whose approval can still be given."""
         self._answers = NO_ANSWERS if approvals is None else approvals.answers
         self._changed_ids: Sequence[str] = ()
         """The approvals that do not count, because their tool is another one now."""
@@ -121,6 +129,10 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 _log.info("tool_request_started", round=loop.round_number)
                 if (reports := self._tool_run.events) is not None:
                     yield [*loop.start(), reports.start_request(loop.round_number)]
+                if self._compactor is not None:
+                    turn, compacted = await self._compact(self._compactor, loop, turn)
+                    if compacted:
+                        yield compacted
                 yield round_source(loop, self._make_round(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
@@ -135,6 +147,16 @@ class ToolLoopExchange(SteppedSource[Batch]):
         if self._clock.seconds_left <= 0:
             loop.end_time()
         return loop.next_turn()
+
+    async def _compact(self, compactor: ContextCompactor, loop: ToolLoop, turn: Turn) -> tuple[Turn, list[Event]]:
+        """Returns the turn of the next round, with a summary in place of older items if that is due, and the events
+        that show it."""
+        parts = split_hosted_context(turn.items, loop.sources, self._open_ids, self._lists.values(), awaits_answer=True)
+        summary = await compactor.compact(turn, parts, loop.round_usage)
+        if summary is None:
+            return turn, []
+        events = loop.replace_context(summary.item, summary.items, summary.usage)
+        return replace(turn, items=summary.items), events
 
     async def _begin(self) -> tuple[ToolLoop, list[Event]]:
         """Returns the loop, and the events before its first call: the lists of tools, and the calls that are approved.
@@ -220,8 +242,17 @@ class ToolLoopExchange(SteppedSource[Batch]):
         turn = replace(self._turn, items=self._tool_run.add_media(history.items))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         self._changed_ids = self._answers.find_changed(tools)
+        self._lists = listed
+        self._open_ids = history.open_ids.difference(tools)
         loop = ToolLoop(
-            turn, catalogue, history.approved, self._bounds, new_id, changed_ids=self._changed_ids, reader=self._reader
+            turn,
+            catalogue,
+            history.approved,
+            self._bounds,
+            new_id,
+            changed_ids=self._changed_ids,
+            reader=self._reader,
+            sources=history.sources,
         )
         if interruption is not None:
             events = loop.resume(interruption)

@@ -142,6 +142,11 @@ class HostedCall:
         """Returns the item with the arguments and the outcome so far."""
         return self._item(status, self.arguments)
 
+    @property
+    def final_item(self) -> Item:
+        """The item of a call whose outcome is known."""
+        return self.item_with(self.outcome or ToolOutcome())
+
     def item_with(self, outcome: ToolOutcome) -> Item:
         """Returns the item as it will be once the call is settled with this outcome."""
         return self._item("failed" if outcome.failed else "completed", self.arguments, outcome)

@@ -42,11 +42,17 @@ class ApprovedCall(NamedTuple):
 
 class ResolvedHistory(NamedTuple):
     """An input in terms of function calls. `listed` has the last list of tools of each server, by its label,
-    without lists that failed."""
+    without lists that failed.
+
+    `sources` are the items that became function calls, by the `call_id`. `open_ids` are the ids of those that were
+    neither run nor denied: their approval may still be given, or be used.
+    """
 
     items: list[Item]
     approved: list[ApprovedCall]
     listed: Mapping[str, Item]
+    sources: Mapping[str, Sequence[Item]]
+    open_ids: frozenset[str]
 
 
 def resolve_history(
@@ -73,6 +79,8 @@ def resolve_history(
     resolved: list[Item] = []
     approved: list[ApprovedCall] = []
     listed: dict[str, Item] = {}
+    sources: dict[str, Sequence[Item]] = {}
+    open_ids: set[str] = set()
     for position, item in enumerate(items):
         match item["type"]:
             case "mcp_list_tools":
@@ -80,17 +88,24 @@ def resolve_history(
                     listed[item["server_label"]] = item
             case "mcp_call":
                 call_id = _id_of(item, position)
+                sources[call_id] = [item]
                 resolved += _call_and_output(call_id, item, name_of, cut(call_id, output_text_of(item)))
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
                     output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)
-                    resolved += _call_and_output(_id_of(item, position), item, name_of, output)
+                    call_id = _id_of(item, position)
+                    sources[call_id] = [item]
+                    open_ids.add(call_id)
+                    resolved += _call_and_output(call_id, item, name_of, output)
             case "mcp_approval_response":
                 request_id = item["approval_request_id"]
                 request = requests.get(request_id)
                 if request is None or request_id in past:
                     continue
                 past.add(request_id)  # A second answer to a request counts for nothing.
+                sources[request_id] = [request, item]
+                if item["approve"]:
+                    open_ids.add(request_id)
                 if item["approve"] and request_id in approved_ids:
                     key = ToolKey(request["server_label"], request["name"])
                     resolved += _call_and_output(request_id, request, name_of, "")[:1]
@@ -101,7 +116,7 @@ def resolve_history(
                     resolved += _call_and_output(request_id, request, name_of, output)
             case _:
                 resolved.append(item)
-    return ResolvedHistory(resolved, approved, listed)
+    return ResolvedHistory(resolved, approved, listed, sources, frozenset(open_ids))
 
 
 def output_text_of(call: Item) -> str:

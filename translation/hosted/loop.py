@@ -4,7 +4,7 @@ It does no I/O. The caller feeds it the events of each round, runs the calls tha
 Rounds are turns as any upstream can be sent: hosted tools are functions in them, and their results are outputs.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,8 +63,8 @@ class ToolLoop:
     `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
     that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
     `changed_ids` are those of them whose tool has changed since: they are put to the client again, and the reply ends
-    without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut. Raises
-    InvalidRequest for a tool choice that cannot be met.
+    without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut, `sources` is
+    that of `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class ToolLoop:
         *,
         changed_ids: Container[str] = (),
         reader: ResultReader | None = None,
+        sources: Mapping[str, Sequence[Item]] | None = None,
     ) -> None:
         self.dropped_outcomes = 0
         """How many outcomes were not used, because their call was settled already."""
@@ -101,6 +102,11 @@ class ToolLoop:
         self._finished: Finished | None = None
         """The end of the round; None before it."""
         self._usage: Usage | None = None
+        self._round_usage: Usage | None = None
+        self._summary_usage: Usage | None = None
+        """The usage of the summaries that replaced parts of the context."""
+        self.sources: Final[dict[str, Sequence[Item]]] = {**(sources or {})}
+        """The items of the API for the calls that the model has read, by their `call_id`."""
         self._warnings: list[Json] = []
         self._interrupted: list[Item | HostedCall] = []
         """What the model has to read of the last round before an interruption, besides the items of the turn."""
@@ -117,6 +123,7 @@ class ToolLoop:
             "round": self._round_count,
             "items": self._output.item_count,
             "usage": save_usage(self._usage),
+            "summary_usage": save_usage(self._summary_usage),
             "warnings": self._warnings,
             "checks": self._checks.save(),
             "queue": save_queue(self._output.waiting),
@@ -139,6 +146,7 @@ class ToolLoop:
         self.is_resumed = True
         self._round_count, self._warnings = progress["round"], [*progress["warnings"]]
         self._usage = restore_usage(progress["usage"])
+        self._summary_usage = restore_usage(progress.get("summary_usage"))  # older servers save none
         self._finished = None if progress["reason"] is None else Finished(progress["reason"])
         self._end = None if progress["end"] is None else Finished(progress["end"])
         queue = restore_queue(unsent_queue(progress["queue"], sent), self._catalogue)
@@ -156,6 +164,12 @@ class ToolLoop:
     def round_number(self) -> int:
         """The number of the round whose turn was returned last. They count from 1."""
         return self._round_count
+
+    @property
+    def round_usage(self) -> Usage | None:
+        """The token counts of the round that ended last, before the turn of the next one is returned and after it; None
+        if there was none, or it had none."""
+        return self._round_usage
 
     @property
     def is_ending(self) -> bool:
@@ -256,6 +270,13 @@ class ToolLoop:
             max_output_tokens=tokens,
         )
 
+    def replace_context(self, item: Item, items: Sequence[Item], usage: Usage | None) -> list[Event]:
+        """Has the model read `items` from the next round on, whose turn was just returned. Returns the events of the
+        compaction `item` that stands for what they replace. `usage` is that of writing the summary."""
+        self._items = [*items]
+        self._summary_usage = add_usage(self._summary_usage, usage)
+        return [*self.start(), *self.show_item(item, started=item, phases=())]
+
     def feed(self, batch: Sequence[Event]) -> list[Event]:
         """Takes a batch of events of the round. Returns those to send now, possibly none."""
         assert self._round is not None
@@ -297,7 +318,8 @@ class ToolLoop:
     def end_events(self) -> list[Event]:
         """Returns the terminal event, once `next_turn` returned None."""
         assert self._end is not None
-        return [replace(self._end, usage=self._usage)]
+        usage = self._usage if self._summary_usage is None else add_usage(self._usage, self._summary_usage)
+        return [replace(self._end, usage=usage)]
 
     # The events of a round
 
@@ -334,6 +356,7 @@ class ToolLoop:
             self._output.send_now(Noted(facts=facts))
 
     def _finish_round(self, event: Finished, current: ToolRound) -> None:
+        self._round_usage = current.usage
         self._usage = add_usage(self._usage, current.usage)
         response = event.response
         if response is not None and (self._round_count > 1 or self._output.item_count != current.item_count):
@@ -353,11 +376,19 @@ class ToolLoop:
     def _append_items(self) -> None:
         """Appends what the last round added to the input; before the first round, the outputs of approved calls."""
         if self._round is not None:
-            self._items += self._round.model_items(self.reader)
+            entries = [entry for _, entry in self._round.entries()]
+            self._note_sources(entries)
+            self._items += build_model_items(entries, self.reader)
             return
+        self._note_sources([*self._approved, *self._interrupted])
         for call, approval in reversed([*zip(self._approved, self._approvals, strict=True)]):
             self._items.insert(approval.position, call.model_items(self.reader)[1])
         self._items += build_model_items(self._interrupted, self.reader)
+
+    def _note_sources(self, entries: Iterable[Item | HostedCall]) -> None:
+        for entry in entries:
+            if isinstance(entry, HostedCall):
+                self.sources[entry.call_id] = [entry.final_item]
 
     def _count_remaining_tokens(self) -> int | None:
         """Returns how many tokens the model may still write; None if there is no limit."""

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import NO_ITEM, HostedCall, build_model_items
+from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.outcomes import execution_error
 from translation.hosted.output_queue import OutputQueue
-from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.collector import TurnCollector
 from translation.representation.delta_runs import TextKey, TextObserver
@@ -169,11 +168,6 @@ class ToolRound:
         for call in self._open_calls.values():
             if call.has_item:
                 self._output.put_call(call)
-
-    def model_items(self, reader: ResultReader) -> list[Item]:
-        """Returns what the round adds to the input of the next one: its items, then the outputs of its calls, which
-        `reader` cuts."""
-        return build_model_items([entry for _, entry in self.entries()], reader)
 
     def entries(self) -> list[tuple[int, Item | HostedCall]]:
         """Returns the items and the calls of the round in their order, each with its index in the reply."""

@@ -15,7 +15,10 @@ from translation.representation.events import (
 )
 from translation.representation.json_types import Item
 
-_REPEATABLE_TYPES: Final = frozenset({"mcp_call", "mcp_list_tools", "reasoning"})
+_CONTEXT_TYPES: Final = frozenset({"compaction", "mcp_list_tools"})
+"""Types of items that the gateway makes itself: they stay if the round that follows is sampled again."""
+
+_REPEATABLE_TYPES: Final = frozenset({"mcp_call", "reasoning", *_CONTEXT_TYPES})
 """Types of items of a round that may be sampled again: clients do nothing with them but show them."""
 
 
@@ -40,11 +43,11 @@ class SentOutput:
         return index < len(self._states) and index not in self._open_items
 
     def whole_items(self, before: int) -> list[Item]:
-        """Returns the whole items at indexes below `before`, and the lists of tools wherever they are."""
+        """Returns the whole items at indexes below `before`; lists of tools and compactions wherever they are."""
         return [
             state.snapshot()
             for index, state in enumerate(self._states)
-            if self.has_ended(index) and (index < before or state.type == "mcp_list_tools")
+            if self.has_ended(index) and (index < before or state.type in _CONTEXT_TYPES)
         ]
 
     def may_be_repeated(self, since: int) -> bool:

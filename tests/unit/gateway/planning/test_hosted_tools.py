@@ -146,10 +146,15 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "tools[0].connector_id",
         "invalid_value",
     ),
-    "compaction": (
-        {"tools": [DOCS], "context_management": [{"type": "compaction", "compact_threshold": 1000}]},
-        "context_management",
+    "compaction at an unknown length": (
+        {"tools": [DOCS], "context_management": [{"type": "compaction"}]},
+        "context_management[0].compact_threshold",
         "unsupported_parameter",
+    ),
+    "compaction of nothing": (
+        {"tools": [DOCS], "input": [{"type": "compaction_trigger"}]},
+        "input",
+        "invalid_value",
     ),
 }
 
@@ -159,6 +164,14 @@ def test_what_cannot_be_is_refused_by_name(asked: Json, param: str, code: str) -
     with pytest.raises(InvalidRequest) as refused:
         plan("chat", **asked)
     assert (refused.value.param, refused.value.code) == (param, code)
+
+
+def test_a_compaction_is_refused_where_nobody_counts_tokens() -> None:
+    managed = [{"type": "compaction", "compact_threshold": 1000}]
+    assert calls_tools(plan("chat", tools=[DOCS], context_management=managed))
+    with pytest.raises(Unrepresentable, match="cannot count tokens") as refused:
+        plan("chat", can={"counting": "none"}, tools=[DOCS], context_management=managed)
+    assert refused.value.param == "context_management"
 
 
 def test_a_model_without_tools_is_not_given_any() -> None:

@@ -1,0 +1,33 @@
+"""What compacts the context of a response with hosted tools, between its rounds."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from translation.hosted.compaction import HostedContextParts
+from translation.representation.events import Usage
+from translation.representation.json_types import Item
+from translation.representation.turn import Turn
+
+
+class CompactedContext(NamedTuple):
+    """A context with a summary in place of its older items.
+
+    `item` is the compaction item that the client gets, `items` is what the model reads from now on, and `usage` that of
+    writing the summary.
+    """
+
+    item: Item
+    items: Sequence[Item]
+    usage: Usage | None
+
+
+class ContextCompactor(Protocol):
+    """Compacts the contexts of one response."""
+
+    async def compact(self, turn: Turn, parts: HostedContextParts, last_usage: Usage | None) -> CompactedContext | None:
+        """Returns the compacted context of the turn of the next round; None if that is not due.
+
+        `parts` is its context, split. `last_usage` is that of the round before; None in the first round, and where the
+        upstream reports none. Raises CompactionFailed, TurnFailed and ProviderError.
+        """
+        ...
