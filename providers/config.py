@@ -44,7 +44,7 @@ class ProviderDefaults(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
     """Headers that every request to it must have."""
     own_dialect: WireDialect | None = None
-    """The upstream's own dialect, if it has none of the client APIs."""
+    """The upstream's own dialect, if turns are sent to it in neither chat nor Responses."""
     unlisted_models: UnlistedModels = "forward"
     """`refuse` for servers whose list is complete. The lists of services leave out aliases and variants."""
     closes_after_streams: bool = False
@@ -58,7 +58,7 @@ PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
     "openrouter": ProviderDefaults("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
     "anthropic": ProviderDefaults(
         "https://api.anthropic.com/v1",
-        (),
+        ("messages",),
         "ANTHROPIC_API_KEY",
         key_header="x-api-key",
         headers={"anthropic-version": "2023-06-01"},
@@ -217,7 +217,8 @@ class ProviderConfig(BaseModel):
     dialects: tuple[Dialect, ...] = Field(
         default=(),
         description="The client APIs that the upstream has. Requests to the same API are relayed. The default is "
-        "`[chat, responses]` for `openai`, none for types with an API of their own, and `[chat]` for the others.",
+        "`[chat, responses]` for `openai`, `[messages]` for `anthropic`, none for other types with an API of their "
+        "own, and `[chat]` for the others.",
     )
     unlisted_models: UnlistedModels | None = Field(
         default=None,
@@ -310,10 +311,12 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError("engine", "only embedded engines take engine arguments: leave engine out")
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
-        if (own := PROVIDER_DEFAULTS[self.type].own_dialect) is not None and self.dialects:
+        if (own := PROVIDER_DEFAULTS[self.type].own_dialect) is not None and (
+            self.dialects and self.dialects != PROVIDER_DEFAULTS[self.type].dialects
+        ):
             raise PydanticCustomError("dialects", "{type} has an API of its own: leave dialects out", {"type": own})
         if not self.dialects and own is None:
-            raise PydanticCustomError("dialects", "write dialects: [chat], [responses] or both")
+            raise PydanticCustomError("dialects", "write dialects: [chat], [responses], [messages] or several")
         key_env = PROVIDER_DEFAULTS[self.type].key_env
         if key_env and not self.key and not is_loopback(urlsplit(self.base_url).hostname or ""):
             raise PydanticCustomError(

@@ -16,6 +16,7 @@ ProviderError
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 
 class ProviderError(Exception):
@@ -69,8 +70,11 @@ class UpstreamRejected(ProviderError):
         kind: str | None = None,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message, provider=provider)
+        self.details = details
+        """The `details` of the upstream's error, an object by which clients of the Messages API recover."""
         self.status = status
         self.code = code
         self.kind = kind

@@ -22,6 +22,13 @@ _PLAIN_FORMS: Final = {"/": r"\\?/", '"': r'\\?"', " ": r"[ +]"}
 """Characters that are not always themselves: JSON escapes some by a backslash, and forms have a plus for a space."""
 
 
+SECRET_PATTERN = re.compile(
+    r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+"
+    r"|\b(?i:bearer|basic)\s+[\w.~+/=-]{16,}"
+)
+"""Matches what looks like an address or a credential in an error message of an upstream."""
+
+
 class Redactor:
     """Replaces secrets by `[hidden]`: in any case, percent-encoded in whole or in part, and in base64 at any offset."""
 

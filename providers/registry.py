@@ -6,7 +6,7 @@ A type for an upstream that speaks Chat Completions or Responses is one row here
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import CountMethod, Dialect, Provider, WireDialect
+from providers.base import CountMethod, Provider, WireDialect
 from providers.capabilities import _CLIENT_TOOL_KINDS, _HOSTED_TOOL_KINDS, CAPABILITIES
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
 from providers.egress import EgressClient
@@ -23,8 +23,8 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     dialects = frozenset(config.dialects)
     capabilities = CAPABILITIES[config.type]
     # An upstream with both APIs gets turns as chat, because only chat has all parameters of a chat client.
-    client_dialect: Dialect = "chat" if "chat" in dialects else "responses"
-    dialect: WireDialect = PROVIDER_DEFAULTS[config.type].own_dialect or client_dialect
+    turn_dialect: WireDialect = next((name for name in ("chat", "responses") if name in dialects), "anthropic")
+    dialect = PROVIDER_DEFAULTS[config.type].own_dialect or turn_dialect
     if "responses" not in dialects:
         counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
         capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=frozenset())

@@ -7,6 +7,7 @@ from starlette.types import Scope
 from gateway.errors import client_message, error_headers, resolve_error_reply
 from gateway.http.headers import headers_of
 from gateway.logs import bound_request_id
+from providers.errors import UpstreamRejected
 from translation.messages.failures import build_error_body
 from translation.representation.json_types import Json
 
@@ -40,7 +41,7 @@ def render_messages_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
     status = _OVERLOADED if row.status == 503 else row.status
     request_id = bound_request_id()
     body = build_error_body(client_message(error), code=row.code, status=status, request_id=request_id)
-    if (details := _build_details(row.code)) is not None:
+    if (details := _build_details(error, row.code)) is not None:
         body["error"]["details"] = details
     is_retryable = status in _RETRYABLE_STATUSES and row.code not in _FINAL_CODES
     headers = {"x-should-retry": "true" if is_retryable else "false", **error_headers(error)}
@@ -53,6 +54,8 @@ def request_id_headers() -> dict[str, str]:
     return {} if request_id is None else {"request-id": request_id}
 
 
-def _build_details(code: str | None) -> Json | None:
-    """Returns the details of a failure that clients recover from by its code."""
+def _build_details(error: Exception, code: str | None) -> Json | None:
+    """Returns the details of a failure that clients recover from: those of the upstream, or a code of the gateway's."""
+    if isinstance(error, UpstreamRejected) and error.details is not None:
+        return dict(error.details)
     return {"error_code": code} if code == "thread_unsupported_request" else None

@@ -59,7 +59,7 @@ def apply_capabilities(
     if turn.reasoning and not capabilities.reasoning:
         if turn.reasoning.get("effort") != "none":
             losses.append(Loss(_PARAM_NAMES["reasoning"][dialect], "dropped"))
-        dropped |= {"reasoning", "reasoning_effort"}
+        dropped |= {"reasoning", "reasoning_effort"} if dialect != "messages" else {"thinking"}
         turn = replace(turn, reasoning=None)
     if turn.thinking is not None and not capabilities.reasoning:
         if turn.thinking:

@@ -20,6 +20,7 @@ from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
 from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
+from gateway.sealing.sealer import is_sealed
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
 from gateway.tools.tool_events import ToolEvents
@@ -29,6 +30,7 @@ from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
+from translation.messages.relay_request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -153,6 +155,8 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
         return False
     if endpoint.dialect not in route.capabilities.dialects or _changes_replies(route.profile):
         return False
+    if endpoint.dialect == "messages":
+        return True
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
     if endpoint.dialect == "responses":
@@ -215,9 +219,12 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
     if endpoint.dialect == "responses" and isinstance(relayed_body.get("input"), list):
         relayed_input, input_losses = _build_relayed_input(relayed_body["input"], route, history_count)
         relayed_body = {**relayed_body, "input": relayed_input}
+    if endpoint.dialect == "messages":
+        messages = remove_sealed_blocks(relayed_body["messages"], is_sealed, capability_losses)
+        relayed_body = {**relayed_body, "messages": messages}
     upstream_body, losses = endpoint.relay_body(relayed_body, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
-    thinking = fitted.thinking if "thinking" in body else None
+    thinking = fitted.thinking if "thinking" in body and endpoint.dialect != "messages" else None
     gateway_params = (("thinking", thinking), ("extensions", body.get("extensions") or None))
     param_losses = [Loss(name, "dropped") for name, value in gateway_params if value is not None]
     plan_losses = [*capability_losses, *losses, *param_losses]
@@ -244,7 +251,7 @@ def _prepare_relay(
     `report_loss` is called with losses that occur while the exchange runs.
     """
     make_relay = partial(route.provider.prepare_relay, endpoint.dialect)
-    if endpoint.dialect == "chat" or route.capabilities.manages_context or not asks_for_truncation(upstream_body):
+    if endpoint.dialect != "responses" or route.capabilities.manages_context or not asks_for_truncation(upstream_body):
         return make_relay(upstream_body)
     body = {name: value for name, value in upstream_body.items() if name != "truncation"}
     return TruncatingRelay(body, make_relay, report_loss)

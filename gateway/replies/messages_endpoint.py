@@ -1,14 +1,18 @@
-"""The Messages API as data: the functions that validate, lift, encode and collect it."""
+"""The Messages API as data: the functions that validate, lift, encode, collect and relay it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from gateway.http.messages_errors import request_id_headers
-from gateway.replies.endpoints import CHAT, Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.reply_streams import relay_buffered_stream
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import PING_FRAME, MessagesEncoder
+from translation.messages.forms import message_of_stream
 from translation.messages.lift import lift
+from translation.messages.relay import MessagesRelay
+from translation.messages.relay_request import relay_body
 from translation.messages.reply_objects import choose_thinking_view
 from translation.messages.schema import validate, validate_count
 from translation.representation.json_types import Json
@@ -45,15 +49,35 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
     )
 
 
-MESSAGES: Final[Endpoint] = replace(
-    CHAT,
+def _relay(_body: Json, _identity: ReplyIdentity, presentation: Presentation) -> MessagesRelay:
+    return MessagesRelay(
+        model=presentation.reported_model,
+        max_frame_bytes=presentation.max_frame_bytes,
+        scrub=presentation.scrub,
+    )
+
+
+def _relay_json(_body: Json, upstream_reply: Json, _identity: ReplyIdentity, presentation: Presentation) -> Json:
+    if presentation.reported_model is None:
+        return upstream_reply
+    return {**upstream_reply, "model": presentation.reported_model}
+
+
+def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    return message_of_stream(relay_buffered_stream(_relay(body, identity, presentation), stream))
+
+
+MESSAGES: Final = Endpoint(
     dialect="messages",
     id_prefix="msg",
     validate=validate,
     lift=lift,
+    relay_body=relay_body,
     encoder=_encoder,
     collector=_collector,
-    allows_relay=False,
+    relay=_relay,
+    relay_json=_relay_json,
+    collect_relayed_stream=_collect_relay,
     allows_storage=False,
     allows_jobs=False,
     keepalive=PING_FRAME,
@@ -61,5 +85,5 @@ MESSAGES: Final[Endpoint] = replace(
     add_header_params=_add_header_params,
 )
 
-COUNTING: Final[Endpoint] = replace(MESSAGES, validate=validate_count)
+COUNTING: Final = replace(MESSAGES, validate=validate_count)
 """The endpoint for requests that only count the tokens of their input."""

@@ -1,6 +1,6 @@
 """One table row per dialect over HTTP: the path of a turn, its body, and how its reply is decoded. It does no I/O."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -18,6 +18,7 @@ from translation.gemini.lower import build_count_request
 from translation.gemini.lower import lower as lower_to_contents
 from translation.gemini.lower import parse_model_names as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
+from translation.messages.forms import stream_of_message
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
 from translation.representation.delta_runs import DeltaRun
@@ -223,9 +224,16 @@ class RelayDialectSpec(NamedTuple):
     path: str
     to_stream: Callable[[Json], bytes]
     """Returns a JSON reply as the bytes of the stream that it could have been."""
+    header_params: Mapping[str, str] = {}
+    """Maps parameters of the body to the headers that they are sent as."""
 
 
 RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
     "chat": RelayDialectSpec("/chat/completions", stream_of_completion),
+    "messages": RelayDialectSpec(
+        "/messages",
+        stream_of_message,
+        {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"},
+    ),
     "responses": RelayDialectSpec("/responses", lambda answer: stream_of_response(answer, new_id)),
 }

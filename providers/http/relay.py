@@ -25,7 +25,12 @@ class HttpRelay(Source[bytes]):
         self.losses = losses
         self._upstream = upstream
         self._dialect = dialect
-        self._body = body
+        self._headers = {
+            header: _render_header(body[param], upstream.configured_headers.get(header))
+            for param, header in dialect.header_params.items()
+            if body.get(param)
+        }
+        self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
         self._reply: UpstreamReply | None = None
         self._whole_stream = b""
         # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
@@ -36,7 +41,7 @@ class HttpRelay(Source[bytes]):
         return self.iterate()
 
     async def open(self) -> None:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=True)
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=True, headers=self._headers)
         if is_json_reply(reply, SSE, asked_for_stream=True):
             self._whole_stream = self._dialect.to_stream(
                 self._parse(await reply.read_body(self._upstream.max_frame_bytes))
@@ -73,7 +78,7 @@ class HttpRelay(Source[bytes]):
             await reply.close(whole=whole or self._is_complete)
 
     async def fetch_body(self) -> Json | bytes:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=False)
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=False, headers=self._headers)
         body = await reply.read_body(self._upstream.max_frame_bytes)
         is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
         return body if is_stream else self._parse(body)
@@ -84,6 +89,13 @@ class HttpRelay(Source[bytes]):
         if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
             raise rejection
         return answer
+
+
+def _render_header(value: str | Sequence[str], configured: str | None) -> str:
+    """Returns the value of a header. A list is added to what the operator configured, a text replaces it."""
+    if isinstance(value, str):
+        return value
+    return ",".join(dict.fromkeys([configured, *value] if configured else value))
 
 
 def is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:

@@ -4,7 +4,6 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,10 +34,11 @@ from providers.http.upstream_errors import (
     STATUS_BY_ERROR_CODE,
     effective_status,
     is_template_error,
+    parse_details,
     parse_error_object,
     retry_after_headers,
 )
-from providers.redaction import Redactor
+from providers.redaction import SECRET_PATTERN, Redactor
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
 from translation.tools.credentials import has_credentials, list_credentials
@@ -186,7 +186,8 @@ class Upstream:
         self._redactor = Redactor([self._key, urlsplit(base_url).netloc, *config.headers.values()])
         kind = PROVIDER_DEFAULTS[config.type]
         headers = {"content-type": "application/json", "accept-encoding": "identity", **kind.headers}
-        headers |= {name.lower(): value for name, value in config.headers.items()}
+        self.configured_headers = {name.lower(): value for name, value in config.headers.items()}
+        headers |= self.configured_headers
         if self._key:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
@@ -199,9 +200,11 @@ class Upstream:
         """Returns the context window of a model in tokens, or None. Set if the server reports it. It is called when the
         server has refused a prompt as too long."""
 
-    def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[UpstreamReply]:
+    def post(
+        self, path: str, body: Json, *, stream: bool, at_root: bool = False, headers: Mapping[str, str] | None = None
+    ) -> Awaitable[UpstreamReply]:
         """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
-        the API's `/v1`.
+        the API's `/v1`. `headers` replace those of the configuration.
 
         Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
         times.
@@ -209,9 +212,10 @@ class Upstream:
         accept = _EVENT_STREAM if stream else "application/json"
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("POST", path, accept)
-        template = self._request_templates.get(kind)
+        template = None if headers else self._request_templates.get(kind)
         if template is None:
-            template = self._build_request_template(*kind, self._config.silence_s if stream else self._config.answer_s)
+            read_s = self._config.silence_s if stream else self._config.answer_s
+            template = self._build_request_template(*kind, read_s, headers)
         sending = self._send(template, orjson.dumps(body), body.get("model"))
         return self._redact_failures_of(sending, body) if has_credentials(body) else sending
 
@@ -253,23 +257,25 @@ class Upstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    def _build_request_template(self, method: str, path: str, accept: str, read_s: float) -> _RequestTemplate:
-        """Builds and caches the template. `read_s` is how long to wait for each read of the reply. It is not part of
-        the cache key, because it follows from the other parameters."""
+    def _build_request_template(
+        self, method: str, path: str, accept: str, read_s: float, own_headers: Mapping[str, str] | None = None
+    ) -> _RequestTemplate:
+        """Builds the template. It is cached unless the request has headers of its own. `read_s`, the wait for a read of
+        the reply, follows from the other parameters."""
         url = self._base_url.removesuffix("/v1") if path.startswith(_ROOT_PREFIX) else self._base_url
         url += path.removeprefix(_ROOT_PREFIX)
-        headers = {**self._headers, "accept": accept}
+        headers = {**self._headers, **(own_headers or {}), "accept": accept}
         if accept == _EVENT_STREAM and PROVIDER_DEFAULTS[self._config.type].closes_after_streams:
             headers["connection"] = "close"
         limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
         request = httpx.Request(method, url, headers=headers)
         target = Target.of(method, request.url, request.headers.raw)
+        template = _RequestTemplate(method, url, headers, read_s, limits, target)
+        if own_headers:
+            return template
         if len(self._request_templates) >= _MAX_REQUEST_TEMPLATES:
             self._request_templates.clear()
-        self._request_templates[method, path, accept] = template = _RequestTemplate(
-            method, url, headers, read_s, limits, target
-        )
-        return template
+        return self._request_templates.setdefault((method, path, accept), template)
 
     async def _send(self, template: _RequestTemplate, content: bytes, model: object = None) -> UpstreamReply:
         """Sends a request. `model` is the model that it names, for the message of a rejection."""
@@ -358,13 +364,14 @@ class Upstream:
             code=code,
             kind=error_type,
             param=param,
+            details=parse_details(error, self.redact),
             headers=retry_after_headers(error) | {name: value for name, value in headers.items() if value},
         )
 
     def redact(self, message: str) -> str:
         """Returns a message without the upstream's key, addresses, and anything that looks like a credential. It is cut
         at 2,000 characters."""
-        return self._redactor.redact(_SECRET_PATTERN.sub("[hidden]", message))[:2000]
+        return self._redactor.redact(SECRET_PATTERN.sub("[hidden]", message))[:2000]
 
     def redactor_for(self, body: Json) -> Callable[[str], str]:
         """Returns a function like `redact` for messages about one request, whose own credentials it hides too."""
@@ -380,11 +387,6 @@ class Upstream:
             return self.redact(str(value))
         return None
 
-
-_SECRET_PATTERN = re.compile(
-    r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+"
-    r"|\b(?i:bearer|basic)\s+[\w.~+/=-]{16,}"
-)
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """All failures that a transport raises."""

@@ -2,6 +2,7 @@
 templates that refuse a conversation, such as one with a system message in the middle."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -76,6 +77,14 @@ def retry_after_headers(error: Json) -> dict[str, str]:
         if isinstance(delay, str) and (match := _DURATION.fullmatch(delay)):
             return {"retry-after": str(int(match[1]) + (int(match[2] or 0) > 0))}
     return {}
+
+
+def parse_details(error: Json, redact: Callable[[str], str]) -> Json | None:
+    """Returns the `details` of an error if they are an object, with redacted texts; else None."""
+    details = error.get("details")
+    if not isinstance(details, dict):
+        return None
+    return {key: redact(value) if isinstance(value, str) else value for key, value in details.items()}
 
 
 def _details(error: Json) -> list[Json]:

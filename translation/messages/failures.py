@@ -4,9 +4,10 @@ https://platform.claude.com/docs/en/api/errors
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from translation.decoding.context_overflow import CONTEXT_OVERFLOW
+from translation.decoding.context_overflow import CONTEXT_OVERFLOW, is_context_overflow
+from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
 _TYPES_BY_CODE: Final = {
@@ -21,6 +22,15 @@ _TYPES_BY_CODE: Final = {
     "upstream_timeout": "timeout_error",
 }
 """The gateway's code of a failure -> the API's type. Any other code has the type of its status."""
+
+_CODES_BY_TYPE: Final = {
+    "billing_error": "insufficient_quota",
+    "invalid_request_error": "invalid_prompt",
+    "overloaded_error": "upstream_overloaded",
+    "rate_limit_error": "rate_limited",
+    "timeout_error": "upstream_timeout",
+}
+"""The API's type of an error -> the gateway's code. What is not listed is an `upstream_error`."""
 
 _TYPES_BY_STATUS: Final = {
     401: "authentication_error",
@@ -63,6 +73,16 @@ def build_error_body(message: str, *, code: str | None, status: int = 500, reque
     error: Json = {"type": kind, "message": describe_overflow(message) if code == CONTEXT_OVERFLOW else message}
     body: Json = {"type": "error", "error": error}
     return body if request_id is None else {**body, "request_id": request_id}
+
+
+def parse_failure(error: Any) -> Failed:
+    """Returns the failure that an `error` object of an upstream with the same API reports."""
+    reported = error if isinstance(error, dict) else {"message": error}
+    kind, text = str(reported.get("type")), reported.get("message")
+    message = text if isinstance(text, str) and text else "the upstream reported an error without saying which"
+    if is_context_overflow(message, kind):
+        return Failed(CONTEXT_OVERFLOW, message)
+    return Failed(_CODES_BY_TYPE.get(kind, "upstream_error"), message)
 
 
 def describe_overflow(message: str) -> str:

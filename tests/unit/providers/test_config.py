@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a transport there is not": ({"type": "vllm", "transport": "curl"}, "'pooled' or 'httpx'"),
     "a patience below nothing": ({"type": "llamacpp", "model": "m", "hang_s": -1}, "greater than or equal to 0"),
     "no dialect at all": ({"type": "vllm", "dialects": []}, r"write dialects: \[chat\]"),
-    "a dialect there is not": ({"type": "vllm", "dialects": ["messages"]}, "'chat' or 'responses'"),
+    "a dialect there is not": ({"type": "vllm", "dialects": ["gemini"]}, "'chat', 'responses' or 'messages'"),
     "a dialect beside an API of its own": ({"type": "anthropic", "api_key": "k", "dialects": ["chat"]}, "of its own"),
     "Anthropic without a key": ({"type": "anthropic"}, "write api_key_env: ANTHROPIC_API_KEY"),
     "Gemini without a key": ({"type": "gemini"}, "write api_key_env: GEMINI_API_KEY"),

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from providers import errors
+from providers.base import Dialect, WireDialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
 from providers.http.dialects import DIALECTS, RELAY_DIALECTS
@@ -305,7 +306,9 @@ async def test_models_are_listed(body: object, expected: list[str] | None) -> No
 
 def test_the_apis_of_clients_have_one_path_for_turns_and_relays() -> None:
     assert {DIALECTS[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
-    assert all(RELAY_DIALECTS[dialect].path == DIALECTS[dialect].path for dialect in RELAY_DIALECTS)
+    of_turns: dict[Dialect, WireDialect] = {"chat": "chat", "responses": "responses", "messages": "anthropic"}
+    assert of_turns.keys() == RELAY_DIALECTS.keys()
+    assert all(RELAY_DIALECTS[relayed].path == DIALECTS[turns].path for relayed, turns in of_turns.items())
 
 
 async def test_a_key_in_a_code_is_hidden() -> None:

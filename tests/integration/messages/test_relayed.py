@@ -1,0 +1,118 @@
+"""Clients of the Messages API over an upstream with the same API: both sides get what the other one sent."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import serving
+from tests.unit.support.messages_order import check_message_stream, read_frames
+from tests.upstream import Script, ScriptedUpstream
+from tests.upstream.anthropic import anthropic_text, block, closing, message, opening, said, text_block
+from tests.upstream.builders import json_reply, named_frame, sse_reply
+
+Json = dict[str, Any]
+HELLO: list[Any] = [
+    {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]}
+]
+BETA = "claude-code-20250219,effort-2025-11-24"
+BODY: Json = {
+    "model": "mine",
+    "max_tokens": 50,
+    "messages": HELLO,
+    "system": [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+    "context_management": {"edits": [{"type": "clear_thinking_20251015"}]},
+    "thinking": {"type": "adaptive"},
+    "tools": [{"type": "code_execution_20250825", "name": "code_execution"}],
+    "brand_new": {"x": 1},
+}
+
+
+@asynccontextmanager
+async def gateway(*scripts: Script, **provider: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/messages", *scripts)
+        config = {
+            "providers": {
+                "p": {"type": "anthropic", "base_url": upstream.url, "api_key": "key-1-of-gateway", **provider}
+            },
+            "models": {"mine": {"provider": "p", "model": "claude-x"}},
+        }
+        with serving(config) as served:
+            headers = {"anthropic-version": "2026-10-21", "anthropic-beta": BETA, "x-api-key": "key-of-client"}
+            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
+                yield client, upstream
+
+
+async def test_request_and_headers_are_forwarded_as_they_came() -> None:
+    async with gateway(anthropic_text("Hi")) as (client, upstream):
+        whole = await client.post("/messages?beta=true", json=BODY)
+        streamed = await client.post("/messages?beta=true", json={**BODY, "stream": True})
+    for request in upstream.requests:
+        assert {key: value for key, value in request.json.items() if key != "stream"} == {**BODY, "model": "claude-x"}
+        assert request.headers["anthropic-version"] == "2026-10-21"
+        assert request.headers["anthropic-beta"] == BETA
+        assert request.headers["x-api-key"] == "key-1-of-gateway"
+    assert "x-gateway-loss" not in whole.headers
+    assert whole.json() == message(text_block("Hi")) | {"model": "mine"}
+    assert check_message_stream(streamed.content)["model"] == "mine"
+
+
+async def test_betas_of_the_operator_and_of_the_client_are_added_up() -> None:
+    async with gateway(anthropic_text("Hi"), headers={"Anthropic-Beta": "context-1m-2025-08-07"}) as (client, upstream):
+        await client.post("/messages", json=BODY)
+        await client.post("/messages", json=BODY, headers={"anthropic-beta": ""})
+    first, second = (request.headers["anthropic-beta"] for request in upstream.requests)
+    assert (first, second) == (f"context-1m-2025-08-07,{BETA}", "context-1m-2025-08-07")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_error_keeps_its_details(*, stream: bool) -> None:
+    details = {"error_code": "thread_not_found", "hint": "key-1-of-gateway"}
+    error = {"type": "invalid_request_error", "message": "no such thread", "details": details}
+    async with gateway(json_reply({"type": "error", "error": error}, 400)) as (client, _):
+        reply = await client.post("/messages", json={**BODY, "stream": stream})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"] == "no such thread"
+    assert reply.json()["error"]["details"]["error_code"] == "thread_not_found"
+    assert "key-1-of-gateway" not in reply.text
+
+
+async def test_an_error_within_a_stream_keeps_its_details() -> None:
+    error = {"type": "overloaded_error", "message": "busy", "details": {"error_code": "x"}}
+    events = [opening(), *block(0, text_block(), *said("Hi"))]
+    failing = sse_reply(*map(named_frame, [*events, {"type": "error", "error": error}]))
+    early = sse_reply(*map(named_frame, [opening(), {"type": "error", "error": error}]))
+    async with gateway(failing, early) as (client, _):
+        late = await client.post("/messages", json={**BODY, "stream": True})
+        first = await client.post("/messages", json={**BODY, "stream": True})
+    assert read_frames(late.content)[-1] == {"type": "error", "error": error}
+    assert (first.status_code, first.json()["error"]["type"]) == (529, "overloaded_error")
+
+
+async def test_an_upstream_may_reply_in_the_other_form() -> None:
+    stream = sse_reply(*map(named_frame, [opening(), *block(0, text_block(), *said("Hi")), *closing()]))
+    async with gateway(json_reply(message(text_block("Hi"))), stream) as (client, _):
+        streamed = await client.post("/messages", json={**BODY, "stream": True})
+        whole = await client.post("/messages", json=BODY)
+    assert read_frames(streamed.content)[1]["content_block"] == text_block("Hi")
+    assert whole.json()["content"] == [text_block("Hi")]
+
+
+async def test_a_relay_can_be_switched_off() -> None:
+    async with gateway(anthropic_text("Hi"), dialects=[]) as (client, upstream):
+        body = {key: value for key, value in BODY.items() if key != "tools"}
+        reply = await client.post("/messages", json=body)
+    assert "brand_new=dropped" in reply.headers["x-gateway-loss"]
+    assert upstream.requests[0].headers["anthropic-version"] == "2023-06-01"
+    assert reply.json()["content"][0]["text"] == "Hi"
+
+
+async def test_tokens_are_counted_by_the_upstream() -> None:
+    async with gateway() as (client, upstream):
+        upstream.on("/messages/count_tokens", json_reply({"input_tokens": 7}))
+        body = {key: value for key, value in BODY.items() if key != "tools"}
+        reply = await client.post("/messages/count_tokens", json=body)
+    assert reply.json() == {"input_tokens": 7}

@@ -1,0 +1,186 @@
+"""Streams and requests that are forwarded to and from an upstream with the same API."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.unit.support.driving import fail_to_end, relay_to_end
+from tests.unit.support.golden import GOLDEN, recordings
+from tests.unit.support.messages_order import check_message_stream, read_frames
+from translation.framing.sse import encode_data, encode_event
+from translation.messages.forms import message_of_stream, stream_of_message
+from translation.messages.relay import MessagesRelay
+from translation.messages.relay_request import relay_body, remove_sealed_blocks
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE
+
+STREAM = (GOLDEN / "anthropic/published-thinking.sse").read_bytes()
+HEAD, REST = STREAM.split(b"\n\n", 1)
+ERROR: Json = {
+    "type": "error",
+    "error": {"type": "overloaded_error", "message": "key-1 is busy", "details": {"error_code": "x"}},
+    "request_id": "req_1",
+}
+ERROR_FRAME = encode_event("error", orjson.dumps(ERROR))
+START = encode_event(
+    "content_block_start",
+    b'{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+)
+
+
+def relay_of(model: str | None = None, **more: Any) -> MessagesRelay:
+    return MessagesRelay(model=model, **more)
+
+
+@pytest.mark.parametrize("recording", recordings("anthropic"), ids=lambda path: path.stem)
+def test_a_stream_is_forwarded_as_it_came(recording: Any) -> None:
+    wire = recording.read_bytes()
+    relay = relay_of()
+    whole = relay_to_end(relay, *(wire[place : place + 7] for place in range(0, len(wire), 7)))
+    assert read_frames(whole) == read_frames(wire)
+    assert relay.has_content
+    assert (relay.response, relay.warnings, relay.template) == (None, (), None)
+
+
+def test_the_model_has_the_name_that_the_client_used() -> None:
+    start, *_ = read_frames(relay_to_end(relay_of("mine"), STREAM))
+    assert start["message"]["model"] == "mine"
+
+
+def test_events_need_no_names_and_may_be_new() -> None:
+    new = {"type": "brand_new", "x": 1}
+    wire = HEAD + b"\n\n" + encode_data(orjson.dumps(new)) + encode_data(START.split(b"data: ")[1].strip())
+    relay = relay_of()
+    frames = relay.feed(wire)
+    assert orjson.dumps(new) in frames
+    assert relay.has_content
+
+
+def test_nothing_follows_the_end() -> None:
+    relay = relay_of()
+    relay.feed(STREAM)
+    assert (relay.feed(b"data: {}\n\n"), relay.finish()) == (b"", b"")
+    assert relay.conclude().startswith(b"event: message_stop")
+    assert relay.conclude() == b""
+    assert relay.fail(Failed("x", "y")) == b""
+    assert relay.failed is None
+
+
+def test_an_error_before_content_can_still_become_a_status() -> None:
+    relay = relay_of()
+    assert relay.feed(HEAD + b"\n\n" + ERROR_FRAME) == HEAD + b"\n\n"
+    assert relay.failed is not None
+    assert (relay.failed.code, relay.ended) == ("upstream_overloaded", False)
+    assert read_frames(fail_to_end(relay, Failed("other", "no")))[-1]["error"]["type"] == "overloaded_error"
+
+
+def test_an_error_after_content_keeps_its_details() -> None:
+    relay = relay_of(scrub=lambda text: text.replace("key-1", "[hidden]"))
+    frames = relay_to_end(relay, HEAD + b"\n\n" + START + ERROR_FRAME)
+    error = {**ERROR["error"], "message": "[hidden] is busy"}
+    assert read_frames(frames)[-1] == {**ERROR, "error": error}
+
+
+def test_an_error_that_is_no_object_is_forwarded() -> None:
+    frames = relay_to_end(relay_of(), START + encode_event("error", b'{"type":"error","error":"bad"}'))
+    assert read_frames(frames)[-1] == {"type": "error", "error": "bad"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        (b"", "upstream_truncated"),
+        (b"data: {\n\n", "upstream_garbled"),
+        (b"data: 3\n\n", "upstream_garbled"),
+        (b"data: " + b"x" * 300, "upstream_garbled"),
+        (b"data: {}", "upstream_truncated"),
+        (b"data: {", "upstream_garbled"),
+    ],
+)
+def test_a_broken_stream_ends_with_an_error(rest: bytes, code: str) -> None:
+    relay = relay_of(max_frame_bytes=250)
+    frames = relay_to_end(relay, START, rest)
+    assert relay.failed is not None
+    assert relay.failed.code == code
+    assert frames.count(b"event: error") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (
+            {"type": "invalid_request_error", "message": "prompt is too long: 3 tokens > 2 maximum"},
+            "context_length_exceeded",
+        ),
+        ({"type": "rate_limit_error", "message": "slow"}, "rate_limited"),
+        ({"type": "strange_error"}, "upstream_error"),
+        ("text", "upstream_error"),
+    ],
+)
+def test_errors_have_the_gateways_codes(error: Any, code: str) -> None:
+    relay = relay_of()
+    relay.feed(encode_event("error", orjson.dumps({"type": "error", "error": error})))
+    assert relay.failed is not None
+    assert relay.failed.code == code
+
+
+@pytest.mark.parametrize("recording", sorted((GOLDEN / "anthropic").glob("*.json")), ids=lambda path: path.stem)
+def test_a_whole_message_is_a_stream_and_back(recording: Any) -> None:
+    message = orjson.loads(recording.read_bytes())
+    stream = stream_of_message(message)
+    assert message_of_stream(stream) == message
+    if "web-search" not in recording.stem:
+        read_frames(stream)
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [path for path in recordings("anthropic") if "error" not in path.stem and "cut" not in path.stem],
+    ids=lambda path: path.stem,
+)
+def test_a_stream_is_the_message_that_the_official_client_makes(recording: Any) -> None:
+    wire = recording.read_bytes()
+    if b"citations" in wire or b"server_tool" in wire:
+        assert message_of_stream(wire)["content"]
+        return
+    expected = check_message_stream(wire)
+    assert message_of_stream(wire)["content"] == expected["content"]
+
+
+def test_an_error_object_is_an_error_event() -> None:
+    assert stream_of_message(ERROR) == ERROR_FRAME
+
+
+def test_unknown_deltas_are_left_out_of_a_whole_message() -> None:
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta"}}
+    wire = b"".join([HEAD, b"\n\n", START, encode_event("content_block_delta", orjson.dumps(delta))])
+    assert message_of_stream(wire)["content"] == [{"type": "text", "text": ""}]
+
+
+def test_a_request_is_forwarded_with_the_upstreams_model() -> None:
+    body = {"model": "m", "max_tokens": 5, "messages": [], "new": 1, "system": None}
+    lowered = relay_body(body, DEFAULT_PROFILE, model="claude")
+    assert lowered.body == {"model": "claude", "max_tokens": 5, "messages": [], "new": 1}
+
+
+def test_thinking_that_the_gateway_sealed_is_not_for_this_upstream() -> None:
+    own = {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}
+    sealed = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "rgr1"},
+        {"type": "redacted_thinking", "data": "call.rgr1"},
+    ]
+    text = {"type": "text", "text": "a"}
+    messages: list[Json] = [
+        {"role": "user", "content": [text]},
+        {"role": "assistant", "content": [own, *sealed, text]},
+        {"role": "assistant", "content": sealed},
+        {"role": "assistant", "content": "b"},
+    ]
+    losses: list[Loss] = []
+    kept = remove_sealed_blocks(messages, lambda value: value.startswith("rgr"), losses)
+    assert kept == [messages[0], {"role": "assistant", "content": [own, text]}, messages[3]]
+    assert losses == [Loss("messages", "thinking of another model dropped")]
+    assert remove_sealed_blocks(kept, lambda value: value.startswith("rgr"), losses) is kept

@@ -1,0 +1,150 @@
+"""Relays the stream of an upstream with the Messages API to its client. Forwards most frames without parsing them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from translation.errors import ProtocolViolation
+from translation.framing import sse
+from translation.messages.failures import build_error_body, parse_failure
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+
+_CONTENT_EVENTS: Final = frozenset({"content_block_start", "content_block_delta", "content_block_stop"})
+
+_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"ping", "message_delta"}
+"""Names of events that are forwarded as the bytes that came."""
+
+
+class MessagesRelay:
+    """Takes the upstream's bytes, and returns whole frames with LF line ends.
+
+    `model` replaces the model's name; None keeps the upstream's. `scrub` redacts the upstream's error messages.
+
+    A stream that breaks off or reports a failure sets `failed`. After content the closing frame is then the event
+    `error`, with the upstream's own error object if it sent one. Before content nothing more is returned, because the
+    reply can still become an HTTP error with its own status. If it cannot, call `fail`, which ends the stream.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None,
+        max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
+        scrub: Callable[[str], str] = str,
+    ) -> None:
+        self.has_content = False
+        """Whether content was forwarded. Then the request must not be retried."""
+        self.failed: Failed | None = None
+        """The failure that ended the stream, if there is one."""
+        self.ended = False
+        """Whether the message is over. Then `conclude` returns the closing frames."""
+        self.response: Json | None = None
+        """Always None: messages are not stored."""
+        self.warnings: Sequence[Json] = ()
+        """Always empty: calls are forwarded as they are."""
+        self.template: None = None
+        """Always None: no read takes the fast path."""
+        self._model = model
+        self._scrub = scrub
+        self._frames = sse.FrameDecoder(max_frame_bytes)
+        self._closing_frames = b""
+        self._stopped = False
+        self._is_concluded = False
+
+    def feed(self, read: bytes) -> bytes:
+        """Takes one upstream read. Returns the frames to send, possibly none."""
+        if self._stopped:
+            return b""
+        try:
+            frames = self._frames.feed(read)
+        except ProtocolViolation as violation:
+            return self._stop(Failed("upstream_garbled", str(violation)))
+        return self._forward_all(frames)
+
+    def finish(self) -> bytes:
+        """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
+        if self._stopped:
+            return b""
+        rest = self._forward_all(self._frames.finish())
+        if self._stopped:
+            return rest
+        return rest + self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+
+    def fail(self, failed: Failed) -> bytes:
+        """Ends the stream in failure. This replaces an end that `conclude` has not returned yet.
+
+        Returns the frames to send before the closing frames: always none in this API.
+        """
+        if not self._is_concluded:
+            self.failed = self.failed or failed
+            body = build_error_body(self.failed.message, code=self.failed.code)
+            self._close(sse.encode_event("error", orjson.dumps(body)))
+        return b""
+
+    def conclude(self) -> bytes:
+        """Returns the closing frames, once, after `ended`. A second call returns empty bytes."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frames
+
+    def _forward_all(self, frames: Sequence[sse.Frame]) -> bytes:
+        forwarded: list[bytes] = []
+        for frame in frames:
+            forwarded.append(self._forward(frame))
+            if self._stopped:
+                break
+        return b"".join(forwarded)
+
+    def _forward(self, frame: sse.Frame) -> bytes:
+        name = frame.event
+        if name in _UNCHANGED_EVENTS:
+            self.has_content = self.has_content or name in _CONTENT_EVENTS
+            return frame.raw
+        try:
+            event = orjson.loads(frame.payload)
+        except orjson.JSONDecodeError:
+            return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not JSON"))
+        if not isinstance(event, dict):
+            return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not a JSON object"))
+        return self._forward_event(event, frame)
+
+    def _forward_event(self, event: Json, frame: sse.Frame) -> bytes:
+        match event:
+            case {"type": "error"}:
+                return self._report(event)
+            case {"type": "message_stop"}:
+                self._close(frame.raw)
+                return b""
+            case {"type": "message_start", "message": dict(message)} if self._model is not None:
+                renamed = {**event, "message": {**message, "model": self._model}}
+                return sse.encode_event("message_start", orjson.dumps(renamed))
+        # Servers may leave the name of the event out. And there may be events that are newer than this table.
+        self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
+        return frame.raw
+
+    def _report(self, event: Json) -> bytes:
+        """Notes an error that the upstream reports. After content it is the end, with what the upstream sent of it."""
+        failed = parse_failure(event.get("error"))
+        self._stop(failed)
+        if self.has_content:
+            self._close(sse.encode_event("error", orjson.dumps(_with_message(event, failed.message))))
+        return b""
+
+    def _stop(self, failed: Failed) -> bytes:
+        """Notes a failure, and after content ends the stream with it. Returns the frames to send, if any."""
+        failed.redact(self._scrub)
+        self.failed = failed
+        self._stopped = True
+        return self.fail(failed) if self.has_content else b""
+
+    def _close(self, frames: bytes) -> None:
+        self.ended = self._stopped = True
+        self._closing_frames = frames
+
+
+def _with_message(event: Json, message: str) -> Json:
+    error: Any = event.get("error")
+    return {**event, "error": {**error, "message": message}} if isinstance(error, dict) else event
