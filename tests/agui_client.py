@@ -19,10 +19,11 @@ def run_input(*messages: Json, thread: str = "t", run: str = "r1", **more: Any) 
 
 
 class AguiThread:
-    """One thread. `messages` is what its client has: its own messages, and those that the runs made."""
+    """One thread. `messages` is what its client has: its own messages, and those that the runs made. `http` may change:
+    its next run is sent there."""
 
     def __init__(self, http: httpx.AsyncClient, thread: str = "t", **more: Any) -> None:
-        self._http = http
+        self.http = http
         self._thread = thread
         self.more = more
         self._runs = 0
@@ -37,7 +38,7 @@ class AguiThread:
         body = run_input(
             *self.messages, thread=self._thread, run=f"{self._thread}-r{self._runs}", **{**self.more, **more}
         )
-        self.reply = await self._http.post(f"/v1/agui{model and '/'}{model}", json=body)
+        self.reply = await self.http.post(f"/v1/agui{model and '/'}{model}", json=body)
         assert self.reply.status_code == 200, self.reply.text
         events = read_run(self.reply.content)
         self._apply(events)

@@ -5,19 +5,26 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp_types import ImageContent, ToolAnnotations
+from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 READY_S = 10.0
 SKIES = {"Paris": "sunny, 21 C", "Rome": "rainy, 9 C"}
 """The weather in the cities that there are."""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class TableSize(BaseModel):
+    people: int = Field(ge=1, le=12)
 
 
 class CountingServer:
@@ -74,6 +81,18 @@ class CountingServer:
             """Get the weather in a city"""
             self.runs["weather"] += 1
             return SKIES.get(city, "unknown")
+
+        async def size_of(ctx: Context) -> Elicit[TableSize]:
+            self.runs["asked"] += 1
+            return Elicit("For how many people?", TableSize)
+
+        @server.tool()
+        async def book(city: str, size: Annotated[ElicitationResult[TableSize], Resolve(size_of)]) -> str:
+            """Books a table. It asks the user for how many people."""
+            self.runs["book"] += 1
+            if not isinstance(size, AcceptedElicitation):
+                return f"No table in {city}: {size.action}."
+            return f"A table for {size.data.people} in {city}."
 
         @server.tool(structured_output=False)
         def picture() -> ImageContent:

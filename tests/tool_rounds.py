@@ -1,6 +1,6 @@
 """Drives the loop of hosted tools without I/O: rounds as events, outcomes, and a check of every event it returns."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -8,6 +8,7 @@ import orjson
 
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
+from translation.hosted.elicitation.answers import GivenInput
 from translation.hosted.history import resolve_history
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
@@ -110,13 +111,16 @@ class LoopDriver:
         past: Sequence[Item] = (),
         approved_ids: Iterable[str] = (),
         changed_ids: Sequence[str] = (),
+        inputs: Mapping[str, GivenInput] | None = None,
         bounds: LoopBounds | None = None,
         own_tools: Sequence[HostedTool] = (),
         first_id: int = 1,
         **params: Any,
     ) -> None:
         catalogue = ToolCatalogue.build(tools, [tool["name"] for tool in own if "name" in tool], own_tools)
-        history = resolve_history(past, catalogue.name_of, approved_ids=frozenset(approved_ids))
+        history = resolve_history(
+            past, catalogue.name_of, approved_ids=frozenset(approved_ids), continued_ids=inputs or ()
+        )
         numbers = count(first_id)
         turn = Turn(model="m", items=history.items, tools=own, **params)
         self.loop = ToolLoop(
@@ -126,6 +130,7 @@ class LoopDriver:
             bounds or LoopBounds(),
             lambda prefix: f"{prefix}_new_{next(numbers)}",
             changed_ids=changed_ids,
+            inputs=inputs or {},
         )
         self.events: list[Event] = []
         self._grammar = EventGrammar()
@@ -169,11 +174,15 @@ class LoopDriver:
     def run_round(self, *parts: ItemEvents, outcome: ToolOutcome | str = "3", **more: Any) -> Turn:
         """Runs a whole round and all of its calls. Returns its turn."""
         turn = self.ask()
-        self.feed(round_of(*parts, **more))
-        self.take(self.loop.send_approval_requests())
+        self.run_events(*parts, **more)
         for hosted_call in self.loop.pending_calls:
             self.settle(hosted_call, outcome)
         return turn
+
+    def run_events(self, *parts: ItemEvents, **more: Any) -> None:
+        """Runs a whole round, whose turn was taken, up to its calls."""
+        self.feed(round_of(*parts, **more))
+        self.take(self.loop.send_approval_requests())
 
     def finish(self) -> Finished | Failed:
         """Ends the reply, which must be complete. Returns its terminal event."""

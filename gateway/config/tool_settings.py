@@ -107,10 +107,19 @@ class McpSettings(_Section):
         default=8, description="The most calls of one response that run at once."
     )
     open_approvals: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=32, description="The most approvals of calls that one response may ask for."
+        default=32, description="The most approvals and answers to calls that one response may ask for."
     )
     approval_days: Annotated[Number, Field(gt=0)] = Field(
-        default=7.0, description="Days until a request for an approval can no longer be answered."
+        default=7.0, description="Days until a request for an approval, or for input, can no longer be answered."
+    )
+
+    input_rounds: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=10, description="How often one call may ask the user for input."
+    )
+    max_input_kb: Annotated[Number, Field(gt=0)] = Field(
+        default=64.0,
+        description="The largest size of what one call asks the user for, in KiB, and of the state that its server "
+        "wants back with the answer.",
     )
 
     @field_validator("servers")

@@ -16,6 +16,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
+from gateway.mcp.elicitation.requests import NO_INPUT, CallInput, InputRequired
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import OnProgress, current_record
 from gateway.mcp.results import find_structure_fault
@@ -27,6 +28,9 @@ from providers.egress import EgressClient
 _T = TypeVar("_T")
 
 _ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(CallToolResult | InputRequiredResult)
+
+_PAUSES_S: Final = (0.05, 0.1, 0.2, *[0.25] * 7)
+"""Between calls of a server that asks to be called again. Source: the official libraries."""
 
 
 class McpConnection:
@@ -64,15 +68,18 @@ class McpConnection:
         max_pages: int,
         deadline_s: float,
         on_progress: OnProgress | None = None,
+        call_input: CallInput = NO_INPUT,
     ) -> CallToolResult:
         """Calls a tool once. It is never repeated after it may have run. Raises McpFault if the call has no result.
 
         A result whose structured content does not follow the tool's own schema is an error of the tool, which has the
         texts of the result too. It is checked if the tools were listed on this connection. `on_progress` is called with
-        the progress that the server reports; without it, the server is not asked for any.
+        the progress that the server reports; without it, the server is not asked for any. A server that asks for input
+        raises InputRequired, which is a McpFault.
         """
         result = await self._request(
-            lambda client: call_once(client, name, arguments, max_pages, on_progress), deadline_s
+            lambda client: call_once(client, call_input.build_params(name, arguments), max_pages, on_progress),
+            deadline_s,
         )
         return with_checked_structure(result, self._output_schemas.get(name))
 
@@ -83,27 +90,40 @@ class McpConnection:
 
 
 async def call_once(
-    client: Client, name: str, arguments: dict[str, Any], max_pages: int, on_progress: OnProgress | None = None
+    client: Client, params: CallToolRequestParams, max_pages: int, on_progress: OnProgress | None = None
 ) -> CallToolResult:
-    """Calls a tool once. Raises McpFault if the tool asks for more input, and what the library raises."""
+    """Calls a tool once. Raises InputRequired if the tool asks for input, and what the library raises.
+
+    A server that only asks to be called again with its own state is: so it goes on with a call that takes long.
+    """
     record = current_record.get()
     watchers = None if on_progress is None or record is None else record.watchers
     watching = nullcontext() if on_progress is None or watchers is None else watchers.watch(on_progress)
     with watching as token:
-        meta: dict[str, Any] = {} if token is None else {"_meta": {"progressToken": token}}
-        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments, **meta))
-        # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
-        try:
-            result = await client.session.send_request(request, _ANSWER)
-        except MCPError as error:
-            if error.code != HEADER_MISMATCH:
-                raise
-            # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
-            await list_pages(client, max_pages)
-            result = await client.session.send_request(request, _ANSWER)
-    if isinstance(result, InputRequiredResult):
-        raise McpFault("input_required", "the tool asks for more input, which cannot be given here")
-    return result
+        if token is not None:
+            meta: Any = {**(params.meta or {}), "progress_token": token}
+            params = params.model_copy(update={"meta": meta})
+        for pause_s in _PAUSES_S:
+            result = await _send_call(client, CallToolRequest(params=params), max_pages)
+            if not isinstance(result, InputRequiredResult):
+                return result
+            if result.input_requests:
+                raise InputRequired(result)
+            await asyncio.sleep(pause_s)
+            params = params.model_copy(update={"request_state": result.request_state, "input_responses": None})
+    raise McpFault("input_required", f"the tool asked to be called again more than {len(_PAUSES_S)} times")
+
+
+async def _send_call(client: Client, request: CallToolRequest, max_pages: int) -> CallToolResult | InputRequiredResult:
+    # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
+    try:
+        return await client.session.send_request(request, _ANSWER)
+    except MCPError as error:
+        if error.code != HEADER_MISMATCH:
+            raise
+        # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
+        await list_pages(client, max_pages)
+        return await client.session.send_request(request, _ANSWER)
 
 
 def with_checked_structure(result: CallToolResult, schema: dict[str, Any] | None) -> CallToolResult:

@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 
 import orjson
 import structlog
-from mcp_types import CallToolResult, Tool
+from mcp_types import CallToolRequestParams, CallToolResult, Tool
 
 from gateway.mcp.connection import call_once, with_checked_structure
+from gateway.mcp.elicitation.requests import NO_INPUT, CallInput
 from gateway.mcp.errors import McpFault
 from gateway.mcp.pins import find_unaccepted
 from gateway.mcp.request_record import OnProgress
@@ -154,14 +155,18 @@ class OperatorServer:
         arguments: dict[str, Any],
         schema: dict[str, Any] | None,
         on_progress: OnProgress | None = None,
+        call_input: CallInput = NO_INPUT,
     ) -> CallToolResult:
-        """Calls a tool. `schema` is that of its structured output, if it has one. Raises McpFault.
+        """Calls a tool. `schema` is that of its structured output, if it has one. Raises McpFault: InputRequired if the
+        server asks for input.
 
         The call is made a second time only if the first has no known outcome and the operator allows it.
         """
         if self._is_removed:
             raise McpFault("server_removed", _REMOVED)
-        task = asyncio.get_running_loop().create_task(self._call_tool(name, arguments, on_progress))
+        task = asyncio.get_running_loop().create_task(
+            self._call_tool(call_input.build_params(name, arguments), on_progress)
+        )
         self._calls.add(task)
         try:
             await asyncio.wait({task})
@@ -172,19 +177,19 @@ class OperatorServer:
             self._calls.discard(task)
             task.cancel()
 
-    async def _call_tool(self, name: str, arguments: dict[str, Any], on_progress: OnProgress | None) -> CallToolResult:
+    async def _call_tool(self, params: CallToolRequestParams, on_progress: OnProgress | None) -> CallToolResult:
         settings = self.settings
 
         async def call(client: Any) -> CallToolResult:
-            return await call_once(client, name, arguments, settings.max_list_pages, on_progress)
+            return await call_once(client, params, settings.max_list_pages, on_progress)
 
         deadline = time.monotonic() + settings.call_deadline_s
         try:
             return await self._request(call, settings.call_deadline_s)
         except McpFault as fault:
-            if fault.kind not in _LOST or not self.may_repeat(name):
+            if fault.kind not in _LOST or not self.may_repeat(params.name):
                 raise
-            _log.info("mcp_call_repeated", server=self.label, tool=name, fault=fault.kind)
+            _log.info("mcp_call_repeated", server=self.label, tool=params.name, fault=fault.kind)
         return await self._request(call, max(0.0, deadline - time.monotonic()))
 
     def may_repeat(self, name: str) -> bool:

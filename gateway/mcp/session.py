@@ -20,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gateway.mcp.bounded_body import CONNECTION_CLOSED
+from gateway.mcp.elicitation.declaration import with_declared_input
 from gateway.mcp.errors import SESSION_LOST, TOO_LARGE, McpFault
 from gateway.mcp.request_record import ProgressWatchers, RequestRecord, current_record
 from gateway.mcp.server import McpServer
@@ -148,7 +149,7 @@ class McpSession:
             self._opened.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        transport = with_readable_messages(await self._transport.enter(stack))
+        transport = with_declared_input(with_readable_messages(await self._transport.enter(stack)))
         return await stack.enter_async_context(Client(transport, cache=None))
 
     async def _listen(self, client: Client) -> None:

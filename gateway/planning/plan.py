@@ -129,10 +129,15 @@ def find_tool_host(
     return tool_host.for_key(allowed_servers) if tool_host.runs_some(tools) else None
 
 
-def report_tools(endpoint: Endpoint, plan: RelayPlan | TranslationPlan) -> None:
-    """Has the stream of a plan report what the gateway does with tools, in the API that has events for it."""
-    if endpoint.dialect == "responses" and isinstance(plan, TranslationPlan) and plan.tool_run is not None:
-        plan.tool_run.events = ToolEvents()
+def set_tool_options(
+    endpoint: Endpoint, plan: RelayPlan | TranslationPlan, *, reports_tools: bool, takes_input: bool
+) -> None:
+    """Sets what the client of a plan wants of tools that the gateway runs: their events, in the API that has some, and
+    to be asked for input."""
+    if isinstance(plan, TranslationPlan) and plan.tool_run is not None:
+        plan.tool_run.takes_input = takes_input
+        if reports_tools and endpoint.dialect == "responses":
+            plan.tool_run.events = ToolEvents()
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:

@@ -19,8 +19,8 @@ from translation.representation.loss import Loss
 
 _MAX_LOGGED_CHARS = 200
 
-_TOOL_EVENTS = "tool_events"
-"""A parameter of the Responses API here that is for the gateway alone: nobody else gets it, and it is not echoed."""
+_TOOL_EVENTS, _ELICITATION = "tool_events", "elicitation"
+"""Parameters of the Responses API here that are for the gateway alone: nobody else gets them, and no echo has them."""
 
 _MAX_FIELDS = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
@@ -48,6 +48,8 @@ class AdmittedRequest(NamedTuple):
     """The thread that the request is a run of, whose items are its history; None if it names its history itself."""
     reports_tools: bool = False
     """Whether the client asked for events about the tools that the gateway runs."""
+    takes_input: bool = False
+    """Whether the client can be asked for input that calls need."""
 
     @contextmanager
     def renaming_params(self) -> Iterator[None]:
@@ -113,10 +115,10 @@ class Admission:
         if route.request_defaults:
             body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
-        if _TOOL_EVENTS in body and endpoint.dialect == "responses":
-            reports_tools = bool(body[_TOOL_EVENTS])
-            body = {name: value for name, value in body.items() if name != _TOOL_EVENTS}
-            return AdmittedRequest(body, route, reports_tools=reports_tools)
+        if (_TOOL_EVENTS in body or _ELICITATION in body) and endpoint.dialect == "responses":
+            reports_tools, takes_input = bool(body.get(_TOOL_EVENTS)), bool(body.get(_ELICITATION))
+            body = {name: value for name, value in body.items() if name not in (_TOOL_EVENTS, _ELICITATION)}
+            return AdmittedRequest(body, route, reports_tools=reports_tools, takes_input=takes_input)
         return AdmittedRequest(body, route)
 
     def _check_lengths(self, body: Json) -> None:

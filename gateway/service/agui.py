@@ -33,6 +33,7 @@ from gateway.service.agui_threads import (
 )
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import ThreadTurn
+from gateway.tools.approvals import ApprovalFactory
 from translation.agui.encode import AguiEncoder
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import RunHead, is_empty_state
@@ -48,9 +49,10 @@ from translation.responses.snapshot import Snapshot
 class _StillInterrupted(Exception):
     """A run does not answer the interrupts of its thread, so that it cannot go on."""
 
-    def __init__(self, requests: Sequence[Item]) -> None:
+    def __init__(self, requests: Sequence[Item], problems: Mapping[str, str]) -> None:
         super().__init__()
         self.requests = requests
+        self.problems = problems
 
 
 class _Run:
@@ -86,11 +88,12 @@ class _Run:
                 body, model=route.name, stored=self._thread.items, standings=standings, stores_state=True
             )
         if request.unanswered:
-            raise _StillInterrupted(request.unanswered)
+            raise _StillInterrupted(request.unanswered, request.problems)
         self._results = request.results
         self._approved_ids = request.approved_ids
         thread_run = self._build_thread_run(request, self._head.state)
-        admitted = AdmittedRequest({}, route, request.names, request.losses, thread_run)
+        takes_input = thread_run is not None
+        admitted = AdmittedRequest({}, route, request.names, request.losses, thread_run, takes_input=takes_input)
         with admitted.renaming_params():
             responses_body = request.body
             if self._thread is not None:
@@ -119,7 +122,13 @@ class _Run:
         snapshot = Snapshot(initial, presentation.clock, presentation.item_seal)
         return AguiReplyEncoder(self.make_encoder(identity.id, identity.model), snapshot, self.on_end)
 
-    def make_encoder(self, response_id: str, model: str, requests: Sequence[Item] = ()) -> AguiEncoder:
+    def make_encoder(
+        self,
+        response_id: str,
+        model: str,
+        requests: Sequence[Item] = (),
+        problems: Mapping[str, str] | None = None,
+    ) -> AguiEncoder:
         assert self._head is not None
         return AguiEncoder(
             self._head,
@@ -129,6 +138,7 @@ class _Run:
             expiry_of=self._expiry_of,
             open_requests=requests,
             approved_ids=self._approved_ids,
+            problems=problems,
         )
 
     def _expiry_of(self, request: Item) -> str:
@@ -163,6 +173,7 @@ class AguiRuns:
         build_event_stream: Callable[..., EventStreamReply],
         running: RunningThreads,
         limits: ThreadLimits,
+        approvals: ApprovalFactory | None,
     ) -> None:
         self._accept = accept
         self._resolver = resolver
@@ -170,6 +181,7 @@ class AguiRuns:
         self._build_event_stream = build_event_stream
         self._running = running
         self._limits = limits
+        self._approvals = approvals
 
     async def serve(
         self, principal: Principal, body: Json, model: str | None, scope: Scope, *, weight: int, strict: bool
@@ -187,7 +199,8 @@ class AguiRuns:
             stored = await self._store.load_response(owner, response_id)
             if stored is not None:
                 return await self._replay(self._store, owner, body, stored.response)
-            thread = await load_thread(self._store, owner, thread_id)
+            assert self._approvals is not None
+            thread = await load_thread(self._store, self._approvals, owner, thread_id)
         run = _Run(self._resolver, response_id, thread, limits=self._limits)
         if thread is None:
             run.on_end = self._running.begin_run(owner, str(thread_id))
@@ -196,7 +209,7 @@ class AguiRuns:
             endpoint = replace(AGUI, encoder=run.build_encoder)
             accepted = await self._accept(endpoint, principal, body, strict=strict, weight=weight, adapter=run)
         except _StillInterrupted as interrupted:
-            encoder = run.make_encoder(response_id, "", interrupted.requests)
+            encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()
             return build_whole_event_stream(frames)
         if thread is not None:

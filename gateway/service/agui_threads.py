@@ -11,6 +11,7 @@ import orjson
 from gateway.errors import RunInProgress
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
+from gateway.tools.approvals import ApprovalFactory
 from translation.agui.history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStandings
 from translation.agui.run import RunHead, choose_state
@@ -70,7 +71,12 @@ class StoredThread:
         if not runs_tools:
             open_ids |= {item["id"] for item in open_requests(self.items)} - states.keys()
         refused = {request_id: _REFUSALS[state] for request_id, state in states.items() if state in _REFUSALS}
-        return RequestStandings(open_ids=open_ids, refused=refused, calls=self.calls)
+        inputs = {
+            request_id: record.requested_input
+            for request_id, record in self.records.items()
+            if record.requested_input is not None
+        }
+        return RequestStandings(open_ids=open_ids, inputs=inputs, refused=refused, calls=self.calls)
 
 
 def restore_state(body: Json, conversation: Json) -> RunHead:
@@ -105,7 +111,7 @@ class RunningThreads:
         return end_run
 
 
-async def load_thread(store: Store, owner: str, thread_id: str) -> StoredThread:
+async def load_thread(store: Store, approvals: ApprovalFactory, owner: str, thread_id: str) -> StoredThread:
     """Returns what is stored of a thread. Raises RunInProgress, and StoreUnavailable."""
     conversation_id = derive_id("conv", owner, thread_id)
     conversation = await store.load_conversation(owner, conversation_id)
@@ -123,7 +129,7 @@ async def load_thread(store: Store, owner: str, thread_id: str) -> StoredThread:
     requests = [item["id"] for item in open_requests(items)]
     if not requests:
         return StoredThread(conversation, previous_run, items)
-    records = await store.load_approvals(owner, requests)
+    records = await approvals.load_records(owner, requests)
     calls = await _load_approved_calls(store, owner, records)
     return StoredThread(conversation, previous_run, items, records, calls)
 

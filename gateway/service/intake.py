@@ -22,7 +22,7 @@ from gateway.planning.body_views import (
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, continue_thread, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, report_tools, require_no_loss
+from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
@@ -34,13 +34,12 @@ from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.request_redaction import build_redactor
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
-from gateway.tools.approvals import ResponseApprovals, load_answers
+from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.host import ToolHost
 from gateway.tools.library import load_tool_library
 from gateway.tools.response_journal import JournalFactory
 from providers.new_id import new_id
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
-from translation.hosted.approvals import ApprovalAnswers
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.responses.compaction import has_compaction_trigger
@@ -73,6 +72,7 @@ class Intake:
         lease: Lease | None,
         provider_hold: ProviderHold | None = None,
         tool_host: ToolHost | None = None,
+        approvals: ApprovalFactory | None = None,
     ) -> None:
         self._admission = admission
         self._threads = threads
@@ -80,6 +80,7 @@ class Intake:
         self._lease = lease
         self._provider_hold = provider_hold
         self._tool_host = tool_host
+        self._approvals = approvals
         self._clock: Callable[[], int] = lambda: int(time.time())
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
@@ -148,11 +149,9 @@ class Intake:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
         # A compaction runs no calls: what approves some stays in it, and counts for the next response.
-        if tool_host is not None and self._store is not None and not has_compaction_trigger(body.get("input")):
+        if tool_host is not None and self._approvals is not None and not has_compaction_trigger(body.get("input")):
             labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
-            answers = await load_answers(self._store, principal.name, state.context, state.new_items, labels)
-            days = tool_host.settings.approval_days
-            approvals = ResponseApprovals(self._store, principal.name, identity.id, answers, ttl_days=days)
+            approvals = await self._approvals.load(principal.name, identity.id, state.context, state.new_items, labels)
         return await self._threads.run(
             weight,
             self._accept_response,
@@ -258,9 +257,10 @@ class Intake:
             "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
             "earlier": state.history_count,
             "tokens": state.history_tokens,
-            "approvals": None if approvals is None else approvals.answers.to_json(),
+            "approvals": None if approvals is None else approvals.save_answers(),
             "runs_tools": run.tool_run is not None,
             "tool_events": admitted.reports_tools,
+            "elicitation": admitted.takes_input,
             **self._credentials.store_request(request, principal.name, identity.id),
         }
         return replace(accepted, job=replace(new, job_request=job))
@@ -280,16 +280,17 @@ class Intake:
         endpoint = ENDPOINTS[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
+        admitted = AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events")))
+        admitted = admitted._replace(takes_input=bool(request.get("elicitation")))
         approvals = None
-        if (fields := request.get("approvals")) and self._store is not None and self._tool_host is not None:
-            answers, days = ApprovalAnswers.from_json(fields), self._tool_host.settings.approval_days
-            approvals = ResponseApprovals(self._store, job.owner, job.response_id, answers, ttl_days=days)
+        if (fields := request.get("approvals")) and self._approvals is not None:
+            approvals = self._approvals.restore(job.owner, job.response_id, fields)
         run = self._build_run(
             endpoint,
             request["shown"],
             asked,
             identity,
-            AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events"))),
+            admitted,
             await self._find_tool_host(endpoint, asked, route, request.get("mcp_servers", ["*"])),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
@@ -376,8 +377,8 @@ class Intake:
                 approvals=approvals,
                 in_background=bool(view.get("background")),  # the request does not have it
             )
-        if admitted.reports_tools or self._reports_tools:
-            report_tools(endpoint, plan)
+        reports = admitted.reports_tools or self._reports_tools
+        set_tool_options(endpoint, plan, reports_tools=reports, takes_input=admitted.takes_input)
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)
         if admitted.losses:

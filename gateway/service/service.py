@@ -43,7 +43,9 @@ from gateway.service.generate import GenerateAdapter
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
+from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.host import ToolHost, build_egress
+from gateway.tools.input_seal import InputSeal
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -111,7 +113,19 @@ class Service:
             self.operator_servers,
             has_store=self.store is not None,
         )
-        intake = Intake(settings, admission, self.large_bodies, self.store, self._runner, self.provider_hold, tool_host)
+        days, approvals = settings.tools.mcp.approval_days, None
+        if self.store is not None:
+            approvals = ApprovalFactory(self.store, InputSeal(self._sealer), ttl_days=days)
+        intake = Intake(
+            settings,
+            admission,
+            self.large_bodies,
+            self.store,
+            self._runner,
+            self.provider_hold,
+            tool_host,
+            approvals,
+        )
         self.operator_servers.use(settings.tools.mcp)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
@@ -125,10 +139,8 @@ class Service:
             self.store,
             self.build_event_stream,
             self._running_threads,
-            ThreadLimits(
-                approval_days=settings.tools.mcp.approval_days,
-                max_state_bytes=int(settings.server.max_agui_state_kb * 1024),
-            ),
+            ThreadLimits(approval_days=days, max_state_bytes=int(settings.server.max_agui_state_kb * 1024)),
+            approvals,
         )
         self.resume_job = intake.resume_job
         self._authenticator = authenticator

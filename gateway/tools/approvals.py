@@ -1,7 +1,7 @@
-"""The approvals of one response: those that its request gives, and those that it asks for."""
+"""The approvals of one response, and the input of its calls: what its request gives, and what it asks for."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,6 +10,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.approvals import ApprovalStore
+from gateway.tools.input_seal import InputSeal
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import (
     NO_ANSWERS,
@@ -21,7 +22,7 @@ from translation.hosted.approvals import (
     review_answers,
 )
 from translation.hosted.tools import digest_arguments
-from translation.representation.json_types import Item
+from translation.representation.json_types import Item, Json
 from translation.responses.compaction import apply_compaction
 
 _log = structlog.get_logger(__name__)
@@ -44,6 +45,7 @@ class ResponseApprovals:
         answers: ApprovalAnswers = NO_ANSWERS,
         *,
         ttl_days: float,
+        input_seal: InputSeal,
     ) -> None:
         self.answers: Final = answers
         self.confirmation: Callable[[], Awaitable[None]] | None = None
@@ -52,10 +54,15 @@ class ResponseApprovals:
         self._owner = owner
         self._response_id = response_id
         self._ttl_us = int(ttl_days * _DAY_US)
+        self._input_seal = input_seal
 
     def store_answers(self) -> Awaitable[None]:
         """Stores the answers, for a response that is not stored itself. Raises InvalidRequest and StoreUnavailable."""
         return self._store.answer_approvals(self._owner, self.answers, self._response_id)
+
+    def save_answers(self) -> Json:
+        """Returns the answers for a job that another replica may go on with. Raises StoreUnavailable."""
+        return self._input_seal.save_answers(self.answers, self._owner, self._response_id)
 
     async def confirm(self) -> None:
         """Returns when the answers are stored, so that the approved calls may run. Raises what `confirmation` does."""
@@ -88,44 +95,80 @@ class ResponseApprovals:
             _log.info("approvals_void", approvals=[*request_ids])
 
     async def store_requests(self, requests: Sequence[ApprovalRequest]) -> None:
-        """Stores approvals that the response asks for, before the client learns of them. Raises StoreUnavailable."""
+        """Stores what the response asks for, before the client learns of it. Raises StoreUnavailable."""
         expires_us = time.time_ns() // 1000 + self._ttl_us
-        records = [_record_of(request, self._response_id, expires_us) for request in requests]
+        records = [self._record_of(request, expires_us) for request in requests]
         await self._store.store_approvals(self._owner, records)
         for record in records:
-            _log.info("approval_requested", approval=record.id, server=record.server_label, tool=record.tool_name)
+            event = "approval_requested" if record.sealed_input is None else "input_requested"
+            _log.info(event, approval=record.id, server=record.server_label, tool=record.tool_name)
+
+    def _record_of(self, request: ApprovalRequest, expires_us: int) -> ApprovalRecord:
+        item, tool, requested = request.item, request.tool, request.requested_input
+        sealed = None if requested is None else self._input_seal.seal_input(requested, self._owner, item["id"])
+        return ApprovalRecord(
+            id=item["id"],
+            response_id=self._response_id,
+            server_label=recorded_text(item["server_label"]),
+            tool_name=recorded_text(item["name"]),
+            origin=recorded_text(_origin_of(tool.origin)),
+            arguments_digest=digest_arguments(item["arguments"]),
+            definition_digest=tool.definition_digest,
+            expires_us=expires_us,
+            sealed_input=sealed,
+        )
 
 
-async def load_answers(
-    store: ApprovalStore, owner: str, context: Sequence[Item], own_items: Sequence[Item], server_labels: Iterable[str]
-) -> ApprovalAnswers:
-    """Returns the answers to approvals in an input that count. `context` is the input with its history.
+class ApprovalFactory:
+    """Makes the approvals of responses. There is one per configuration."""
 
-    `own_items` are those of `review_answers`. Raises InvalidRequest for an answer that does not count, and
-    StoreUnavailable.
-    """
-    try:
-        items = apply_compaction(context)
-    except InvalidRequest:
-        items = []  # the plan raises it, with the client's name of the parameter
-    request_ids = list_request_ids(items)
-    if not request_ids:
-        return NO_ANSWERS
-    return review_answers(items, own_items, await store.load_approvals(owner, request_ids), server_labels)
+    def __init__(self, store: ApprovalStore, input_seal: InputSeal, *, ttl_days: float) -> None:
+        """`ttl_days` is how long a request for an approval, or for input, is open."""
+        self._store = store
+        self._input_seal = input_seal
+        self._ttl_days = ttl_days
 
+    async def load(
+        self,
+        owner: str,
+        response_id: str,
+        context: Sequence[Item],
+        own_items: Sequence[Item],
+        server_labels: Iterable[str],
+    ) -> ResponseApprovals:
+        """Returns the approvals of a response with the answers in its input that count.
 
-def _record_of(request: ApprovalRequest, response_id: str, expires_us: int) -> ApprovalRecord:
-    item, tool = request.item, request.tool
-    return ApprovalRecord(
-        id=item["id"],
-        response_id=response_id,
-        server_label=recorded_text(item["server_label"]),
-        tool_name=recorded_text(item["name"]),
-        origin=recorded_text(_origin_of(tool.origin)),
-        arguments_digest=digest_arguments(item["arguments"]),
-        definition_digest=tool.definition_digest,
-        expires_us=expires_us,
-    )
+        `context` is the input with its history; `own_items` are those of `review_answers`. Raises InvalidRequest for an
+        answer that does not count, and StoreUnavailable.
+        """
+        try:
+            items = apply_compaction(context)
+        except InvalidRequest:
+            items = []  # the plan raises it, with the client's name of the parameter
+        answers = NO_ANSWERS
+        if request_ids := list_request_ids(items):
+            records = await self.load_records(owner, request_ids)
+            answers = review_answers(items, own_items, records, server_labels)
+        return self._make(owner, response_id, answers)
+
+    async def load_records(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:
+        """Returns the records of requests by their ids, with the input that their calls ask for.
+
+        Raises StoreUnavailable.
+        """
+        return self._input_seal.open_records(owner, await self._store.load_approvals(owner, request_ids))
+
+    def restore(self, owner: str, response_id: str, fields: Json) -> ResponseApprovals:
+        """Returns the approvals of a job, from what `ResponseApprovals.save_answers` returned.
+
+        Raises StoreUnavailable and CredentialsNotStored.
+        """
+        return self._make(owner, response_id, self._input_seal.load_answers(fields, owner, response_id))
+
+    def _make(self, owner: str, response_id: str, answers: ApprovalAnswers) -> ResponseApprovals:
+        return ResponseApprovals(
+            self._store, owner, response_id, answers, ttl_days=self._ttl_days, input_seal=self._input_seal
+        )
 
 
 def _origin_of(address: str) -> str:

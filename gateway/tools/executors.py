@@ -9,6 +9,7 @@ import orjson
 from mcp_types import CallToolResult
 
 from gateway.mcp.connection import McpConnection
+from gateway.mcp.elicitation.requests import InputRequired, InputRules
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.request_record import OnProgress
@@ -36,8 +37,17 @@ class ToolExecutor(Protocol):
 class McpExecutor:
     """Calls tools over a connection of the response. A call whose outcome is not known is not repeated."""
 
-    def __init__(self, connection: McpConnection, *, deadline_s: float, max_pages: int, sees_images: bool) -> None:
+    def __init__(
+        self,
+        connection: McpConnection,
+        input_rules: InputRules,
+        *,
+        deadline_s: float,
+        max_pages: int,
+        sees_images: bool,
+    ) -> None:
         self._connection = connection
+        self._input_rules = input_rules
         self._deadline_s = deadline_s
         self._max_pages = max_pages
         self._sees_images = sees_images
@@ -51,7 +61,10 @@ class McpExecutor:
                 max_pages=self._max_pages,
                 deadline_s=min(deadline_s, self._deadline_s),
                 on_progress=on_progress,
+                call_input=self._input_rules.input_of(call.given_input),
             )
+        except InputRequired as required:
+            return self._input_rules.outcome_of(required, call.given_input)
         except McpFault as fault:
             return fault.as_outcome()
         return outcome_of(result, sees_images=self._sees_images)
@@ -64,20 +77,29 @@ class OperatorExecutor:
     """
 
     def __init__(
-        self, server: OperatorServer, output_schemas: Mapping[str, dict[str, Any]], *, sees_images: bool
+        self,
+        server: OperatorServer,
+        output_schemas: Mapping[str, dict[str, Any]],
+        input_rules: InputRules,
+        *,
+        sees_images: bool,
     ) -> None:
         self._server = server
+        self._input_rules = input_rules
         self._output_schemas = output_schemas
         self._sees_images = sees_images
 
     async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         arguments: dict[str, Any] = orjson.loads(call.arguments)
         name = call.key.name
+        call_input = self._input_rules.input_of(call.given_input)
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
                 result: CallToolResult = await self._server.call_tool(
-                    name, arguments, self._output_schemas.get(name), on_progress
+                    name, arguments, self._output_schemas.get(name), on_progress, call_input
                 )
+        except InputRequired as required:
+            return self._input_rules.outcome_of(required, call.given_input)
         except McpFault as fault:
             return fault.as_outcome()
         except TimeoutError:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import structlog
@@ -12,6 +13,7 @@ from dataplane.source import Source
 from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
 from gateway.mcp.connection import McpConnection
+from gateway.mcp.elicitation.requests import InputRules
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer, ToolListing
 from gateway.mcp.results import is_read_only, item_of_tool
@@ -115,6 +117,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 self._connections[requested.label] = await stack.enter_async_context(connection)
                 self._executors[requested.label] = McpExecutor(
                     connection,
+                    self._input_rules,
                     deadline_s=self._host.settings.call_deadline_s,
                     max_pages=self._host.settings.max_list_pages,
                     sees_images=self._sees_images,
@@ -125,6 +128,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
             async with aclosing(self._runner.run_calls(loop, are_recorded=loop.is_resumed)) as batches:
                 async for batch in batches:
                     yield batch
+            if events := await self._store_requests(loop):
+                yield events
             while (turn := self._next_turn(loop)) is not None:
                 _log.info("tool_request_started", round=loop.round_number)
                 if (reports := self._tool_run.events) is not None:
@@ -141,7 +146,20 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 async with aclosing(self._runner.run_calls(loop)) as batches:
                     async for batch in batches:
                         yield batch
+                if events := await self._store_requests(loop):
+                    yield events
             yield loop.end_events()
+
+    @cached_property
+    def _input_rules(self) -> InputRules:
+        """What calls may ask for. Read when the exchange is open, since `tool_run` is complete then."""
+        settings = self._host.settings
+        return InputRules(
+            takes_input=self._tool_run.takes_input and self._approvals is not None,
+            max_rounds=settings.input_rounds,
+            max_bytes=int(settings.max_input_kb * 1024),
+            schema_limits=settings.schema_limits,
+        )
 
     def _next_turn(self, loop: ToolLoop) -> Turn | None:
         if self._clock.seconds_left <= 0:
@@ -178,7 +196,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         return loop, events
 
     async def _store_requests(self, loop: ToolLoop) -> list[Event]:
-        """Stores the approvals that the reply asks for. Returns the events by which the client is asked."""
+        """Stores the approvals and the input that the reply asks for. Returns the events by which it does."""
         if not (requests := loop.approval_requests):
             return []
         assert self._approvals is not None  # without it no tool needs one
@@ -195,7 +213,12 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """
         interruption = self._tool_run.interruption
         context_items = () if interruption is None else interruption.context_items
-        past = resolve_history(self._turn.items, lambda key: key.name, approved_ids=self._answers.approved)
+        past = resolve_history(
+            self._turn.items,
+            lambda key: key.name,
+            approved_ids=self._answers.approved,
+            continued_ids=self._answers.inputs,
+        )
         listed_before = past.listed
         self._approved_labels = {call.key.server for call in past.approved}
         # What was listed before an interruption stays as it is until the end of the response.
@@ -236,6 +259,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             self._turn.items,
             catalogue.name_of,
             approved_ids=self._answers.approved,
+            continued_ids=self._answers.inputs,
             standings=self._answers.standings,
             cut=self._reader.cut,
         )
@@ -251,6 +275,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             self._bounds,
             new_id,
             changed_ids=self._changed_ids,
+            inputs=self._answers.inputs,
             reader=self._reader,
             sources=history.sources,
         )
@@ -306,7 +331,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
     def _add_executor(self, label: str, server: OperatorServer, listing: ToolListing | None) -> None:
         """Adds what runs the calls of an operator's server. The response goes on with this list until its end."""
         schemas = {} if listing is None else listing.output_schemas
-        self._executors[label] = OperatorExecutor(server, schemas, sees_images=self._sees_images)
+        self._executors[label] = OperatorExecutor(server, schemas, self._input_rules, sees_images=self._sees_images)
 
     def _asks(self, requested: RequestedServer, item: Json) -> bool:
         """Whether a call of a listed tool needs an approval."""

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from providers.redaction import Redactor
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome
 
 
@@ -14,7 +15,13 @@ async def redact_outcome(outcome: ToolOutcome, redactor: Redactor) -> ToolOutcom
     """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
     output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
     error = None if outcome.error is None else await redact_json(outcome.error, redactor)
-    return replace(outcome, output=output, error=error)
+    requested = outcome.requested_input
+    if requested is not None:
+        fields = requested.to_json()
+        # The state is the server's own, goes back to it alone, and must not be changed.
+        fields["forms"] = await redact_json(fields["forms"], redactor)
+        requested = RequestedInput.from_json(fields)
+    return replace(outcome, output=output, error=error, requested_input=requested)
 
 
 async def redact_json(value: Any, redactor: Redactor) -> Any:

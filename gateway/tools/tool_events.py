@@ -54,7 +54,7 @@ class ToolEvents:
         """Reports that a call has its result. The result itself is in the item, which may have to wait for others."""
         duration_ms = round((time.monotonic() - self._began.pop(call.item_id)) * 1000)
         self._progress.pop(call.item_id, None)
-        status = "failed" if outcome.failed else "completed"
+        status = "failed" if outcome.failed else "completed" if outcome.requested_input is None else "input_required"
         self._add("gateway.tool.result", call, status=status, duration_ms=duration_ms)
 
     def take(self) -> list[Event]:

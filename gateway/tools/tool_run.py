@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
@@ -12,8 +13,12 @@ from gateway.tools.response_journal import ResponseJournal
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
-from translation.hosted.outcomes import ToolOutcome, model_output_of
+from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
 from translation.representation.json_types import Item
+
+_NOT_ASKED: Final = (
+    "outcome unknown: the tool asked for input, and the gateway stopped before the user was asked; it was not repeated"
+)
 
 
 @dataclass(slots=True)
@@ -29,6 +34,8 @@ class ToolRun:
     records: Mapping[str, CallRecord] = field(default_factory=dict)
     events: ToolEvents | None = None
     """Reports what the loop does to people who watch; None if nobody asked for that."""
+    takes_input: bool = False
+    """Whether the client can be asked for input that calls need."""
     locked_servers: frozenset[str] = frozenset()
     """Labels of servers whose credentials another replica sealed, and this one cannot open."""
 
@@ -67,5 +74,7 @@ class ToolRun:
         if record is None or record.state == "intended":
             return None
         if record.state == "finished":
+            if record.item.get("status") == "incomplete":
+                return execution_error(_NOT_ASKED)
             return ToolOutcome(record.item["output"], record.item["error"], record.media)
         return None if record.is_repeatable else unknown_outcome()

@@ -93,6 +93,7 @@ RESPONSES = _SHARED | {
     "reasoning": ParameterSample({"effort": "low", "summary": "auto"}),
     "resumable": ParameterSample(True, {"stream": True}),
     "tool_events": ParameterSample(True),
+    "elicitation": ParameterSample(True),
     "stream_options": ParameterSample({"include_obfuscation": True}, {"stream": True}),
     "text": ParameterSample({"format": {"type": "json_object"}, "verbosity": "low"}),
     "tool_choice": ParameterSample("required", {"tools": [{"type": "function", **_FUNCTION}]}),

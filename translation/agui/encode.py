@@ -47,7 +47,8 @@ class AguiEncoder:
     first: those of earlier calls that were not run, by their ids. `expiry_of` returns when the interrupt of a request
     for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are requests for approvals
     from before this run that remain open at its end, and `closed_ids` requests of this run that no longer are.
-    `approved_ids` are earlier requests whose calls this run is to have.
+    `approved_ids` are earlier calls that this run is to have. `problems` says what is wrong with an answer to one
+    of the open requests, by its id.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class AguiEncoder:
         open_requests: Iterable[Item] = (),
         closed_ids: Container[str] = (),
         approved_ids: Iterable[str] = (),
+        problems: Mapping[str, str] | None = None,
     ) -> None:
         self.ended = False
         """Whether the run is over. Then `conclude` returns its last events."""
@@ -72,7 +74,7 @@ class AguiEncoder:
         self._closed_ids = closed_ids
         self._awaited_ids = dict.fromkeys(approved_ids)
         """The calls of earlier runs that have no result yet."""
-        self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests)
+        self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests, problems=problems)
         self._is_concluded = False
         self._items: dict[int, OpenItem] = {}
         self._templates: dict[tuple[int, int | None], bytes] = {}
@@ -272,7 +274,7 @@ class AguiEncoder:
             self._end_output(item, frames)
             return
         is_resumed = item["type"] == "mcp_call" and bool(item.get("approval_request_id"))
-        if not is_resumed:
+        if not (is_resumed or item.get("continues")):
             if not entry.is_started:
                 self._start_call(entry, frames)
             self._end_arguments(entry, call.arguments, frames)
@@ -280,6 +282,8 @@ class AguiEncoder:
         if item["type"] == "mcp_approval_request":
             if item["id"] not in self._closed_ids:
                 self._end.requests.append(item)
+        elif item.get("input_request_id"):
+            self._awaited_ids.pop(call.call_id, None)  # its result comes when the client has answered
         elif is_hosted_call(item):
             self._write_result(call.call_id, result_text(item), frames)
             if item["type"] == "image_generation_call" and item.get("result"):

@@ -47,7 +47,7 @@ def join_history(stored: Sequence[Item], entries: Sequence[Entry]) -> JoinedHist
 
 
 def open_requests(items: Sequence[Item]) -> list[Item]:
-    """Returns the requests for approvals among these items that nobody has answered, in their order."""
+    """Returns the requests for approvals and input among these items that nobody has answered, in their order."""
     closed = {
         item.get("approval_request_id") for item in items if item["type"] in ("mcp_approval_response", "mcp_call")
     }
@@ -59,8 +59,8 @@ def _facts_of(item: Item) -> list[tuple[str, ...]]:
     if item["type"] == "message":
         fact = message_fact(item)
         return [] if fact is None else [fact]
-    if item["type"] == "mcp_call" and item.get("approval_request_id"):
-        return []  # The client has the call of the request.
+    if (item["type"] == "mcp_call" and item.get("approval_request_id")) or item.get("continues"):
+        return []  # The client has the call of the request, or the first item of a call that asked for input.
     call = view_call(item)
     return [] if call is None else [call_fact(call)]
 

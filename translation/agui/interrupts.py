@@ -1,4 +1,4 @@
-"""Reads how a run answers the interrupts of its thread, which are requests for approvals of calls."""
+"""Reads how a run answers the interrupts of its thread, which are requests for approvals of calls, and for input."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,13 @@ from translation.agui.history import JoinedHistory, open_requests
 from translation.agui.run import is_versioned
 from translation.agui.tool_items import result_text
 from translation.errors import InvalidRequest
+from translation.hosted.approvals import read_input_answer
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 DENIED: Final = "The call was not approved, and not run."
-EXPIRED: Final = "The request for an approval has expired. The call was not run."
+EXPIRED: Final = "The time to answer is over. The call was not run."
 CHANGED: Final = "The tool has changed since it was put to the user. The call was not run."
 _UNKNOWN: Final = "This approval no longer counts. What became of the call is not known here."
 
@@ -23,10 +25,11 @@ class RequestStandings:
 
     `open_ids` can be answered. `refused` has the requests whose calls are not run any more, with what the client is to
     see. `calls` has the calls that were run by a run which failed later, and so is no part of the thread. All others
-    can no longer be answered.
+    can no longer be answered. `inputs` is what the requests for input ask for.
     """
 
     open_ids: Container[str] = ()
+    inputs: Mapping[str, RequestedInput] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, Item] = field(default_factory=dict)
 
@@ -38,8 +41,10 @@ NO_STANDINGS: Final = RequestStandings()
 class ResumedRequests:
     """How a run goes on after interrupts. `items` come first in its input; `sources` are the fields that they are from.
 
-    `results` are what the client is to see as the results of calls that are not run. `unanswered` is not empty if the
-    answers leave a request open: then the run must not begin, and these are all requests that are open.
+    `results` are what the client is to see as the results of calls that are not run, by the ids of the calls.
+    `unanswered` is not empty if the answers leave a request open: then the run must not begin, and these are all
+    requests that are open. `problems` says what is wrong with an answer to one of them. `approved_ids` are the calls
+    that the run is to have.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -48,16 +53,20 @@ class ResumedRequests:
     unanswered: list[Item] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     approved_ids: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
 
     def add(self, item: Item, source: str = "resume") -> None:
         """Adds an item to the input."""
         self.items.append(item)
         self.sources.append(source)
 
-    def deny(self, request_id: str, result: str = DENIED) -> None:
-        """Adds the denial of a request, with what its client is to see."""
-        self.add({"type": "mcp_approval_response", "approval_request_id": request_id, "approve": False})
-        self.results[request_id] = result
+    def deny(self, request: Item, result: str | None = DENIED) -> None:
+        """Adds the denial of a request, with what its client is to see; None if the call has a result of its own."""
+        self.add({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": False})
+        if result is None:
+            self.approved_ids.append(_call_id_of(request))
+        else:
+            self.results[_call_id_of(request)] = result
 
 
 def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandings) -> ResumedRequests:
@@ -69,27 +78,28 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
     resumed = ResumedRequests()
     requests = open_requests(joined.history)
     live = [item for item in requests if item["id"] in standings.open_ids]
-    answers = _read_answers(run_input, {item["id"] for item in live}, resumed.losses)
+    answers = _read_answers(run_input, {item["id"] for item in live}, standings.inputs, resumed)
     resume = run_input.get("resume")
     goes_on = resume is None and bool(joined.entries) and not is_versioned(run_input)
     for request in requests:
-        request_id = request["id"]
+        request_id, call_id = request["id"], _call_id_of(request)
+        requested = standings.inputs.get(request_id)
         if (call := standings.calls.get(request_id)) is not None:
             resumed.add(call)
-            resumed.results[request_id] = result_text(call)
+            resumed.results[call_id] = result_text(call)
         elif (result := standings.refused.get(request_id)) is not None:
-            resumed.deny(request_id, result)
+            resumed.deny(request, result)
         elif request_id not in standings.open_ids:
-            resumed.results[request_id] = _UNKNOWN
+            resumed.results[call_id] = _UNKNOWN
         elif (found := answers.get(request_id)) is not None:
             index, answer = found
             resumed.add(answer, f"resume[{index}].interruptId")
-            if answer["approve"]:
-                resumed.approved_ids.append(request_id)
+            if answer["approve"] or requested is not None:
+                resumed.approved_ids.append(call_id)
             else:
-                resumed.results[request_id] = DENIED
+                resumed.results[call_id] = DENIED
         elif goes_on:
-            resumed.deny(request_id)
+            resumed.deny(request, DENIED if requested is None else None)
         else:
             resumed.unanswered = live
     answered = {message["toolCallId"] for message in run_input["messages"] if message["role"] == "tool"}
@@ -98,17 +108,54 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandi
     return resumed
 
 
-def _read_answers(run_input: Json, open_ids: Container[str], losses: list[Loss]) -> dict[str, tuple[int, Item]]:
-    """Returns the answers to open requests, with their positions, by the ids of the requests."""
+def _call_id_of(request: Item) -> str:
+    """Returns the id by which the client knows the call of a request."""
+    return str(request.get("continues") or request["id"])
+
+
+def _read_answers(
+    run_input: Json, open_ids: Container[str], inputs: Mapping[str, RequestedInput], resumed: ResumedRequests
+) -> dict[str, tuple[int, Item]]:
+    """Returns the answers to open requests, with their positions, by the ids of the requests.
+
+    One that does not answer what a call asks for is a problem, and the request stays open.
+    """
     answers: dict[str, tuple[int, Item]] = {}
     entries: Sequence[Json] = run_input.get("resume") or ()
     for index, entry in enumerate(entries):
         interrupt_id = entry["interruptId"]
-        if interrupt_id in open_ids and interrupt_id not in answers:
+        if interrupt_id not in open_ids or interrupt_id in answers:
+            resumed.losses.append(Loss(f"resume[{index}]", "dropped"))
+        elif (requested := inputs.get(interrupt_id)) is None:
             answers[interrupt_id] = index, _read_answer(entry, index)
         else:
-            losses.append(Loss(f"resume[{index}]", "dropped"))
+            answer = _read_input(entry, requested)
+            try:
+                read_input_answer(answer, requested)
+            except InvalidRequest as error:
+                resumed.problems[interrupt_id] = error.message
+            else:
+                answers[interrupt_id] = index, answer
     return answers
+
+
+def _read_input(entry: Json, requested: RequestedInput) -> Item:
+    """Returns the answer to a request for input, which may not fit.
+
+    A payload like that of an approval accepts or declines, unless the form has such a field itself.
+    """
+    answer: Item = {"type": "mcp_approval_response", "approval_request_id": entry["interruptId"], "approve": False}
+    if entry["status"] == "cancelled":
+        return answer | {"action": "cancel"}
+    payload = entry.get("payload")
+    question = requested.describe()
+    fields = (question.get("requested_schema") or {}).get("properties") or {}
+    if isinstance(payload, dict) and "approved" not in fields and payload.get("approved") is False:
+        return answer
+    answer["approve"] = True
+    if question["mode"] == "url" and isinstance(payload, dict) and payload.get("approved") is True:
+        return answer
+    return answer | {"content": payload}
 
 
 def _read_answer(entry: Json, index: int) -> Item:

@@ -60,9 +60,11 @@ class RunRequest(NamedTuple):
     results: Mapping[str, str]
     """What became of calls that wait for an approval and will not be run: their results, by the ids of the calls."""
     unanswered: Sequence[Item]
-    """All open requests for approvals, if the run does not answer each of them. It must not begin then."""
+    """All open requests for approvals and input, if the run does not answer each of them. It must not begin then."""
     approved_ids: Sequence[str]
-    """The requests that the run approves."""
+    """The earlier calls that the run is to have."""
+    problems: Mapping[str, str]
+    """What is wrong with answers to open requests, by their ids."""
 
 
 class RunParamNames(Mapping[str, str]):
@@ -129,7 +131,16 @@ def build_run_request(
         body["include"] = [*include, _SEALED_REASONING]
     sources = [*resumed.sources, *(f"messages[{entry.position}]" for entry in joined.entries)]
     names = RunParamNames(sources, len(tools))
-    return RunRequest(body, joined.history, losses, names, resumed.results, resumed.unanswered, resumed.approved_ids)
+    return RunRequest(
+        body,
+        joined.history,
+        losses,
+        names,
+        resumed.results,
+        resumed.unanswered,
+        resumed.approved_ids,
+        resumed.problems,
+    )
 
 
 def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list[Json]]:

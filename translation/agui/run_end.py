@@ -1,6 +1,6 @@
 """Builds the last event of a run: that it finished, was interrupted, was stopped or failed, and its usage."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from translation.agui.run import RunHead, is_empty_state
@@ -19,18 +19,25 @@ _APPROVAL_SCHEMA: Final[Json] = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-"""The schema of the payload that answers an interrupt for an approval."""
+"""The schema of the payload that answers an interrupt for an approval, or for an address that the user is to open."""
 
 
 class RunEnd:
     """What the last event of a run reports. It grows while the run goes on.
 
-    `requests` are the requests for approvals that remain open. `expiry_of` returns when one of them expires, as text in
+    `requests` are the requests for approvals and input that remain open. `problems` says what is wrong with an answer
+    to one of them. `expiry_of` returns when one of them expires, as text in
     the format of ISO 8601; None if it does not.
     """
 
     def __init__(
-        self, head: RunHead, *, model: str, expiry_of: Callable[[Item], str | None], requests: Iterable[Item] = ()
+        self,
+        head: RunHead,
+        *,
+        model: str,
+        expiry_of: Callable[[Item], str | None],
+        requests: Iterable[Item] = (),
+        problems: Mapping[str, str] | None = None,
     ) -> None:
         self.usage: Usage | None = None
         self.reason: FinishReason = "stop"
@@ -44,6 +51,7 @@ class RunEnd:
         self._head = head
         self._model = model
         self._expiry_of = expiry_of
+        self._problems = problems or {}
 
     def finish(self, event: Finished) -> None:
         """Takes the end of the reply."""
@@ -99,6 +107,13 @@ class RunEnd:
             "toolCallId": call.call_id,
             "responseSchema": _APPROVAL_SCHEMA,
         }
+        if (question := request.get("elicitation")) is not None:
+            interrupt |= {"reason": "input_required", "message": question["message"]}
+            interrupt["responseSchema"] = question.get("requested_schema") or _APPROVAL_SCHEMA
+            facts = {key: question[key] for key in ("mode", "url", "host") if key in question}
+            if (problem := self._problems.get(request["id"])) is not None:
+                facts["problem"] = problem
+            interrupt["metadata"] = facts
         # A client of 0.0.x cannot leave a thread whose interrupt has expired: it refuses every further run.
         if self._head.is_versioned and (expiry := self._expiry_of(request)) is not None:
             interrupt["expiresAt"] = expiry

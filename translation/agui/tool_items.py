@@ -28,7 +28,8 @@ def view_call(item: Item) -> ToolCallView | None:
     """Returns the call that an output item is; None for items that are no calls.
 
     The call of a hosted tool has the id of its item. One that was approved has the id of the request for the approval,
-    because for the client both are one call. A request for an approval is a call as well.
+    because for the client both are one call. A request for an approval is a call as well. All items of a call that asks
+    for input are one call: that of its first item.
     """
     kind = item["type"]
     if kind == "function_call":
@@ -37,7 +38,8 @@ def view_call(item: Item) -> ToolCallView | None:
         return ToolCallView(item["call_id"], item["name"], _dump({"input": item.get("input") or ""}))
     if kind in ("mcp_call", "mcp_approval_request"):
         name = model_name_of(ToolKey(item["server_label"], item["name"]))
-        return ToolCallView(item.get("approval_request_id") or item["id"], name, item.get("arguments") or "")
+        call_id = item.get("continues") or item.get("approval_request_id") or item["id"]
+        return ToolCallView(call_id, name, item.get("arguments") or "")
     if (view := _HOSTED_ARGUMENTS.get(kind)) is not None:
         return ToolCallView(item["id"], kind.removesuffix("_call"), _dump(view(item)))
     if isinstance(call_id := item.get("call_id"), str) and kind.endswith("_call"):

@@ -1,7 +1,8 @@
 """Approvals of calls: what the answers in an input are worth, by the records of the requests that they answer.
 
 A client can write every item itself. So an answer approves a call only if a record of the gateway's own says that the
-call was put to this client, that nobody has answered yet, and that arguments and tool are still the same.
+call was put to this client, that nobody has answered yet, and that arguments and tool are still the same. The same
+holds for input that a call asked for: such a request is an item of the same type, and has a record in the same table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from translation.errors import InvalidRequest
+from translation.hosted.elicitation.answers import GivenInput, UnfitContent, give_content, refuse_input
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.tools import HostedTool, digest_arguments
 from translation.representation.json_types import Item, Json
 
@@ -21,10 +24,11 @@ Standing: TypeAlias = Literal["pending", "used", "expired", "void"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRecord:
-    """One request for an approval. It has digests only: the call itself is in the input that answers it.
+    """One request for an approval, or for input. It has digests only: the call is in the input that answers it.
 
     `response_id` is the response that made the request, `answered_by` the one whose input answered it. `origin` is
-    where the server is, without path and query. `expires_us` is in epoch microseconds.
+    where the server is, without path and query. `expires_us` is in epoch microseconds. `requested_input` is what a call
+    needs before it goes on; None for an approval. It is stored as `sealed_input`.
     """
 
     id: str
@@ -37,11 +41,14 @@ class ApprovalRecord:
     expires_us: int
     state: ApprovalState = "open"
     answered_by: str | None = None
+    sealed_input: str | None = None
+    requested_input: RequestedInput | None = None
 
 
 @dataclass(slots=True, eq=False)
 class ApprovalRequest:
-    """A call that the reply asks an approval for: the item that the client gets, its index, and the tool.
+    """A call that the reply asks an approval for, or the `requested_input`: the item that the client gets, its index,
+    and the tool.
 
     The item is sent when the request `is_stored`.
     """
@@ -49,6 +56,7 @@ class ApprovalRequest:
     item: Item
     index: int
     tool: HostedTool
+    requested_input: RequestedInput | None = None
     is_stored: bool = False
 
 
@@ -57,12 +65,14 @@ class ApprovalAnswers:
     """The answers of one request that count. They are stored when its response begins.
 
     `approved` has the digest of the definition by which each call was put to the client, `standings` why others of the
-    input are not run. All are keyed by the id of the request for the approval.
+    input are not run. `inputs` is what the user gave, or refused to give, to those of `approved` that asked for input.
+    All are keyed by the id of the request.
     """
 
     approved: Mapping[str, str] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
     standings: Mapping[str, Standing] = field(default_factory=dict)
+    inputs: Mapping[str, GivenInput] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -82,12 +92,14 @@ class ApprovalAnswers:
 
     def to_json(self) -> Json:
         """Returns what a job needs of them, as JSON."""
-        return {"approved": dict(self.approved), "standings": dict(self.standings)}
+        inputs = {request_id: given.to_json() for request_id, given in self.inputs.items()}
+        return {"approved": dict(self.approved), "standings": dict(self.standings), "inputs": inputs}
 
     @classmethod
     def from_json(cls, fields: Json) -> "ApprovalAnswers":
         """Returns the answers that `to_json` was called on, without those that denied."""
-        return cls(fields["approved"], (), fields["standings"])
+        inputs = {request_id: GivenInput.from_json(given) for request_id, given in fields.get("inputs", {}).items()}
+        return cls(fields["approved"], (), fields["standings"], inputs)
 
 
 NO_ANSWERS: Final = ApprovalAnswers()
@@ -129,6 +141,7 @@ def review_answers(
     labels = frozenset(map(recorded_text, server_labels))
     approved: dict[str, str] = {}
     denied: list[str] = []
+    inputs: dict[str, GivenInput] = {}
     for request_id in reversed(first):
         if request_id in past:
             continue
@@ -141,7 +154,10 @@ def review_answers(
         elif record is not None and record.state == "open":
             if answer["approve"] != first[request_id]["approve"]:
                 raise _conflict_error(request_id, param)
-            if answer["approve"]:
+            if record.requested_input is not None and (answer["approve"] or record.server_label in labels):
+                approved[request_id] = record.definition_digest
+                inputs[request_id] = read_input_answer(answer, record.requested_input, position)
+            elif answer["approve"]:
                 approved[request_id] = record.definition_digest
             else:
                 denied.append(request_id)
@@ -154,7 +170,25 @@ def review_answers(
             standings[request_id] = found.state
         elif request_id not in first and found.response_id in answered:
             standings[request_id] = "pending"
-    return ApprovalAnswers(approved, tuple(denied), standings)
+    return ApprovalAnswers(approved, tuple(denied), standings, inputs)
+
+
+def read_input_answer(answer: Item, requested: RequestedInput, position: int | None = None) -> GivenInput:
+    """Returns what an answer gives to a call that asked for input. `position` is that of the answer in the input.
+
+    Raises InvalidRequest for content that the form does not take.
+    """
+    if not answer["approve"]:
+        return refuse_input(requested, "cancel" if answer.get("action") == "cancel" else "decline")
+    try:
+        return give_content(requested, answer.get("content"))
+    except UnfitContent as error:
+        raise InvalidRequest(
+            f"The answer does not fit what the tool asks for: {error}. Send `content` that follows the "
+            "`requested_schema`, or decline with `approve: false`.",
+            param="input" if position is None else f"input[{position}].content",
+            code="invalid_elicitation_content",
+        ) from None
 
 
 def used_approval_error(record: ApprovalRecord, param: str | None = "input") -> InvalidRequest:

@@ -51,7 +51,12 @@ class CallChecks:
         call.outcome = execution_error(fault)
 
     def limit_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Returns the outcome of a call that was run: as an error if all results together would be too large."""
+        """Returns the outcome of a call that was run: as an error if all results together would be too large, or if
+        too much is asked of the client."""
+        if outcome.requested_input is not None:
+            if self._request_count >= self._bounds.open_approvals:
+                return execution_error(f"input_required: {self._request_limit_text}")
+            self._request_count += 1
         size = len(orjson.dumps([outcome.output, outcome.error, [*outcome.media]]))
         limit = self._bounds.total_result_bytes
         if self._result_bytes + size > limit:
@@ -98,6 +103,10 @@ class CallChecks:
     def _call_limit_text(self) -> str:
         return f"Tool call skipped: limit of {self._bounds.calls} calls reached"
 
+    @property
+    def _request_limit_text(self) -> str:
+        return f"limit of {self._bounds.open_approvals} open approvals reached"
+
     def _find_defect(self, call: HostedCall) -> str | None:
         if call.tool is None:
             return unknown_tool_error(call.model_name)
@@ -115,7 +124,7 @@ class CallChecks:
             return self._call_limit_text
         if call.asks_approval:
             if self._request_count >= self._bounds.open_approvals:
-                return f"Tool call skipped: limit of {self._bounds.open_approvals} open approvals reached"
+                return f"Tool call skipped: {self._request_limit_text}"
             self._request_count += 1
             return None
         return self._repetitions.begin_call(call)

@@ -5,14 +5,18 @@ from typing import Final
 
 import orjson
 
-from translation.hosted.history import output_text_of
-from translation.hosted.outcomes import ToolOutcome, model_output_of
+from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.forms import RequestedInput
+from translation.hosted.history import ApprovedCall, output_text_of
+from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
 from translation.hosted.result_reader import ResultReader
-from translation.hosted.tools import HostedTool, ToolKey, digest_arguments
+from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
 from translation.representation.json_types import Item, Json
 
 INVALID_JSON: Final = "Could not parse arguments as JSON"
+
+_CHANGED: Final = "The tool has changed since it asked for input. The call was not continued."
 
 NO_ITEM: Final = -1
 """The index of a call without an item."""
@@ -53,6 +57,10 @@ class HostedCall:
         """What it came to; None as long as it has to be run, or runs."""
         self.model_note = ""
         """What the model reads after the result, besides it."""
+        self.given_input: GivenInput | None = None
+        """What the user answered, with which the call goes on; None for one that has not asked."""
+        self.input_request_id: str | None = None
+        """The id of the item by which the call asks for input; None unless it does."""
         self.is_incomplete = False
         """Whether the reply was cut before the arguments were complete, so that the call is not run."""
 
@@ -87,6 +95,11 @@ class HostedCall:
         return self.approval_request_id is None and self.tool is not None and self.tool.needs_approval
 
     @property
+    def client_id(self) -> str:
+        """The id by which clients that show calls know this one, through all items that it has."""
+        return self.item_id if self.approval_request_id is None else self._origin_id or self.approval_request_id
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing more happens to the call."""
         return self.is_incomplete or self.outcome is not None
@@ -119,7 +132,7 @@ class HostedCall:
 
     def end_events(self) -> Sequence[Event]:
         """Returns the events that end the item of a settled call."""
-        if self.is_incomplete:
+        if self.is_incomplete or self.input_request_id is not None:
             return [ItemEnded(self.index, self._item("incomplete", self.arguments), "incomplete")]
         phase = "failed" if self.outcome is not None and self.outcome.failed else "completed"
         return [Progressed(self.index, phase), ItemEnded(self.index, self._item(phase, self.arguments))]
@@ -149,11 +162,13 @@ class HostedCall:
 
     def item_with(self, outcome: ToolOutcome) -> Item:
         """Returns the item as it will be once the call is settled with this outcome."""
+        if outcome.requested_input is not None:
+            return self._item("incomplete", self.arguments)
         return self._item("failed" if outcome.failed else "completed", self.arguments, outcome)
 
     def _item(self, status: str, arguments: str, outcome: ToolOutcome | None = None) -> Item:
         outcome = outcome or self.outcome or ToolOutcome()
-        return {
+        item: Item = {
             "id": self.item_id,
             "type": "mcp_call",
             "status": status,
@@ -164,6 +179,39 @@ class HostedCall:
             "output": outcome.output,
             "server_label": self.key.server,
         }
+        if self._origin_id is not None:
+            item["continues"] = self._origin_id
+        if self.input_request_id is not None:
+            item["input_request_id"] = self.input_request_id
+        return item
+
+    @property
+    def _origin_id(self) -> str | None:
+        return None if self.given_input is None else self.given_input.call_id
+
+
+def build_approved_call(
+    approval: ApprovedCall, catalogue: ToolCatalogue, item_id: str, given: GivenInput | None, *, is_changed: bool
+) -> HostedCall:
+    """Returns a call that the client approved, or gave input to, with `item_id` for its item.
+
+    If its tool `is_changed`, the approval does not count; a call that asked for input is settled then.
+    """
+    name = catalogue.name_of(approval.key)
+    call = HostedCall(
+        item_id=item_id,
+        call_id=approval.approval_request_id,
+        key=approval.key,
+        model_name=name,
+        tool=catalogue.find(name),
+        index=NO_ITEM,
+        approval_request_id=None if is_changed and given is None else approval.approval_request_id,
+    )
+    call.arguments = approval.arguments
+    call.given_input = given
+    if is_changed and given is not None:
+        call.outcome = execution_error(_CHANGED)
+    return call
 
 
 def is_json_object(text: str) -> bool:
@@ -188,12 +236,15 @@ def build_model_items(entries: Iterable[Item | HostedCall], reader: ResultReader
     return items + outputs
 
 
-def approval_request_item(call: HostedCall, item_id: str) -> Json:
-    """Returns the item by which the client is asked for an approval of a call."""
-    return {
+def approval_request_item(call: HostedCall, item_id: str, requested: RequestedInput | None = None) -> Json:
+    """Returns the item by which the client is asked for an approval of a call, or for input that it needs."""
+    item: Item = {
         "id": item_id,
         "type": "mcp_approval_request",
         "arguments": call.arguments,
         "name": call.key.name,
         "server_label": call.key.server,
     }
+    if requested is not None:
+        item |= {"continues": requested.call_id, "elicitation": requested.describe()}
+    return item

@@ -19,6 +19,15 @@ _UNANSWERED: Final[Mapping[Standing, str]] = {
 }
 """What the model reads about a call whose request for an approval is not answered in the input."""
 
+_NO_INPUT: Final[Mapping[Standing | None, str]] = {
+    None: "The tool asked the user for input and got none. The call was not finished.",
+    "pending": "This call waits for input of the user. Do not make it again.",
+    "used": "The user answered what this call asked for. What came of it is not known, and it was not run again.",
+    "expired": "The tool asked the user for input, and the answer came too late. The call was not finished.",
+    "void": "The tool has changed since it asked the user for input. The call was not finished.",
+}
+"""What the model reads about a call that asked for input, and has not gone on."""
+
 _UNUSABLE: Final[Mapping[Standing, str]] = {
     "used": _OUTCOME_UNKNOWN,
     "expired": "The approval of this call came too late. It was not run.",
@@ -60,6 +69,7 @@ def resolve_history(
     name_of: Callable[[ToolKey], str],
     *,
     approved_ids: Container[str] = (),
+    continued_ids: Container[str] = (),
     standings: Mapping[str, Standing] = _NO_STANDINGS,
     cut: Callable[[str, str], str] = lambda _, text: text,
 ) -> ResolvedHistory:
@@ -67,10 +77,12 @@ def resolve_history(
 
     A call becomes a function call and its output. A request for an approval becomes one too: with the output that it
     was not approved if it was denied, or if nobody answered it. If it was approved and has not been run, only its call
-    is in the items, in the place of the answer, and it is in `approved`.
+    is in the items, in the place of the answer, and it is in `approved`. A call that asked for input, and goes on in
+    another item, is one call.
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
-    the input approves no other, since a client can write both items itself. `standings` say why others are not run.
+    the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
+    calls go on with any answer, because they asked for input. `standings` say why others are not run.
     `cut` returns what the model reads of the result with an id.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
@@ -86,6 +98,8 @@ def resolve_history(
             case "mcp_list_tools":
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
+            case "mcp_call" if item.get("input_request_id") in requests:
+                pass  # it goes on where its request for input is answered
             case "mcp_call":
                 call_id = _id_of(item, position)
                 sources[call_id] = [item]
@@ -93,6 +107,8 @@ def resolve_history(
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
                     output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)
+                    if item.get("elicitation"):
+                        output = _NO_INPUT[standings.get(item.get("id") or "")]
                     call_id = _id_of(item, position)
                     sources[call_id] = [item]
                     open_ids.add(call_id)
@@ -104,15 +120,17 @@ def resolve_history(
                     continue
                 past.add(request_id)  # A second answer to a request counts for nothing.
                 sources[request_id] = [request, item]
-                if item["approve"]:
+                if item["approve"] or request.get("elicitation"):
                     open_ids.add(request_id)
-                if item["approve"] and request_id in approved_ids:
+                if request_id in continued_ids or (item["approve"] and request_id in approved_ids):
                     key = ToolKey(request["server_label"], request["name"])
                     resolved += _call_and_output(request_id, request, name_of, "")[:1]
                     approved.append(ApprovedCall(request_id, key, request["arguments"], len(resolved)))
                 else:
                     output = _look_up(_UNUSABLE, standings, request_id, _APPROVAL_UNKNOWN)
                     output = output if item["approve"] else _denial_of(item)
+                    if request.get("elicitation"):
+                        output = _NO_INPUT[standings.get(request_id)]
                     resolved += _call_and_output(request_id, request, name_of, output)
             case _:
                 resolved.append(item)

@@ -11,7 +11,9 @@ from typing import Final
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
-from translation.hosted.calls import NO_ITEM, HostedCall, build_model_items
+from translation.hosted.calls import HostedCall, build_approved_call, build_model_items
+from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.history import ApprovedCall
 from translation.hosted.interruptions.interruption import (
     Interruption,
@@ -62,6 +64,7 @@ class ToolLoop:
 
     `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
     that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
+    `inputs` has what the user answered to some of them, by the ids of their requests: these go on where they stopped.
     `changed_ids` are those of them whose tool has changed since: they are put to the client again, and the reply ends
     without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut, `sources` is
     that of `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
@@ -76,6 +79,7 @@ class ToolLoop:
         new_id: NewId,
         *,
         changed_ids: Container[str] = (),
+        inputs: Mapping[str, GivenInput] | None = None,
         reader: ResultReader | None = None,
         sources: Mapping[str, Sequence[Item]] | None = None,
     ) -> None:
@@ -96,6 +100,7 @@ class ToolLoop:
         self._own_names = frozenset(tool["name"] for tool in turn.tools if tool.get("name"))
         self._approvals = approved
         self._changed_ids = changed_ids
+        self._inputs = inputs or {}
         self._approved: list[HostedCall] = []
         self._round: ToolRound | None = None
         self._round_count = 0
@@ -197,33 +202,26 @@ class ToolLoop:
             return []
         started = self.start() if self._approvals else []
         for approval in self._approvals:
+            given = self._inputs.get(approval.approval_request_id)
             is_changed = approval.approval_request_id in self._changed_ids
-            name = self._catalogue.name_of(approval.key)
-            call = HostedCall(
-                item_id=self._new_id("mcp"),
-                call_id=approval.approval_request_id,
-                key=approval.key,
-                model_name=name,
-                tool=self._catalogue.find(name),
-                index=NO_ITEM,
-                approval_request_id=None if is_changed else approval.approval_request_id,
-            )
-            call.arguments = approval.arguments
+            call = build_approved_call(approval, self._catalogue, self._new_id("mcp"), given, is_changed=is_changed)
             self._approved.append(call)
-            self._checks.settle_unless_runnable(call)
-            if is_changed and not call.is_settled:
+            if not call.is_settled:
+                self._checks.settle_unless_runnable(call)
+            if call.approval_request_id is None and not call.is_settled:
                 self._output.put_approval_request(call, self._new_id("mcpr"))
                 self._usage = _NO_USAGE
                 self._end = Finished("stop")
                 continue
             call.index = self._output.take_index()
-            self._output.put(*(call.whole_events() if is_changed else call.approved_events()))
+            self._output.put(*(call.whole_events() if call.approval_request_id is None else call.approved_events()))
             self._output.put_call(call)
         return started + self._output.take()
 
     @property
     def approval_requests(self) -> list[ApprovalRequest]:
-        """The approvals that the reply asks for, to be stored when a round has ended or approved calls have started."""
+        """The approvals and the input that the reply asks for. They are to be stored when a round has ended, when
+        approved calls have started, and when calls have run."""
         return self._output.approval_requests
 
     def send_approval_requests(self) -> list[Event]:
@@ -311,9 +309,19 @@ class ToolLoop:
             self.dropped_outcomes += 1
             return []
         call.outcome = self._checks.limit_outcome(outcome)
-        self._checks.count_outcome(call, call.outcome)
+        if (requested := call.outcome.requested_input) is not None:
+            self._ask_for_input(call, requested)
+        else:
+            self._checks.count_outcome(call, call.outcome)
         self._output.release()
         return self._output.take()
+
+    def _ask_for_input(self, call: HostedCall, requested: RequestedInput) -> None:
+        """Ends the reply with the item by which the client is asked for the input that a call needs."""
+        self._output.put_input_request(call, self._new_id("mcpr"), requested)
+        if self._end is None and self._finished is None:  # no model was asked
+            self._usage = _NO_USAGE
+        self._end = self._end or replace(self._finished or Finished("stop"), reason="stop")
 
     def end_events(self) -> list[Event]:
         """Returns the terminal event, once `next_turn` returned None."""
@@ -346,13 +354,7 @@ class ToolLoop:
 
     def _take_facts(self, event: Noted, current: ToolRound) -> None:
         """Forwards facts, but not the usage of the round. Warnings about calls are those of all rounds."""
-        facts = {**(event.facts or {})}
-        if warnings := facts.pop(TOOL_WARNINGS, None):
-            # What is wrong with a call of a hosted tool is in its item.
-            self._warnings += [warning for warning in warnings if warning.get("name") not in current.hosted_names]
-            if self._warnings:
-                facts[TOOL_WARNINGS] = [*self._warnings]
-        if facts:
+        if facts := current.join_warnings(event.facts or {}, self._warnings):
             self._output.send_now(Noted(facts=facts))
 
     def _finish_round(self, event: Finished, current: ToolRound) -> None:

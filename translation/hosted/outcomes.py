@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.representation.json_types import Json
 
 
@@ -12,12 +13,14 @@ class ToolOutcome:
     """The outcome of one call.
 
     `output` is the text of the item; `error` is its error object, in one of the three forms of the API. `media` are
-    content parts besides the text, such as images, in the form of the Responses API.
+    content parts besides the text, such as images, in the form of the Responses API. A call with `requested_input` has
+    no other outcome yet: it goes on in another response, when the user has answered.
     """
 
     output: str | None = None
     error: Json | None = None
     media: Sequence[Json] = ()
+    requested_input: RequestedInput | None = None
 
     @property
     def failed(self) -> bool:

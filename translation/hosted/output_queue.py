@@ -2,9 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.calls import HostedCall, approval_request_item
+from translation.hosted.elicitation.forms import RequestedInput
 from translation.representation.events import Event, ItemEnded, ItemStarted
 
 
@@ -45,6 +47,14 @@ class OutputQueue:
         assert call.tool is not None
         item = approval_request_item(call, item_id)
         self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool))
+
+    def put_input_request(self, call: HostedCall, item_id: str, requested: RequestedInput) -> None:
+        """Adds the item by which the client is asked for the input that a call needs. The call is in the output."""
+        assert call.tool is not None
+        call.input_request_id = item_id
+        requested = replace(requested, call_id=call.client_id)
+        item = approval_request_item(call, item_id, requested)
+        self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool, requested))
 
     @property
     def is_waiting(self) -> bool:

@@ -9,6 +9,7 @@ from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.outcomes import execution_error
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.tools import ToolCatalogue
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import TurnCollector
 from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
@@ -25,7 +26,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.items import CALL_TYPES, NewId
-from translation.representation.json_types import Item
+from translation.representation.json_types import Item, Json
 
 _WHOLE_REASONS: Final = frozenset({"stop", "tool_calls", "other"})
 """Finish reasons of a round that was not cut, so that its calls are whole."""
@@ -128,6 +129,16 @@ class ToolRound:
         if index not in self._indexes or self._output.is_waiting:
             return None
         return (self._indexes[index], part_index), self._collector.text_appender(text_key)
+
+    def join_warnings(self, facts: Json, warnings: list[Json]) -> Json:
+        """Returns facts of the round with the `warnings` about calls of all rounds, to which those of this one are
+        added. What is wrong with a call of a hosted tool is in its item."""
+        joined = {**facts}
+        if own := joined.pop(TOOL_WARNINGS, None):
+            warnings += [warning for warning in own if warning.get("name") not in self.hosted_names]
+            if warnings:
+                joined[TOOL_WARNINGS] = [*warnings]
+        return joined
 
     def finish(self, reason: FinishReason) -> FinishReason | None:
         """Ends the round. Returns the reason why the reply ends with it; None if it goes on.

@@ -29,7 +29,7 @@ _STATE_PARAMS = frozenset({"previous_response_id", *_STATE_REFUSALS})
 _COPIED_PARAMS = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
 """Parameters that are copied to the turn's field of the same name."""
 
-_DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool_calls", "tool_events")
+_DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool_calls", "tool_events", "elicitation")
 """Parameters that tune how a reply is made and do not change its meaning. They are sent to no upstream."""
 
 _IGNORED_REASONING = {"context": "auto", "mode": "standard"}

@@ -179,6 +179,7 @@ approvals = Table(
     Column("definition_digest", String(64), nullable=False, comment="Of address, name, description and schema."),
     Column("state", String(16), nullable=False, comment="open, used, denied or void."),
     Column("answered_by", _ID_TYPE, comment="The response that used or denied it."),
+    Column("sealed_input", Text, comment="What the call asks the user for, sealed; null for an approval."),
     Index("ix_approvals_response_id_owner", "response_id", "owner"),
     Index("ix_approvals_expires_us", "expires_us"),
 )

@@ -26,9 +26,15 @@ class Served(NamedTuple):
     calc: CountingServer
     first: httpx.AsyncClient
     second: httpx.AsyncClient
+    approval: str = "always"
 
     def thread(self, **more: Any) -> AguiThread:
-        tool = {"type": "mcp", "server_label": "calc", "server_url": self.calc.url}
+        tool = {
+            "type": "mcp",
+            "server_label": "calc",
+            "server_url": self.calc.url,
+            "require_approval": self.approval,
+        }
         return AguiThread(self.first, forwardedProps={"tools": [tool]}, **more)
 
     def run_count(self) -> int:

@@ -10,14 +10,17 @@ import pytest
 from sqlalchemy import func, select, update
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import approvals, responses
 from gateway.state.sql.store import SqlStore
 from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.input_seal import InputSeal
 from tests.state.responses import asked, completed, new, response, turn
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
 
 DAY_US = 86_400_000_000
+SEAL = InputSeal(Sealer([b"k" * 32]))
 
 
 def gives(*request_ids: str) -> ApprovalAnswers:
@@ -173,7 +176,7 @@ async def test_an_approval_is_open_again_although_its_request_was_cancelled_whil
     store: SqlStore,
 ) -> None:
     await store.store_approvals("ann", [asked("mcpr_1")])
-    approvals_given = ResponseApprovals(store, "ann", "resp_1", gives("mcpr_1"), ttl_days=7)
+    approvals_given = ResponseApprovals(store, "ann", "resp_1", gives("mcpr_1"), ttl_days=7, input_seal=SEAL)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def store_slowly() -> None:
@@ -196,7 +199,7 @@ async def test_an_approval_is_open_again_although_its_request_was_cancelled_whil
 async def test_a_request_that_lost_an_approval_to_another_does_not_open_it_again(store: SqlStore) -> None:
     await store.store_approvals("ann", [asked("mcpr_1")])
     await store.answer_approvals("ann", gives("mcpr_1"), "resp_1")
-    late = ResponseApprovals(store, "ann", "resp_2", gives("mcpr_1"), ttl_days=7)
+    late = ResponseApprovals(store, "ann", "resp_2", gives("mcpr_1"), ttl_days=7, input_seal=SEAL)
     late.confirmation = late.store_answers
     assert await code_of(late.confirm()) == "approval_already_used"
     await late.reopen()

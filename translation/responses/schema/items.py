@@ -272,6 +272,8 @@ class McpApprovalResponse(_Item):
     type: Literal["mcp_approval_response"]
     approval_request_id: str
     approve: bool
+    content: NotRequired[dict[str, Any] | None]
+    action: NotRequired[Literal["accept", "decline", "cancel"] | None]
 
 
 class ToolSearchCall(_WithStatus):

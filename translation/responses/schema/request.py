@@ -91,6 +91,7 @@ class Request(TypedDict):
     The penalties are from Open Responses. `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server,
     and `client_metadata` is sent by Codex. `resumable` is an extension too: the client can resume the stream after a
     disconnect. So is `tool_events`: the stream has events about the tools that the gateway runs.
+    And so is `elicitation`: the client can be asked for input that calls of tools need.
     """
 
     model: Name
@@ -129,6 +130,7 @@ class Request(TypedDict):
     text: NotRequired[Text | None]
     thinking: NotRequired[bool | None]
     tool_events: NotRequired[bool | None]
+    elicitation: NotRequired[bool | None]
     tool_choice: NotRequired[ToolChoice | None]
     tools: NotRequired[Tools | None]
     top_logprobs: NotRequired[Annotated[int, Field(ge=0, le=20)] | None]

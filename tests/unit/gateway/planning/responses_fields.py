@@ -248,6 +248,13 @@ CASES: Final[dict[str, Case]] = {
     "McpApprovalResponse.approve": _new(
         "approve", {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}
     ),
+    "McpApprovalResponse.content": _new(
+        "content",
+        {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True, "content": {"name": "Ann"}},
+    ),
+    "McpApprovalResponse.action": _new(
+        "action", {"type": "mcp_approval_response", "approval_request_id": "a", "approve": False, "action": "cancel"}
+    ),
     "McpCall.approval_request_id": _new("approval_request_id", _MCP_CALL | {"approval_request_id": "mcpr_1"}),
     "McpCall.arguments": _new("arguments", {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}),
     "McpCall.output": _new("output", _MCP_CALL | {"output": "done"}),

@@ -527,6 +527,61 @@ def test_a_denied_call_gets_a_result() -> None:
     assert (events[1]["toolCallId"], events[1]["content"]) == ("mcpr_1", "not approved")
 
 
+QUESTION: Item = {
+    **REQUEST,
+    "continues": "mcp_1",
+    "elicitation": {"mode": "form", "message": "For how many?", "requested_schema": {"type": "object"}},
+}
+
+
+def test_a_call_that_asks_for_input_is_an_interrupt_without_a_result() -> None:
+    asking = mcp_call(id="mcp_1", status="incomplete", output=None, input_request_id="mcpr_1")
+    events = encode(*whole(asking), *whole(QUESTION, index=1), expiry_of=lambda item: "2026-12-01T00:00:00Z")
+    assert [event["toolCallId"] for event in of_type(events, "TOOL_CALL_START")] == ["mcp_1"]
+    assert not of_type(events, "TOOL_CALL_RESULT")
+    (interrupt,) = events[-1]["outcome"]["interrupts"]
+    assert interrupt == {
+        "id": "mcpr_1",
+        "reason": "input_required",
+        "message": "For how many?",
+        "toolCallId": "mcp_1",
+        "responseSchema": {"type": "object"},
+        "expiresAt": "2026-12-01T00:00:00Z",
+        "metadata": {"mode": "form"},
+    }
+
+
+def test_an_address_to_open_is_an_interrupt_that_shows_its_host() -> None:
+    question = {"mode": "url", "message": "Log in.", "url": "https://x.example/a", "host": "x.example"}
+    (interrupt,) = encode(open_requests=[{**QUESTION, "elicitation": question}])[-1]["outcome"]["interrupts"]
+    assert interrupt["responseSchema"]["required"] == ["approved"]
+    assert interrupt["metadata"] == {"mode": "url", "url": "https://x.example/a", "host": "x.example"}
+
+
+def test_an_answer_that_does_not_fit_gets_the_interrupt_again_with_the_reason() -> None:
+    events = encode(open_requests=[QUESTION], problems={"mcpr_1": "too many"})
+    assert events[-1]["outcome"]["interrupts"][0]["metadata"]["problem"] == "too many"
+
+
+def test_a_call_that_asks_again_has_no_result_yet() -> None:
+    again = mcp_call(
+        id="mcp_2",
+        status="incomplete",
+        output=None,
+        approval_request_id="mcpr_1",
+        continues="mcp_1",
+        input_request_id="mcpr_2",
+    )
+    second = {**QUESTION, "id": "mcpr_2"}
+    events = encode(*whole(again), *whole(second, index=1), approved_ids=["mcp_1"])
+    assert not of_type(events, "TOOL_CALL_RESULT")
+    assert not of_type(events, "TOOL_CALL_START")
+    assert events[-1]["outcome"]["interrupts"][0]["toolCallId"] == "mcp_1"
+    ended = mcp_call(id="mcp_3", approval_request_id="mcpr_2", continues="mcp_1")
+    (result,) = of_type(encode(*whole(ended), approved_ids=["mcp_1"]), "TOOL_CALL_RESULT")
+    assert result["toolCallId"] == "mcp_1"
+
+
 def test_requests_that_stay_open_interrupt_the_run_again() -> None:
     outcome = encode(open_requests=[REQUEST])[-1]["outcome"]
     assert [interrupt["id"] for interrupt in outcome["interrupts"]] == ["mcpr_1"]

@@ -12,6 +12,7 @@ from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import choose_state
 from translation.agui.schema import validate
 from translation.errors import InvalidRequest
+from translation.hosted.elicitation.forms import InputForm, RequestedInput
 from translation.responses.schema.request import validate as validate_responses
 
 Json = dict[str, Any]
@@ -457,3 +458,79 @@ def test_the_model_reads_the_messages_of_the_client_whatever_is_stored() -> None
             assert _outputs(read) == _outputs(alone.body["input"]), messages
             assert request.history == stored[: len(request.history)]
             stored = read
+
+
+FORM: Json = {"type": "object", "properties": {"people": {"type": "integer"}}, "required": ["people"]}
+BOOKING: Json = {
+    **REQUEST,
+    "id": "mcp_1",
+    "type": "mcp_call",
+    "status": "incomplete",
+    "output": None,
+    "error": None,
+    "approval_request_id": None,
+    "input_request_id": "mcpr_1",
+}
+QUESTION: Json = {**REQUEST, "continues": "mcp_1", "elicitation": {"mode": "form", "message": "For how many?"}}
+BOOKING_CALL = calling("mcp_1", "docs_search", '{"q":1}')
+
+
+def standings_of(*forms: InputForm) -> RequestStandings:
+    asked = forms or (InputForm(key="size", message="For how many?", schema=FORM),)
+    requested = RequestedInput(forms=asked, state="opaque", call_id="mcp_1")
+    return RequestStandings(open_ids={"mcpr_1"}, inputs={"mcpr_1": requested})
+
+
+LOGIN = InputForm(key="login", message="Log in.", url="https://login.example.com")
+
+
+def give(*forms: InputForm, **entry: Any) -> RunRequest:
+    """The request of a run that answers what a call asked for."""
+    standings = standings_of(*forms)
+    return build(HELLO, BOOKING_CALL, stored=[STORED_HELLO, BOOKING, QUESTION], standings=standings, **entry)
+
+
+@pytest.mark.parametrize(
+    ("forms", "entry", "fields"),
+    [
+        ((), {"payload": {"people": 2}}, {"approve": True, "content": {"people": 2}}),
+        ((), {"payload": {"approved": False}}, {"approve": False}),
+        ((), {"status": "cancelled"}, {"approve": False, "action": "cancel"}),
+        ((LOGIN,), {"payload": {"approved": True}}, {"approve": True}),
+        ((LOGIN,), {}, {"approve": True, "content": None}),
+        ((LOGIN,), {"payload": {"approved": False}}, {"approve": False}),
+    ],
+)
+def test_an_answer_to_a_form_continues_its_call(forms: Any, entry: Json, fields: Json) -> None:
+    request = give(*forms, resume=resume(**entry))
+    item: Json = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1"}
+    assert request.body["input"] == [{**item, **fields}]
+    assert (request.approved_ids, request.results, request.unanswered) == (["mcp_1"], {}, [])
+
+
+def test_a_form_may_have_a_field_with_the_name_of_an_approval() -> None:
+    schema: Json = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
+    form = InputForm(key="x", message="Approve?", schema=schema)
+    request = give(form, resume=resume(payload={"approved": False}))
+    assert request.body["input"][0]["content"] == {"approved": False}
+
+
+@pytest.mark.parametrize("payload", [None, "two", {}, {"people": "two"}, {"approved": True}])
+def test_an_answer_that_does_not_fit_leaves_the_form_open_and_says_why(payload: Any) -> None:
+    request = give(resume=resume(payload=payload), protocolVersion="1.0")
+    assert [item["id"] for item in request.unanswered] == ["mcpr_1"]
+    assert "does not fit what the tool asks for" in request.problems["mcpr_1"]
+
+
+def test_an_old_client_that_goes_on_without_an_answer_declines() -> None:
+    request = build(HELLO, BOOKING_CALL, MORE, stored=[STORED_HELLO, BOOKING, QUESTION], standings=standings_of())
+    assert request.body["input"][0]["approve"] is False
+    assert (request.approved_ids, request.results) == (["mcp_1"], {})
+
+
+def test_a_form_that_has_expired_is_the_result_of_its_call() -> None:
+    stored = [STORED_HELLO, BOOKING, QUESTION]
+    expired = RequestStandings(refused={"mcpr_1": EXPIRED})
+    request = build(HELLO, BOOKING_CALL, MORE, stored=stored, standings=expired, protocolVersion="1.0")
+    assert request.results == {"mcp_1": EXPIRED}
+    assert request.history == stored, "the client has the call once"

@@ -15,6 +15,7 @@ from translation.hosted.approvals import (
     recorded_text,
     review_answers,
 )
+from translation.hosted.elicitation.forms import InputForm, RequestedInput
 from translation.hosted.tools import digest_arguments
 from translation.representation.json_types import Item
 
@@ -232,3 +233,48 @@ def test_a_tool_has_changed_if_its_definition_has() -> None:
     ]
     for change in changes:
         assert answers.find_changed({"mcpr_1": replace(tool, **change)}) == ["mcpr_1"]
+
+
+ASKING = RequestedInput(
+    forms=(InputForm(key="who", message="Who?", schema={"type": "object", "properties": {"name": {}}}),),
+    state="opaque",
+    call_id="mcp_1",
+)
+FORM = [record(requested_input=ASKING)]
+
+
+def test_what_the_user_gives_continues_the_call() -> None:
+    answers = review(request(), {**answer(), "content": {"name": "Ann"}}, records=FORM)
+    assert (answers.approved, answers.denied) == ({"mcpr_1": "digest 1"}, ())
+    given = answers.inputs["mcpr_1"]
+    assert given.responses == {"who": {"action": "accept", "content": {"name": "Ann"}}}
+    assert (given.state, given.call_id) == ("opaque", "mcp_1")
+    assert ApprovalAnswers.from_json(answers.to_json()) == answers
+
+
+@pytest.mark.parametrize(
+    ("fields", "action"), [({}, "decline"), ({"action": "decline"}, "decline"), ({"action": "cancel"}, "cancel")]
+)
+def test_a_user_who_gives_no_input_continues_the_call_too(fields: Item, action: str) -> None:
+    answers = review(request(), {**answer(approve=False), **fields}, records=FORM)
+    assert answers.inputs["mcpr_1"].responses == {"who": {"action": action}}
+    assert answers.approved == {"mcpr_1": "digest 1"}
+
+
+def test_a_call_whose_server_is_gone_is_not_continued_to_decline() -> None:
+    answers = review(request(), answer(approve=False), records=FORM, labels=())
+    assert (answers.approved, answers.denied, answers.inputs) == ({}, ("mcpr_1",), {})
+
+
+def test_content_that_the_form_does_not_take_is_refused_by_field() -> None:
+    given: Item = {**answer(), "content": {"age": 3}}
+    assert refusal(request(), given, records=FORM) == ("invalid_elicitation_content", "input[1].content")
+    assert refusal(request(), given, QUESTION, own=1, records=FORM) == ("invalid_elicitation_content", "input")
+
+
+def test_input_is_given_once() -> None:
+    given: Item = {**answer(), "content": {"name": "Ann"}}
+    spent = [record(requested_input=ASKING, state="used", answered_by="resp_2")]
+    assert refusal(request(), given, records=spent)[0] == "approval_already_used"
+    assert refusal(request(), {**given, "approve": False}, records=spent)[0] == "approval_already_used"
+    assert review(request(), given, call(), own=0, records=spent) == NO_ANSWERS

@@ -168,3 +168,34 @@ def test_the_model_reads_why_a_call_is_not_run(standing: Any, unanswered: str, a
         assert history.items[1]["output"].startswith(expected)
     denied = resolve_history([request(), answer(approve=False)], model_name_of, standings=standings)
     assert denied.items[1]["output"].startswith("The user did not approve")
+
+
+QUESTIONS: Item = {"mode": "form", "message": "Who?", "requested_schema": {}}
+
+
+def test_a_call_that_asked_for_input_is_one_call_for_the_model() -> None:
+    asking = mcp_call(output=None, status="incomplete", input_request_id="mcpr_1")
+    waiting = request(elicitation=QUESTIONS, continues="mcp_1")
+    assert outputs(asking, waiting) == ["The tool asked the user for input and got none. The call was not finished."]
+    going_on = mcp_call(id="mcp_2", approval_request_id="mcpr_1", continues="mcp_1")
+    assert outputs(asking, waiting, answer(), going_on) == ["5"]
+    # A client may leave the request out. Then there is nothing that the call could go on with.
+    assert outputs(asking) == [""]
+
+
+def test_a_call_that_asked_for_input_goes_on_with_any_answer() -> None:
+    for approve in (True, False):
+        items = [request(elicitation=QUESTIONS), answer(approve=approve)]
+        ids = frozenset({"mcpr_1"})
+        history = resolve_history(items, model_name_of, approved_ids=ids, continued_ids=ids)
+        assert [each.approval_request_id for each in history.approved] == ["mcpr_1"]
+
+
+@pytest.mark.parametrize("standing", ["pending", "used", "expired", "void"])
+def test_the_model_reads_why_a_call_that_asked_for_input_has_not_gone_on(standing: Any) -> None:
+    texts = set()
+    for items in ([request(elicitation=QUESTIONS)], [request(elicitation=QUESTIONS), answer()]):
+        history = resolve_history(items, model_name_of, standings={"mcpr_1": standing})
+        texts.add(history.items[1]["output"])
+    (text,) = texts
+    assert text not in outputs(request(elicitation=QUESTIONS))

@@ -1,0 +1,108 @@
+"""Reads what a call asks for, and sends what the user gave."""
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from mcp_types import (
+    CallToolRequestParams,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequiredResult,
+    RequestParamsMeta,
+)
+
+from gateway.mcp.elicitation.declaration import TAKES_INPUT
+from gateway.mcp.errors import McpFault
+from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS, SchemaLimits
+from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.forms import InputForm, RequestedInput, find_form_fault
+from translation.hosted.outcomes import ToolOutcome
+
+_NOBODY: Final = (
+    "the tool asks for more input, which cannot be given here: a client that can answer says so with "
+    "`elicitation: true` in its request, and needs the store"
+)
+
+
+class InputRequired(McpFault):
+    """A call did not end: its server asks for input first. Where there is nobody to answer, that is a fault."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__("input_required", _NOBODY)
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRules:
+    """What calls of a response may ask for. `takes_input` is whether there is anybody to answer.
+
+    `max_rounds` is how often one call may ask. `max_bytes` is the largest size of what it asks, and of its state.
+    """
+
+    takes_input: bool = False
+    max_rounds: int = 10
+    max_bytes: int = 64 * 1024
+    schema_limits: SchemaLimits = DEFAULT_SCHEMA_LIMITS
+
+    def input_of(self, given: GivenInput | None) -> "CallInput":
+        """Returns the input of a call."""
+        return CallInput(self.takes_input, given)
+
+    def outcome_of(self, required: InputRequired, given: GivenInput | None) -> ToolOutcome:
+        """Returns the outcome of a call that asks for input after it was `given` some."""
+        try:
+            return ToolOutcome(requested_input=self._read(required, given))
+        except McpFault as fault:
+            return fault.as_outcome()
+
+    def _read(self, required: InputRequired, given: GivenInput | None) -> RequestedInput:
+        if not self.takes_input:
+            raise required
+        asked_before = 0 if given is None else given.round
+        if asked_before >= self.max_rounds:
+            raise McpFault(
+                "input_required", f"the tool asked for input more than {self.max_rounds} times (tools.mcp.input_rounds)"
+            )
+        requested = _read_requested(required.result, asked_before + 1)
+        if (
+            fault := find_form_fault(requested, max_bytes=self.max_bytes, schema_limits=self.schema_limits)
+        ) is not None:
+            raise McpFault("input_required", f"the tool asks for input that nobody can be asked for: {fault}")
+        return requested
+
+
+@dataclass(frozen=True, slots=True)
+class CallInput:
+    """The input of one call: whether its client takes questions, and what it gave to an earlier one."""
+
+    takes_input: bool = False
+    given: GivenInput | None = None
+
+    def build_params(self, name: str, arguments: dict[str, Any]) -> CallToolRequestParams:
+        """Returns the parameters of the call."""
+        params = CallToolRequestParams(name=name, arguments=arguments)
+        if self.takes_input:
+            params.meta = cast(RequestParamsMeta, {TAKES_INPUT: True})
+        if self.given is not None:
+            params.request_state = self.given.state
+            params.input_responses = {
+                key: ElicitResult.model_validate(response) for key, response in self.given.responses.items()
+            }
+        return params
+
+
+NO_INPUT: Final = CallInput()
+
+
+def _read_requested(result: InputRequiredResult, number: int) -> RequestedInput:
+    forms: list[InputForm] = []
+    for key, request in (result.input_requests or {}).items():
+        if not isinstance(request, ElicitRequest):
+            raise McpFault("input_required", f"the tool asks for {request.method}, which is refused")
+        params = request.params
+        if isinstance(params, ElicitRequestURLParams):
+            forms.append(InputForm(key=key, message=params.message, url=params.url))
+        else:
+            forms.append(InputForm(key=key, message=params.message, schema=params.requested_schema))
+    return RequestedInput(forms=tuple(forms), state=result.request_state, round=number)

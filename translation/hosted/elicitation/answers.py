@@ -1,0 +1,111 @@
+"""Reads what a user answers to a tool, and says it in the terms of the protocol."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from translation.hosted.elicitation.forms import InputForm, RequestedInput
+from translation.representation.json_types import Json
+from translation.tools.call_validator import CallValidator
+
+InputRefusal: TypeAlias = Literal["decline", "cancel"]
+"""How a user gives no input: by saying no, or by leaving the question."""
+
+_FORM: Final = "form"
+_MAX_CONTENT_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInput:
+    """What a call goes on with. `responses` are results of `elicitation/create` by the keys of the server.
+
+    `state`, `round` and `call_id` are those of the question.
+    """
+
+    responses: Mapping[str, Json]
+    state: str | None
+    round: int
+    call_id: str
+
+    def to_json(self) -> Json:
+        """Returns all of it as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Json) -> "GivenInput":
+        """Returns the value that `to_json` was called on."""
+        return cls(**fields)
+
+
+class UnfitContent(Exception):
+    """The content does not answer the question. The text of the exception says why."""
+
+
+def give_content(requested: RequestedInput, content: Any) -> GivenInput:
+    """Returns the input of a user who answers. `content` fits the schema of `RequestedInput.describe`.
+
+    Raises UnfitContent.
+    """
+    if len(requested.forms) == 1:
+        (form,) = requested.forms
+        return _given(requested, {form.key: _accept(form, content)})
+    if not isinstance(content, dict):
+        raise UnfitContent("the content must be an object")
+    forms = {form.key: form for form in requested.forms}
+    if (unknown := next((key for key in content if key not in forms), None)) is not None:
+        raise UnfitContent(f"the content has the field {unknown!r:.100}, which the form does not have")
+    return _given(requested, {key: _accept_part(form, content.get(key)) for key, form in forms.items()})
+
+
+def refuse_input(requested: RequestedInput, refusal: InputRefusal) -> GivenInput:
+    """Returns the input of a user who does not answer."""
+    return _given(requested, {form.key: {"action": refusal} for form in requested.forms})
+
+
+def _given(requested: RequestedInput, responses: Mapping[str, Json]) -> GivenInput:
+    return GivenInput(responses=responses, state=requested.state, round=requested.round, call_id=requested.call_id)
+
+
+def _accept_part(form: InputForm, content: Any) -> Json:
+    """Returns the answer to one of several questions."""
+    if content is None or (form.url is not None and content is False):
+        return {"action": "decline"}
+    return _accept(form, None if content is True else content)
+
+
+def _accept(form: InputForm, content: Any) -> Json:
+    if form.url is not None:
+        if content:
+            raise UnfitContent("the question is an address to open, which takes no content")
+        return {"action": "accept"}
+    if (fault := _find_content_fault(form.schema or {}, content)) is not None:
+        raise UnfitContent(fault)
+    return {"action": "accept", "content": content}
+
+
+def _find_content_fault(schema: Json, content: Any) -> str | None:
+    if not isinstance(content, dict):
+        return "the content must be an object"
+    for name, value in content.items():
+        if name not in (schema.get("properties") or {}):
+            return f"the content has the field {name!r:.100}, which the form does not have"
+        if not _is_plain(value):
+            return f"content.{name:.100} must be a text, a number, a truth value or a list of texts"
+    try:
+        text = orjson.dumps(content).decode()
+    except (orjson.JSONEncodeError, UnicodeDecodeError):
+        return "the content is not valid JSON"
+    function = {"type": "function", "name": _FORM, "parameters": schema}
+    fault = CallValidator([function], _MAX_CONTENT_BYTES).fault_of(_FORM, text)
+    if fault is None:
+        return None
+    return fault.replace("the arguments are", "the content is", 1).replace("arguments", "content", 1)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is one that an answer may have."""
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float | bool)

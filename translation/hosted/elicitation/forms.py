@@ -1,0 +1,113 @@
+"""What a tool asks the user for: forms to fill in, and addresses to open. They are checked before anybody sees them.
+
+Source: the Model Context Protocol, revision 2026-07-28, `elicitation/create` in an `InputRequiredResult`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from translation.hosted.bounds import SchemaLimits
+from translation.hosted.schema_checks import find_schema_fault
+from translation.representation.json_types import Json
+
+_HTTPS: Final = "https"
+_MAX_URL_CHARS: Final = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputForm:
+    """One question. `key` is the server's name for it.
+
+    `schema` is that of the content that answers it. It is None for a `url` that the user is to open.
+    """
+
+    key: str
+    message: str
+    schema: Json | None = None
+    url: str | None = None
+
+    @property
+    def host(self) -> str:
+        """The host of the address, for the user to judge."""
+        return urlsplit(self.url or "").hostname or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedInput:
+    """All that a call needs from the user before it goes on.
+
+    `state` is what the server wants back as it is. `round` counts from 1 how often the call has asked. `call_id` is the
+    id by which clients that show calls know this one: that of the first item of the call.
+    """
+
+    forms: Sequence[InputForm]
+    state: str | None
+    round: int = 1
+    call_id: str = ""
+
+    def describe(self) -> Json:
+        """Returns what the client gets: one form, or one address.
+
+        Several questions are one form, whose fields are objects with the keys of the server. Then a question is
+        declined by leaving its field out.
+        """
+        if len(self.forms) == 1:
+            (form,) = self.forms
+            if form.url is not None:
+                return {"mode": "url", "message": form.message, "url": form.url, "host": form.host}
+            return {"mode": "form", "message": form.message, "requested_schema": form.schema}
+        properties = {form.key: _field_of(form) for form in self.forms}
+        message = "\n".join(form.message for form in self.forms)
+        return {
+            "mode": "form",
+            "message": message,
+            "requested_schema": {"type": "object", "properties": properties},
+        }
+
+    def to_json(self) -> Json:
+        """Returns all of it as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Json) -> "RequestedInput":
+        """Returns the value that `to_json` was called on."""
+        return cls(**{**fields, "forms": tuple(InputForm(**form) for form in fields["forms"])})
+
+
+def find_form_fault(requested: RequestedInput, *, max_bytes: int, schema_limits: SchemaLimits) -> str | None:
+    """Returns why the user cannot be asked, as the rest of a sentence; None if nothing is wrong.
+
+    `max_bytes` is the largest size of all forms, and that of the state.
+    """
+    if not requested.forms:
+        return "it does not say what it needs"
+    if len((requested.state or "").encode(errors="surrogatepass")) > max_bytes:
+        return f"its state has more than {max_bytes} bytes"
+    if len(orjson.dumps([asdict(form) for form in requested.forms])) > max_bytes:
+        return f"its forms have more than {max_bytes} bytes"
+    for form in requested.forms:
+        if form.url is not None:
+            if not _is_safe_url(form.url):
+                return "it wants the user to open an address that is not https"
+        elif (fault := find_schema_fault(form.schema, schema_limits)) is not None:
+            return fault
+    return None
+
+
+def _is_safe_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme == _HTTPS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_valid and len(url) <= _MAX_URL_CHARS and url.isprintable() and " " not in url and "@" not in parts.netloc
+
+
+def _field_of(form: InputForm) -> Json:
+    if form.url is not None:
+        return {"type": "boolean", "title": form.message, "description": f"Open {form.url}, on {form.host}."}
+    return {**(form.schema or {}), "title": form.message}
