@@ -49,7 +49,7 @@ def run_doctor(
         typer.echo(render_servers(servers))
     if settings.server.doctor_report is not None:
         _save_results(Path(settings.server.doctor_report), diagnoses, origin)
-    is_written = html is None or _write_page(html, render_html(diagnoses, origin))
+    is_written = html is None or _write_page(html, render_html(diagnoses, origin, servers))
     has_failures = any(each.failed for each in diagnoses) or any(each.failed for each in servers)
     return is_written and not has_failures
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
+from gateway.doctor.mcp_servers import ServerDiagnosis
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.doctor.text_report import format_duration, render_score, render_summary
 from gateway.pages.document import build_document
@@ -55,8 +56,8 @@ class _Failure(NamedTuple):
     finding: Finding
 
 
-def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> str:
-    """Return an HTML document. Models with more failed checks come first."""
+def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[ServerDiagnosis] = ()) -> str:
+    """Return an HTML document. Models with more failed checks come first. `servers` are the MCP servers."""
     diagnoses = sorted(
         diagnoses, key=lambda diagnosis: -sum(finding.verdict == "fail" for finding in diagnosis.findings)
     )
@@ -74,6 +75,7 @@ configuration <code>{escape(origin.config_digest)}</code></p>
 {_render_overview(diagnoses, cards)}
 </div>
 {_render_cards(cards)}
+{_render_servers(servers)}
 {sections}
 </main>"""
     return build_document(f"{PRODUCT} doctor: {render_summary(diagnoses)}", content, style=_STYLE).text
@@ -155,6 +157,33 @@ def _render_failure(failure: _Failure) -> str:
 {escape(_TITLES[finding.check])}</a>
 <p>{escape(finding.detail)}</p>
 {exchange_details if finding.asked else ""}</li>"""
+
+
+def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
+    """Render the checks of the MCP servers as one table. Returns "" if there are none."""
+    if not servers:
+        return ""
+    rows = "\n".join(
+        f'<tr><th scope="row">{escape(server.label)}</th><td>{escape(finding.check)}</td>'
+        f"<td>{_render_verdict(finding.verdict)}</td>"
+        f'<td class="detail">{escape(". ".join(filter(None, (finding.detail, finding.advice))))}</td>'
+        f'<td class="number" data-label="Took">{format_duration(finding.seconds or None)}</td></tr>'
+        for server in servers
+        for finding in server.findings
+    )
+    return f"""<section aria-labelledby="servers">
+<h2 id="servers">MCP servers</h2>
+<div class="scroll" role="region" aria-label="MCP servers" tabindex="0">
+<table class="checks">
+<caption>Checks of the MCP servers of the configuration</caption>
+<thead><tr><th scope="col">Server</th><th scope="col">Check</th><th scope="col">Verdict</th>
+<th scope="col">Remarks</th><th scope="col" class="number">Took</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+</section>"""
 
 
 def _render_model(number: int, diagnosis: Diagnosis) -> str:

@@ -1,6 +1,7 @@
 """Turns settings into diagnoses: starts the gateway, examines every model, stops the gateway."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 import httpx
@@ -11,6 +12,7 @@ from gateway.doctor.checks.subjects import prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
 from gateway.doctor.local_gateway import serve_locally
+from gateway.doctor.sample_tools import serve_sample_tools
 from gateway.process.providers import build_providers
 
 _START_TIMEOUT_S: Final = 600.0
@@ -40,12 +42,15 @@ def diagnose(
         update={"providers": {name: config for name, config in settings.providers.items() if name in provider_names}}
     )
     providers = build_providers(reduced_settings)
-    examination = prepare_examination(reduced_settings, models, providers)
-    with (
-        serve_locally(examination.settings, providers, _START_TIMEOUT_S) as url,
+    with ExitStack() as stack:
+        tools_url = None
+        if any(check.uses_sample_tools for check in checks):
+            tools_url = stack.enter_context(serve_sample_tools())
+        examination = prepare_examination(reduced_settings, models, providers, tools_url)
+        url = stack.enter_context(serve_locally(examination.settings, providers, _START_TIMEOUT_S))
         # Requests to this process must not use a proxy that the environment configures.
-        httpx.Client(base_url=url, headers={"authorization": f"Bearer {examination.key}"}, trust_env=False) as client,
-    ):
+        headers = {"authorization": f"Bearer {examination.key}"}
+        client = stack.enter_context(httpx.Client(base_url=url, headers=headers, trust_env=False))
         diagnoses = []
         for subject in examination.subjects:
 

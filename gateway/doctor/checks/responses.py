@@ -9,7 +9,7 @@ usage and an id.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gateway.doctor.checks import chat_probes, tool_probes
+from gateway.doctor.checks import chat_probes, hosted_probes, tool_probes
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.expectations import (
@@ -56,6 +56,8 @@ class FeatureCheck(NamedTuple):
     """The parameter that the reply lists as dropped if the upstream lacks the feature."""
     is_optional: bool = False
     """Whether no capability declares the feature. A refusal by name, or a loss, is then correct."""
+    uses_sample_tools: bool = False
+    """Whether the gateway needs the server of `gateway.doctor.sample_tools`."""
 
 
 def probe_text(session: CheckSession) -> str:
@@ -215,6 +217,13 @@ CHECKS: Final = (
     FeatureCheck("tools_streamed", "Tools: streamed", tool_probes.probe_streamed_call, ("tools", "streaming")),
     FeatureCheck(
         "tools_forced", "Tools: forced", tool_probes.probe_forced_call, ("tools",), "tool_choice", is_optional=True
+    ),
+    FeatureCheck(
+        "tools_hosted",
+        "Tools: run by the gateway",
+        hosted_probes.probe_hosted_tools,
+        ("tools",),
+        uses_sample_tools=True,
     ),
     FeatureCheck("json_schema", "JSON schema", probe_json_schema, ("json_schema",)),
     FeatureCheck("images", "Images", probe_images, ("images",)),

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 from pydantic import SecretStr
 
 from gateway.config.auth_settings import ApiKeySettings, AuthSettings
+from gateway.config.mcp_server_settings import McpServerSettings, ModelToolSettings
 from gateway.config.model_config import ModelConfig
 from gateway.config.settings import ServerSettings, Settings, StoreSettings
+from gateway.config.tool_settings import ToolSettings
 from providers.base import Capabilities, Provider
 
 _PATTERN_CHARS: Final = frozenset("*?[")
@@ -37,6 +39,10 @@ class Subject:
     """Whether the gateway parses calls from the model's text, so that the upstream need not."""
     unknown_model: str
     """A model name of the gateway. Its upstream does not have the model."""
+    sample_model: str = ""
+    """Another name of the model, to which no tools are added."""
+    sample_server: str = ""
+    """The label of the MCP server that the doctor starts."""
 
 
 class Examination(NamedTuple):
@@ -57,12 +63,18 @@ def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelCo
 
 
 def prepare_examination(
-    settings: Settings, models: Mapping[str, ModelConfig], providers: Mapping[str, Provider]
+    settings: Settings,
+    models: Mapping[str, ModelConfig],
+    providers: Mapping[str, Provider],
+    sample_tools_url: str | None = None,
 ) -> Examination:
     """Build the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
 
-    `providers` has at least the providers of those models, by name.
+    `providers` has at least the providers of those models, by name. `sample_tools_url` is that of an MCP server for
+    checks; None if they need none.
     """
+    sample_server = f"doctor-{secrets.token_hex(4)}"
+    sample_names = {name: f"doctor-tools-{number}" for number, name in enumerate(models)}
     unknown_names = {name: f"{_UNKNOWN_UPSTREAM_MODEL}-{number}" for number, name in enumerate(models)}
     subjects = [
         Subject(
@@ -74,6 +86,8 @@ def prepare_examination(
             strict=model.strict,
             has_text_calls=any(parser not in (None, "none") for parser in (model.tool_parser, model.text_tool_calls)),
             unknown_model=unknown_names[name],
+            sample_model=sample_names[name],
+            sample_server=sample_server,
         )
         for name, model in models.items()
     ]
@@ -82,17 +96,30 @@ def prepare_examination(
         unknown_names[name]: model.model_copy(update={"model": _UNKNOWN_UPSTREAM_MODEL})
         for name, model in models.items()
     }
+    sample_models = {
+        sample_names[name]: model.model_copy(update={"model": model.model or name, "tools": ModelToolSettings()})
+        for name, model in models.items()
+    }
     key = secrets.token_urlsafe()
-    overrides = {
+    overrides: dict[str, object] = {
         "server": ServerSettings(
             max_body_mb=settings.server.max_body_mb, keepalive_s=settings.server.keepalive_s, drain_s=0
         ),
         "store": StoreSettings(url=None),
         "auth": AuthSettings(keys=(ApiKeySettings(name="doctor", key=SecretStr(key)),)),
         "providers": {model.provider: settings.providers[model.provider] for model in models.values()},
-        "models": {**served_models, **unknown_models},
+        "models": {**served_models, **unknown_models, **sample_models},
     }
+    if sample_tools_url is not None:
+        overrides["tools"] = _add_server(settings.tools, sample_server, sample_tools_url)
     return Examination(settings.model_copy(update=overrides), subjects, key)
+
+
+def _add_server(tools: ToolSettings, label: str, url: str) -> ToolSettings:
+    """Return the settings with a server whose tools have no prefix, since the demo model knows only plain names."""
+    server = McpServerSettings(url=url, approval="never", prefix="")
+    servers = {**tools.mcp.servers, label: server}
+    return tools.model_copy(update={"mcp": tools.mcp.model_copy(update={"servers": servers})})
 
 
 def _config_of(name: str, settings: Settings) -> ModelConfig:

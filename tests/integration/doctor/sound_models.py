@@ -23,6 +23,8 @@ class Asked:
     tools: tuple[str, ...] = ()
     forced: str | None = None
     has_result: bool = False
+    result: str = ""
+    """The weather, if the tool returned it."""
     has_schema: bool = False
     limit: int | None = None
     stop: bool = False
@@ -76,4 +78,6 @@ def said(asked: Asked) -> Said | Refused:
         return Said(thought=thought, text=("9, 10, 11, ",) if asked.stop else ("9, 10, 11, ", "12"))
     if "colour" in asked.question:
         return Said(thought=thought, text=("Orange." if asked.has_image else "Which image?",))
+    if asked.result:
+        return Said(thought=thought, text=("It is ", f"{asked.result}."))
     return Said(thought=thought, text=("Hel", "lo."))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.doctor.checks.hosted_probes import WEATHERS
 from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
 from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, said
 from tests.integration.doctor.sound_responses import read_responses, write_responses
@@ -26,6 +27,11 @@ def text_in(content: Any) -> str:
     if isinstance(content, str):
         return content
     return " ".join(str(part.get("text", "")) for part in content or ())
+
+
+def weather_in(body: str) -> str:
+    """The result of the doctor's tool in a request; empty without one."""
+    return next((weather for weather in WEATHERS if weather in body), "")
 
 
 def read_chat(request: Request) -> Asked:
@@ -189,6 +195,7 @@ def read_harmony(request: Request) -> Asked:
         question=users[-1],
         tools=tuple(re.findall(r"^type (\w+) = ", prompt, re.M)),
         has_result="to=assistant<|channel|>" in prompt,
+        result=weather_in(prompt),
         has_schema="# Response Formats" in prompt,
         limit=body.get("n_predict"),
         thinks=True,
@@ -240,5 +247,7 @@ async def answer(exchange: Exchange) -> None:
         return
     read, write = (read_gemini, write_gemini) if "/models/" in path else DIALECTS[path]
     stream = request.streams or (path == "/api/chat" and request.json["stream"])
-    asked = replace(read(request), has_image=IMAGE in json.dumps(request.json))
+    body = json.dumps(request.json)
+    asked = read(request)
+    asked = replace(asked, has_image=IMAGE in body, result=asked.result or weather_in(body))
     await write(said(asked), stream=stream)(exchange)

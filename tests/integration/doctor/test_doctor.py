@@ -119,7 +119,7 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     done = doctor(only(EMBEDDED, "scripted"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split() == ["FEATURE", "scripted"]
-    assert done.stdout.splitlines()[-1] == "1 model: 20 passed, 0 failed, 0 refused, 4 skipped"
+    assert done.stdout.splitlines()[-1] == "1 model: 21 passed, 0 failed, 0 refused, 4 skipped"
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
 
@@ -187,7 +187,7 @@ def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) ->
     done = doctor({"providers": {"gone": gone}, "models": {"m": {"provider": "gone"}}}, tmp_path)
     assert done.returncode == 1
     assert "fail Text: 502 upstream_unreachable" in done.stdout
-    assert "1 model: 0 passed, 1 failed, 0 refused, 23 skipped" in done.stdout
+    assert "1 model: 0 passed, 1 failed, 0 refused, 24 skipped" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) ->
 )
 def test_results_that_are_not_saved_are_printed_nevertheless(file: str | None, words: str, tmp_path: Path) -> None:
     done = doctor({**only(EMBEDDED, "scripted"), "server": {"doctor_report": file}}, tmp_path)
-    assert (done.returncode, "20 passed" in done.stdout) == (0, True)
+    assert (done.returncode, "21 passed" in done.stdout) == (0, True)
     assert words in done.stderr
     assert bool(done.stderr) == bool(words)
     assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]

@@ -40,6 +40,8 @@ def answer_to(body: Json) -> Script:
         return error_reply(400, "This model's maximum context length is 1000.", code="context_length_exceeded")
     if body.get("tools") and last["role"] != "tool":
         return _calls(body, asked)
+    if last["role"] == "tool":
+        return chat_text("It is ", str(asked))
     if body.get("response_format"):
         return chat_text(json.dumps({"a": 3, "b": 4, "sum": 7}))
     if body.get("max_tokens") == 16:

@@ -13,6 +13,7 @@ from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.subjects import NothingToExamine, prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.html_report import render_html
+from gateway.doctor.mcp_servers import ServerDiagnosis
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.text_report import count_verdicts, format_duration, render_json, render_text
 from gateway.pages.saved_report import read_report
@@ -90,7 +91,7 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
     assert "  losses: stop=dropped" in text
-    assert text.endswith("1 model: 22 passed, 1 failed, 0 refused, 1 skipped")
+    assert text.endswith("1 model: 23 passed, 1 failed, 0 refused, 1 skipped")
 
 
 def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> None:
@@ -162,6 +163,20 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
     assert reader.headings > len(CHECKS) * 3
 
 
+def test_the_page_has_the_mcp_servers_too() -> None:
+    findings = [
+        Finding(check="list", verdict="pass", detail="3 tools", seconds=0.25),
+        Finding(check="call", verdict="fail", detail="<b>search</b>", advice="its output: none"),
+    ]
+    page = render_html([diagnosis("one")], ORIGIN, [ServerDiagnosis("notes", findings)])
+    reader = Reader(page)
+    assert reader.open == []
+    section = page.split('<h2 id="servers">')[1].split("</section>")[0]
+    for text in ("notes", "3 tools", "250 ms", "&lt;b&gt;search", "its output: none"):
+        assert text in section
+    assert 'id="servers"' not in render_html([diagnosis("one")], ORIGIN)
+
+
 def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
     page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")], ORIGIN)
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
@@ -193,7 +208,7 @@ def test_a_report_names_product_version_date_configuration_and_scores() -> None:
     page = render_html([FAILING, diagnosis("sound")], ORIGIN)
     for fact in ("responses-gateway 1.2.3", "2026-11-23T08:00:00Z", "<code>abc123</code>"):
         assert fact in page
-    assert "<td><b>20 of 23</b></td><td><b>23 of 23</b></td>" in page
+    assert "<td><b>21 of 24</b></td><td><b>24 of 24</b></td>" in page
     said = json.loads(render_json([FAILING], ORIGIN))
     assert said["product"] == "responses-gateway"
     assert (said["product_version"], said["date"], said["config_digest"]) == ("1.2.3", "2026-11-23T08:00:00Z", "abc123")
@@ -238,7 +253,7 @@ def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) ->
 
 def test_every_verdict_is_counted() -> None:
     assert count_verdicts([diagnosis("one", "tools"), diagnosis("two")]) == {
-        "pass": 45,
+        "pass": 47,
         "fail": 1,
         "refused": 0,
         "skipped": 2,
@@ -287,7 +302,11 @@ def test_the_gateway_that_is_examined_has_a_key_of_its_own_and_keeps_nothing() -
     assert through.auth is not None
     assert [each.secret for each in through.auth.keys] == [key]
     assert len(key) > 30
-    assert list(through.models) == ["a", "c-1", "doctor-no-such-model-0", "doctor-no-such-model-1"]
+    assert list(through.models) == [
+        "a",
+        "c-1",
+        *(f"{name}-{number}" for name in ("doctor-no-such-model", "doctor-tools") for number in (0, 1)),
+    ]
     assert (through.models["a"].model, through.models["c-1"].model) == ("a", "c-1")
     first, second = subjects
     assert (first.capabilities.images, first.strict, second.capabilities.images) == (False, True, True)

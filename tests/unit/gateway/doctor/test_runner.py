@@ -85,7 +85,7 @@ async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstrea
     none = dict.fromkeys(("tools", "parallel_tools", "streaming", "json_schema", "images", "reasoning"), False)
     diagnosis = await examined(settings_for(upstream, none))
     refused = {name for name, verdict in verdicts(diagnosis).items() if verdict == "refused"}
-    tools = {"tools", "tools_parallel", "tools_streamed", "tools_forced"}
+    tools = {"tools", "tools_parallel", "tools_streamed", "tools_forced", "tools_hosted"}
     chat = {"chat_streaming", "chat_tools", "chat_tools_forced", "chat_json_schema"}
     assert refused == tools | chat | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
     assert finding(diagnosis, "images").detail.startswith("400 unsupported_parameter")
@@ -101,6 +101,33 @@ async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upst
         assert finding(diagnosis, check).detail == "it was told to call a tool, but answered with text"
     assert finding(diagnosis, "tools_forced").verdict == "fail"
     assert diagnosis.failed
+
+
+async def test_a_model_that_uses_a_tool_of_the_gateway_passes_and_what_it_does_not_do_is_named(
+    upstream: ScriptedUpstream,
+) -> None:
+    async def reluctant(exchange: Exchange) -> None:
+        body = exchange.request.json
+        is_free = body.get("tools") and body.get("tool_choice", "auto") == "auto"
+        await (chat_text("No.") if is_free and body["messages"][-1]["role"] == "user" else answer_to(body))(exchange)
+
+    async def careless(exchange: Exchange) -> None:
+        body = exchange.request.json
+        has_result = body["messages"][-1]["role"] == "tool"
+        await (chat_text("I do not know.") if has_result else answer_to(body))(exchange)
+
+    wrong = chat_calls(("get_weather", '{"town": "Paris"}'))
+    for script, verdict, detail in (
+        (sound, "pass", "it called, and used the result"),
+        (reluctant, "pass", "it called, and used the result, but called only with tool_choice: required"),
+        (careless, "skipped", "is not in its answer 'I do not know.'; if it cannot use tools, write capabilities"),
+        (instead(chat_text("sunny"), tools=...), "fail", "it was told to call a tool, but answered with text"),
+        (instead(wrong, tools=...), "fail", "no call succeeded: The call was not run: arguments"),
+    ):
+        upstream.script(script)
+        found = finding(await examined(settings_for(upstream), "tools_hosted"), "tools_hosted")
+        assert (found.verdict, detail in found.detail) == (verdict, True), found.detail
+        assert ("write capabilities: {tools: false}" in found.advice) == (verdict == "fail")
 
 
 async def test_what_lacks_tools_is_not_told_to_do_without_streams(upstream: ScriptedUpstream) -> None:
