@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from gateway.state.database.tables import jobs
+from gateway.state.database.tables import jobs, tool_calls
 from tests import databases
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.mcp_server import CountingServer, mcp_server
@@ -51,6 +51,12 @@ async def taken_over(
 
 async def has_run(calc: CountingServer, name: str, times: int = 1) -> bool:
     return calc.runs[name] >= times
+
+
+async def has_finished(store_url: str, response_id: str) -> bool:
+    """Whether the result of one of a response's calls is in the journal."""
+    states = select(tool_calls.c.state).where(tool_calls.c.response_id == response_id)
+    return ("finished",) in await beside.rows(store_url, states)
 
 
 async def read_events(asking: Client, response_id: str, after: int | None = None) -> list[Json]:
@@ -301,7 +307,7 @@ async def test_an_approved_call_of_a_killed_server_is_not_repeated(tmp_path: Pat
                     body: Json = {"input": answers, "previous_response_id": asked["id"], "tools": tools}
                     job = await asking.create(**body, background=True)
                     await until(has_run, calc, "hang")
-                    await until(has_run, calc, "add")
+                    await until(has_finished, store_url, job["id"])
                     kill(server)
             async with taken_over(tmp_path / "second", store_url, upstream, job["id"]) as asking:
                 response = await asking.read(job["id"])
