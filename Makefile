@@ -5,6 +5,8 @@ BIN := .venv/bin
 SERVING := .venv/.serving
 STAMP := .venv/.installed
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+# Where an environment forbids compiled modules, as images do, each process of the tests would compile all of them anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 # One worker more than there are processors, because tests wait for servers and databases for two fifths of their time.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)

@@ -23,6 +23,25 @@ with warnings.catch_warnings():
 
 _numbers = itertools.count(1)
 
+_SETTINGS_OFF = ("fsync", "full_page_writes", "autovacuum", "jit")
+"""What a server does for safety and for large tables, and tests wait for."""
+
+_EMPTY_TABLES = """
+DO $$ BEGIN
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid();
+    EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ')
+        FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version');
+END $$;
+"""
+
+_READ_SCHEMA = """
+SELECT relname, attname, atttypid FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+    WHERE relnamespace = 'public'::regnamespace ORDER BY relname, attnum;
+SELECT * FROM alembic_version;
+"""
+"""Tables, indexes, columns and the version of a database."""
+
 
 class Postgres:
     """A server that listens on a socket in its own folder. Databases of it are made by copying one that has the
@@ -31,15 +50,30 @@ class Postgres:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._server = get_server(folder, cleanup_mode=None)
-        self.sql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        self.sql("".join(f"ALTER SYSTEM SET {name} = off;" for name in _SETTINGS_OFF) + "SELECT pg_reload_conf();")
         self.sql("CREATE DATABASE ready;")
         migrated(self.url("ready"))
+        self._schema = self.sql(_READ_SCHEMA, "ready")
+        self._emptied: list[str] = []
 
     def database(self, *, empty: bool = False) -> str:
         """The URL of a new database, with the tables unless `empty`."""
         name = f"test_{next(_numbers)}"
         self.sql(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else 'ready'};")
         return self.url(name)
+
+    def lease(self) -> str:
+        """Returns the URL of an empty database with the tables. `give_back` empties it for the next test."""
+        return self._emptied.pop() if self._emptied else self.database()
+
+    def give_back(self, url: str) -> None:
+        """Ends all connections to a leased database and empties its tables. It is dropped if its schema has changed."""
+        name = make_url(url).database
+        assert name is not None
+        if self.sql(_EMPTY_TABLES + _READ_SCHEMA, name) == self._schema:
+            self._emptied.append(url)
+        else:
+            self.drop(url)
 
     def url(self, name: str) -> str:
         return f"postgresql+asyncpg://postgres@/{name}?host={self._folder}"

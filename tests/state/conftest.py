@@ -28,9 +28,9 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield databases.ready_sqlite(tmp_path / "state.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
-    url = server.database()
+    url = server.lease()
     yield url
-    server.drop(url)
+    server.give_back(url)
 
 
 @pytest.fixture
