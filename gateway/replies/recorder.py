@@ -109,7 +109,7 @@ class ForegroundRecorder:
         if self._begin_task is not None:
             return
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
-        self._begin_task = _start_detached_task(self._store.create_response(self._new_response))
+        self._begin_task = start_detached_task(self._store.create_response(self._new_response))
 
     async def wait_until_begun(self) -> None:
         """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
@@ -139,7 +139,7 @@ class ForegroundRecorder:
     async def finish(self, result: Json | None) -> None:
         assert result is not None
         self._stop_begin_timer()
-        self._end_task = _start_detached_task(
+        self._end_task = start_detached_task(
             self._commit_whole(result) if self._begin_task is None else self._commit_end(self._begin_task, result)
         )
         # If the client disconnects now, the complete response is stored all the same.
@@ -148,7 +148,7 @@ class ForegroundRecorder:
     async def abandon(self, unfinished: Json | None) -> None:
         self._stop_begin_timer()
         if self._end_task is None and self._begin_task is not None:
-            self._end_task = _start_detached_task(self._commit_abandonment(self._begin_task, unfinished))
+            self._end_task = start_detached_task(self._commit_abandonment(self._begin_task, unfinished))
             await asyncio.shield(self._end_task)
 
     @property
@@ -227,7 +227,7 @@ class CompletionRecorder:
         return
 
 
-def _start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Starts a task that goes on if its waiter is cancelled. Its failure is raised to a waiter only, and not logged."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -42,7 +42,6 @@ from providers.new_id import new_id
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.responses.compaction import has_compaction_trigger
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 from translation.tools.credentials import (
@@ -119,9 +118,11 @@ class Intake:
         identity = ReplyIdentity(response_id, self._clock(), route.name)
         tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
-            return await self._threads.run(
+            accepted = await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
+            self._journals.add_open_call_journal(accepted.run.tool_run, endpoint, principal.name, identity.id)
+            return accepted
         storage = NOT_STORED
         if self._store is not None:
             storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable and endpoint.allows_jobs)
@@ -148,8 +149,7 @@ class Intake:
         else:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
-        # A compaction runs no calls: what approves some stays in it, and counts for the next response.
-        if tool_host is not None and self._approvals is not None and not has_compaction_trigger(body.get("input")):
+        if tool_host is not None and self._approvals is not None:
             labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
             approvals = await self._approvals.load(principal.name, identity.id, state.context, state.new_items, labels)
         return await self._threads.run(
@@ -322,9 +322,9 @@ class Intake:
     ) -> AcceptedRequest:
         request = build_upstream_body("chat", body, admitted.route, storage, None)
         run = self._build_run(endpoint, body, request, identity, admitted, tool_host, strict=strict, storage=storage)
-        if not storage.stored:
-            return AcceptedRequest(run=run)
-        return AcceptedRequest(run=run, recorder=CompletionRecorder(store, owner, body, run.render_losses))
+        self._journals.add_open_call_journal(run.tool_run, endpoint, owner, identity.id)
+        recorder = CompletionRecorder(store, owner, body, run.render_losses) if storage.stored else None
+        return AcceptedRequest(run=run, recorder=recorder)
 
     def _build_new_response(
         self, accepted: AcceptedRequest, principal: Principal, view: Json, storage: StorageOptions, state: Continuation

@@ -24,6 +24,37 @@ class CallRecord(NamedTuple):
     media: Sequence[Json] = ()
 
 
+class OpenCall(NamedTuple):
+    """A call of a reply without a response, such as a chat completion, as long as it has not ended.
+
+    `is_started`: it may have been sent.
+    """
+
+    item_id: str
+    server_label: str
+    name: str
+    is_started: bool
+
+
+class OpenCallStore(Protocol):
+    """Stores the calls of replies without a response while they run. Nobody goes on with such a reply.
+
+    What is left of one whose process died is found in the table `tool_calls`, and in the log: no response says it.
+    """
+
+    async def open_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
+        """Store calls before they are sent, or that they are sent now. Returns once they are committed."""
+        ...
+
+    async def close_call(self, owner: str, reply_id: str, item_id: str) -> None:
+        """Store that a call has ended: nothing of it remains."""
+        ...
+
+    async def leave_calls(self, owner: str, reply_id: str) -> None:
+        """Store that nobody waits for the calls of a reply any more: the outcome of those that were sent is unknown."""
+        ...
+
+
 class CallJournal(Protocol):
     """Stores the calls of responses. Only the worker that holds an active response writes: others get LeaseLost.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.state.added_servers import AddedServerStore
 from gateway.state.approvals import ApprovalStore
-from gateway.state.call_records import CallJournal
+from gateway.state.call_records import CallJournal, OpenCallStore
 from gateway.state.grants import GrantStore
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
@@ -356,6 +356,7 @@ class Store(
     CompletionStore,
     EventLog,
     CallJournal,
+    OpenCallStore,
     JobQueue,
     ApprovalStore,
     GrantStore,

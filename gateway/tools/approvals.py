@@ -23,7 +23,7 @@ from translation.hosted.approvals import (
 )
 from translation.hosted.tools import digest_arguments
 from translation.representation.json_types import Item, Json
-from translation.responses.compaction import apply_compaction
+from translation.responses.compaction import apply_compaction, has_compaction_trigger
 
 _log = structlog.get_logger(__name__)
 
@@ -146,7 +146,8 @@ class ApprovalFactory:
         except InvalidRequest:
             items = []  # the plan raises it, with the client's name of the parameter
         answers = NO_ANSWERS
-        if request_ids := list_request_ids(items):
+        # A compaction runs no calls: what approves some stays in it, and counts for the next response.
+        if not has_compaction_trigger(context) and (request_ids := list_request_ids(items)):
             records = await self.load_records(owner, request_ids)
             answers = review_answers(items, own_items, records, server_labels)
         return self._make(owner, response_id, answers)

@@ -112,6 +112,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
         self._clock.start()
         async with AsyncExitStack() as stack:
+            if self._tool_run.journal is not None:
+                stack.push_async_callback(self._tool_run.journal.close)
             for requested in (each for each in self._servers if each.operator is None):
                 connection = McpConnection(requested.server, self._host.egress)
                 self._connections[requested.label] = await stack.enter_async_context(connection)

@@ -1,23 +1,54 @@
-"""Writes the calls of one response to the journal, and waits while the store is unavailable."""
+"""Writes the calls of one reply to the journal, and waits while the store is unavailable."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from gateway.errors import NotFound, StoreUnavailable
-from gateway.replies.recorder import Lease
-from gateway.state.call_records import CallJournal, CallRecord
-from gateway.state.store import LeaseLost
+from gateway.replies.endpoints import Endpoint
+from gateway.replies.recorder import Lease, start_detached_task
+from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
+from gateway.state.store import LeaseLost, Store
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
 
+if TYPE_CHECKING:
+    from gateway.tools.tool_run import ToolRun
+
 _log = structlog.get_logger(__name__)
 
 _RETRY_DELAYS_S: Final = (0.05, 1.0)
+
+
+class Journal(Protocol):
+    """Writes down the calls of one reply. A call is sent only after a method that writes it has returned."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether another replica can go on with the reply, so that its progress has to be saved."""
+        ...
+
+    async def record_calls(
+        self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
+    ) -> None:
+        """Writes new calls, and the progress of their loop. Those of `started` are sent as soon as this returns."""
+        ...
+
+    async def start_call(self, call: HostedCall) -> None:
+        """Writes that a call is sent. It must not be sent before this returns."""
+        ...
+
+    async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
+        """Writes the result of a call."""
+        ...
+
+    async def close(self) -> None:
+        """Called last, whatever became of the reply."""
+        ...
 
 
 class ResponseJournal:
@@ -94,30 +125,91 @@ class ResponseJournal:
             _log.warning("tool_result_refused", call=call.item_id, call_id=call.call_id, failed=outcome.failed)
             raise
 
+    async def close(self) -> None:
+        """Does nothing: the end of the response settles its journal."""
+
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
-        deadline = time.monotonic() + self._max_outage_s
-        delay_s, longest_s = _RETRY_DELAYS_S
-        while True:
-            try:
-                return await write()
-            except LeaseLost:
-                if self.is_job:
-                    raise
-                raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.") from None
-            except StoreUnavailable:
-                if time.monotonic() + delay_s > deadline:
-                    raise
-            await asyncio.sleep(delay_s)
-            delay_s = min(delay_s * 2, longest_s)
+        try:
+            await _write_again(write, self._max_outage_s)
+        except LeaseLost:
+            if self.is_job:
+                raise
+            raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.") from None
+
+
+class OpenCallJournal:
+    """The journal of a reply without a response, such as a chat completion: it has the calls that have not ended.
+
+    `record_calls` and `start_call` raise StoreUnavailable once the store has failed for `max_outage_s`.
+    """
+
+    is_job: Final = False
+
+    def __init__(self, store: OpenCallStore, owner: str, reply_id: str, *, max_outage_s: float) -> None:
+        self._store = store
+        self._owner = owner
+        self._reply_id = reply_id
+        self._max_outage_s = max_outage_s
+        self._open_ids: set[str] = set()
+
+    async def record_calls(
+        self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
+    ) -> None:
+        self._open_ids.update(call.item_id for call in calls)
+        opened = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
+        await _write_again(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
+
+    async def start_call(self, call: HostedCall) -> None:
+        await self.record_calls([call], [call], None)
+
+    async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
+        """Removes a call. If the store fails, the reply goes on: it has the result, and nobody else needs it."""
+        try:
+            await self._store.close_call(self._owner, self._reply_id, call.item_id)
+        except StoreUnavailable:
+            _log.warning("tool_call_not_closed", call=call.item_id, call_id=call.call_id)
+        else:
+            self._open_ids.discard(call.item_id)
+
+    async def close(self) -> None:
+        """Writes that the outcome of calls is unknown which were cancelled. A cancelled task can wait for it too."""
+        if self._open_ids:
+            await asyncio.shield(start_detached_task(self._leave_calls()))
+
+    async def _leave_calls(self) -> None:
+        try:
+            await self._store.leave_calls(self._owner, self._reply_id)
+        except StoreUnavailable:
+            _log.warning("tool_calls_not_settled", reply=self._reply_id, calls=sorted(self._open_ids))
+
+
+async def _write_again(write: Callable[[], Awaitable[None]], max_outage_s: float) -> None:
+    """Writes, again and again if the store is unavailable. Raises StoreUnavailable once that has lasted so long."""
+    deadline = time.monotonic() + max_outage_s
+    delay_s, longest_s = _RETRY_DELAYS_S
+    while True:
+        try:
+            return await write()
+        except StoreUnavailable:
+            if time.monotonic() + delay_s > deadline:
+                raise
+        await asyncio.sleep(delay_s)
+        delay_s = min(delay_s * 2, longest_s)
 
 
 class JournalFactory:
     """Makes the journals of responses that this process runs. `store` and `lease` are None if nothing is stored."""
 
-    def __init__(self, store: CallJournal | None, lease: Lease | None, *, max_outage_s: float) -> None:
+    def __init__(self, store: Store | None, lease: Lease | None, *, max_outage_s: float) -> None:
         self._store = store
         self._lease = lease
         self._max_outage_s = max_outage_s
+
+    def add_open_call_journal(self, tool_run: "ToolRun | None", endpoint: Endpoint, owner: str, reply_id: str) -> None:
+        """Has the calls of a reply without a response written down while they run, if it has some and there is a
+        store."""
+        if tool_run is not None and endpoint.dialect == "chat" and self._store is not None:
+            tool_run.journal = OpenCallJournal(self._store, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(
         self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None

@@ -9,7 +9,7 @@ from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
 from gateway.state.call_records import CallRecord
 from gateway.state.store import LeaseLost
-from gateway.tools.response_journal import ResponseJournal
+from gateway.tools.response_journal import Journal
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
@@ -25,11 +25,11 @@ _NOT_ASKED: Final = (
 class ToolRun:
     """The state of one response outside of its process. Set before its exchange is opened.
 
-    `journal` is None for a response that is not stored. `interruption` is None unless another process began it;
-    `records` are then its calls in the journal, by the ids of their items.
+    `journal` is None for a response that is not stored, and without a store. `interruption` is None unless another
+    process began it; `records` are then its calls in the journal, by the ids of their items.
     """
 
-    journal: ResponseJournal | None = None
+    journal: Journal | None = None
     interruption: Interruption | None = None
     records: Mapping[str, CallRecord] = field(default_factory=dict)
     events: ToolEvents | None = None

@@ -31,6 +31,7 @@ from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.store import ACTIVE_STATUSES
 from gateway.state.tool_records.approvals import delete_approvals_of, long_expired_before
+from gateway.state.tool_records.open_calls import delete_open_calls, settle_left_calls
 from translation.representation.json_types import Json
 
 RowKeys: TypeAlias = Sequence[tuple[str, str]]
@@ -87,6 +88,9 @@ class SqlRetention:
             delete_rows=_delete_approvals,
             order=approvals.c.expires_us,
         )
+        await settle_left_calls(self._database)
+        async with self._database.write_transaction() as connection:
+            await delete_open_calls(connection, tool_calls.c.changed_us < cutoff_us)
         await self._delete_expired_logs()
         await self._delete_orphaned_rows()
         return deleted_count
@@ -103,6 +107,8 @@ class SqlRetention:
             conversations, conversations.c.owner == owner, delete_rows=delete_conversations
         )
         await self._delete_in_batches(approvals, approvals.c.owner == owner, delete_rows=_delete_approvals)
+        async with self._database.write_transaction(owner) as connection:
+            await delete_open_calls(connection, tool_calls.c.owner == owner)
         return deleted_count + await self._delete_in_batches(
             completions, completions.c.owner == owner, delete_rows=delete_completions
         )

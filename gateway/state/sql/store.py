@@ -23,6 +23,7 @@ from gateway.state.store import SchemaMismatch
 from gateway.state.tool_records.added_servers import SqlAddedServerStore
 from gateway.state.tool_records.approvals import SqlApprovalStore
 from gateway.state.tool_records.grants import SqlGrantStore
+from gateway.state.tool_records.open_calls import SqlOpenCallStore, settle_left_calls
 
 
 class SqlStore(
@@ -32,6 +33,7 @@ class SqlStore(
     SqlCompletionStore,
     SqlEventLog,
     SqlCallJournal,
+    SqlOpenCallStore,
     SqlJobQueue,
     SqlApprovalStore,
     SqlGrantStore,
@@ -54,6 +56,7 @@ class SqlStore(
         SqlCompletionStore.__init__(self, database)
         SqlEventLog.__init__(self, database, notifier)
         SqlCallJournal.__init__(self, database)
+        SqlOpenCallStore.__init__(self, database)
         SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
         SqlApprovalStore.__init__(self, database)
         SqlGrantStore.__init__(self, database)
@@ -70,6 +73,7 @@ class SqlStore(
             if is_alone:
                 with suppress(StoreUnavailable):  # the leases expire later anyway
                     await self.fail_orphaned_responses(is_only_process=True)
+                    await settle_left_calls(self._database, is_only_process=True)
 
     async def aclose(self) -> None:
         """Stop appending to event logs and listening for changes, and close every connection."""

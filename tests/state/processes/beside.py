@@ -88,8 +88,8 @@ async def held(url: str, hold: Hold = "SHARE") -> AsyncIterator[None]:
         return
     async with connected(url) as connection:
         lock = {
-            "SHARE": text("LOCK TABLE responses IN SHARE MODE"),
-            "ACCESS EXCLUSIVE": text("LOCK TABLE responses IN ACCESS EXCLUSIVE MODE"),
+            "SHARE": text("LOCK TABLE responses, tool_calls IN SHARE MODE"),
+            "ACCESS EXCLUSIVE": text("LOCK TABLE responses, tool_calls IN ACCESS EXCLUSIVE MODE"),
         }[hold]
         await connection.execute(lock)
         yield

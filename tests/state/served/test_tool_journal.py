@@ -1,12 +1,15 @@
 """The journal of tool calls behind a server: clients that leave, and a database that is away before or after a call."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
 from tests.integration.mcp.hosting import LOOK_UP, hosting, items_of, mcp_tool, until
 from tests.mcp_script import answer, scripted_mcp, text_result
@@ -128,6 +131,79 @@ async def test_a_result_waits_for_the_database_and_the_call_is_not_repeated(stor
         response = await asking
         assert [call["output"] for call in items_of(response, "mcp_call")] == ["found"]
         assert len(server.calls) == 1
+
+
+def chat_sections(store_url: str, url: str, **more: Any) -> Json:
+    server = {"url": url, "approval": "never"}
+    model = {"provider": "up", "tools": {"mcp": ["lookup"]}}
+    return {**sections(store_url, **more), "mcp": {"servers": {"lookup": server}}, "models": {"m": model}}
+
+
+QUESTION: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+async def test_a_call_of_a_completion_is_written_down_while_it_runs_and_unknown_if_its_client_leaves(
+    store_url: str,
+) -> None:
+    held, left = asyncio.Event(), asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        if held.is_set():
+            left.set()
+            await silence(exchange)
+        held.set()
+        await becomes_true(lambda: has_states(store_url, ["started"]))
+        await answer(text_result("found"))(exchange)
+
+    model = (chat_calls(("lookup_look_up", "{}")), chat_text("Done."), chat_calls(("lookup_look_up", "{}")))
+    async with (
+        scripted_mcp(slow) as server,
+        hosting(*model, **chat_sections(store_url, server.url)) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+    ):
+        done = await http.post("/chat/completions", json={**QUESTION, "stream": True})
+        assert "Done." in done.text
+        assert await open_states(store_url) == []
+        asking = asyncio.create_task(http.post("/chat/completions", json={**QUESTION, "stream": True}))
+        await left.wait()
+        asking.cancel()
+        assert await until(server.calls[1].closed.done) < 1.0
+        await becomes_true(lambda: has_states(store_url, ["unknown"]))
+
+
+async def test_a_call_of_a_completion_that_cannot_be_written_down_is_not_sent(store_url: str) -> None:
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def call_later(exchange: Exchange) -> None:
+        asked.set()
+        await held.wait()
+        await chat_calls(LOOK_UP)(exchange)
+
+    async with scripted_mcp(answer(text_result("found"))) as server:
+        config = chat_sections(store_url, server.url, lease_s=1.0)
+        async with (
+            hosting(call_later, **config) as gateway,
+            httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+        ):
+            asking = asyncio.create_task(http.post("/chat/completions", json={**QUESTION, "stream": True}))
+            await asked.wait()
+            async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+                held.set()
+                reply = await asking
+            assert "store_unavailable" in reply.text
+            assert reply.status_code == 503
+            assert server.calls == []
+
+
+async def open_states(store_url: str) -> list[str]:
+    """The states of the calls in the journal, which say nothing of what was called with."""
+    rows = await beside.rows(store_url, select(tool_calls))
+    assert all(json.loads(row.item) == {"server_label": "lookup", "name": "look_up"} for row in rows)
+    return [row.state for row in rows]
+
+
+async def has_states(store_url: str, states: list[str]) -> bool:
+    return await open_states(store_url) == states
 
 
 async def test_only_a_stored_response_has_a_journal(store_url: str) -> None:

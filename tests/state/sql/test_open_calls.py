@@ -1,0 +1,73 @@
+"""Calls of replies without a response: written down while they run, and found if nobody ends them."""
+
+from typing import Any
+
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from gateway.state.call_records import OpenCall
+from gateway.state.database.tables import tool_calls
+from gateway.state.sql.store import SqlStore
+from gateway.state.tool_records.open_calls import settle_left_calls
+from tests.state.sql.test_retention import LATER
+
+INTENDED = OpenCall("mcp_1", "calc", "add", is_started=False)
+STARTED = OpenCall("mcp_2", "calc", "send", is_started=True)
+
+
+async def rows(store: SqlStore) -> dict[str, str]:
+    async with store._database.read_transaction() as connection:
+        found = await connection.execute(select(tool_calls).order_by(tool_calls.c.id))
+        return {row.id: row.state for row in found}
+
+
+async def test_a_call_is_written_before_it_is_sent_and_removed_when_it_has_ended(store: SqlStore) -> None:
+    for _ in range(2):
+        await store.open_calls("ann", "chatcmpl_1", [INTENDED, STARTED])
+    assert await rows(store) == {"mcp_1": "intended", "mcp_2": "started"}
+    await store.open_calls("ann", "chatcmpl_1", [INTENDED._replace(is_started=True)])
+    assert await rows(store) == {"mcp_1": "started", "mcp_2": "started"}
+    for _ in range(2):
+        await store.close_call("ann", "chatcmpl_1", "mcp_1")
+    await store.close_call("bob", "chatcmpl_1", "mcp_2")
+    assert await rows(store) == {"mcp_2": "started"}
+
+
+async def test_a_call_that_nobody_waits_for_is_unknown_if_it_was_sent(store: SqlStore) -> None:
+    for reply_id in ("chatcmpl_1", "chatcmpl_2"):
+        await store.open_calls("ann", reply_id, [STARTED, INTENDED])
+    with capture_logs() as lines:
+        await store.leave_calls("ann", "chatcmpl_1")
+    async with store._database.read_transaction() as connection:
+        found = (await connection.execute(select(tool_calls.c.response_id, tool_calls.c.state))).all()
+    assert sorted((row[0], row[1]) for row in found) == [
+        ("chatcmpl_1", "unknown"),
+        ("chatcmpl_2", "intended"),
+        ("chatcmpl_2", "started"),
+    ]
+    (line,) = [line for line in lines if line["event"] == "tool_call_outcome_unknown"]
+    named: Any = {name: line[name] for name in ("owner", "reply", "call", "server", "tool")}
+    assert named == {"owner": "ann", "reply": "chatcmpl_1", "call": "mcp_2", "server": "calc", "tool": "send"}
+
+
+async def test_calls_of_a_process_that_died_are_found(store: SqlStore) -> None:
+    await store.open_calls("ann", "chatcmpl_1", [STARTED, INTENDED])
+    await settle_left_calls(store._database)
+    assert await rows(store) == {"mcp_1": "intended", "mcp_2": "started"}, "others may wait for them"
+    with capture_logs() as lines:
+        await settle_left_calls(store._database, is_only_process=True)
+        await settle_left_calls(store._database, is_only_process=True)
+    assert await rows(store) == {"mcp_2": "unknown"}
+    assert [line["event"] for line in lines] == ["tool_call_outcome_unknown"]
+
+
+async def test_they_are_deleted_with_age_and_with_their_owner(store: SqlStore) -> None:
+    await store.open_calls("ann", "chatcmpl_1", [STARTED])
+    await store.open_calls("bob", "chatcmpl_2", [STARTED])
+    await store.delete_expired(before=0)
+    assert await rows(store) != {}
+    await store.erase_owner("ann")
+    async with store._database.read_transaction() as connection:
+        assert (await connection.execute(select(tool_calls.c.owner))).scalars().all() == ["bob"]
+    await store.delete_expired(before=LATER)
+    assert await rows(store) == {}
