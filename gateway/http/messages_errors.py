@@ -9,6 +9,7 @@ from gateway.http.headers import headers_of
 from gateway.logs import bound_request_id
 from providers.errors import UpstreamRejected
 from translation.messages.failures import build_error_body
+from translation.messages.lift import THREAD_UNSUPPORTED
 from translation.representation.json_types import Json
 
 _PATH: Final = "/v1/messages"
@@ -58,4 +59,4 @@ def _build_details(error: Exception, code: str | None) -> Json | None:
     """Returns the details of a failure that clients recover from: those of the upstream, or a code of the gateway's."""
     if isinstance(error, UpstreamRejected) and error.details is not None:
         return dict(error.details)
-    return {"error_code": code} if code == "thread_unsupported_request" else None
+    return {"error_code": code} if code == THREAD_UNSUPPORTED else None

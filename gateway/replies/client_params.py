@@ -37,6 +37,11 @@ _MESSAGES_NAMES = {
 }
 """Maps a turn's parameters, or the first step of their paths, to their names in the Messages API."""
 
+_BLOCK_KEYS = {"image_url": "source", "file_url": "source", "file_data": "source", "filename": "title"}
+"""Maps the keys of a turn's parts to those of content blocks of the Messages API."""
+
+_BLOCK_KEY = re.compile(rf"\.({'|'.join(_BLOCK_KEYS)})$")
+
 _TOKEN_LIMIT = "max_completion_tokens"
 _LEGACY_TOKEN_LIMIT = "max_tokens"
 """Chat's deprecated name of the token limit, which clients still send."""
@@ -115,8 +120,13 @@ class ClientParams:
         return name, place, rest
 
     def _messages_name(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
+        if name == "reasoning" and not rest and not self._body.get("thinking"):
+            return "output_config", "", ".effort"
+        if name == "text" and self._body.get("output_format") is not None:
+            return "output_format", "", ""
         if (whole := _MESSAGES_NAMES.get(name + rest)) is not None:
             return whole, place, ""
+        rest = _BLOCK_KEY.sub(lambda key: f".{_BLOCK_KEYS[key[1]]}", rest)
         if name in _MESSAGES_NAMES:
             return _MESSAGES_NAMES[name], place, "" if name in ("reasoning", "text") else rest
         return name, place, rest

@@ -12,6 +12,8 @@ from translation.chat import schema as chat_schema
 from translation.chat.lowering import lower as chat_lower
 from translation.errors import InvalidRequest
 from translation.gemini import lower as gemini_lower
+from translation.messages import lift as messages_lift
+from translation.messages import schema as messages_schema
 from translation.ollama import lower as ollama_lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -103,6 +105,36 @@ RESPONSES = _SHARED | {
 }
 
 
+_TOOL = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+
+MESSAGES = {
+    "anthropic_beta": ParameterSample(["a"]),
+    "anthropic_version": ParameterSample("2023-06-01"),
+    "cache_control": ParameterSample({"type": "ephemeral"}),
+    "context_management": ParameterSample({"edits": [{"type": "clear_thinking_20251015"}]}),
+    "frequency_penalty": ParameterSample(0.5),
+    "max_tokens": ParameterSample(99),
+    "metadata": ParameterSample({"user_id": "a"}),
+    "output_config": ParameterSample({"effort": "low"}),
+    "output_format": ParameterSample({"type": "json_schema", "schema": {"type": "object", "properties": {}}}),
+    "presence_penalty": ParameterSample(0.5),
+    "prompt_cache_key": ParameterSample("a"),
+    "prompt_cache_retention": ParameterSample("24h"),
+    "seed": ParameterSample(1),
+    "service_tier": ParameterSample("standard_only"),
+    "stop_sequences": ParameterSample(["a"]),
+    "stream": ParameterSample(True),
+    "system": ParameterSample("Be kind."),
+    "temperature": ParameterSample(0.5),
+    "thinking": ParameterSample({"type": "enabled", "budget_tokens": 1024}),
+    "thread": ParameterSample({"type": "create"}),
+    "tool_choice": ParameterSample({"type": "any"}, {"tools": [_TOOL]}),
+    "tools": ParameterSample([_TOOL]),
+    "top_k": ParameterSample(5),
+    "top_p": ParameterSample(0.5),
+}
+
+
 class _Upstream(NamedTuple):
     name: str
     lower: Callable[[Turn, Profile], LoweredRequest]
@@ -133,6 +165,12 @@ def responses_parameters() -> str:
     minimal = {"model": "m", "input": "a"}
     fields = responses_schema.Request.__annotations__
     return _parameters(fields, RESPONSES, minimal, responses_schema.validate, responses_lift.lift)
+
+
+def messages_parameters() -> str:
+    minimal = {"model": "m", "max_tokens": 5000, "messages": [{"role": "user", "content": "a"}]}
+    fields = dict.fromkeys(messages_schema.REQUEST_FIELDS)
+    return _parameters(fields, MESSAGES, minimal, messages_schema.validate, messages_lift.lift)
 
 
 def _parameters(

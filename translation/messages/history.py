@@ -35,6 +35,8 @@ def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
             case "user":
                 items += _lift_user(message["content"], param, losses)
             case _:
+                if message.get("output_config"):
+                    losses.append(Loss("messages.output_config", "dropped"))
                 # Such a message is for the turn that it is in. Then it stays in the client's history only.
                 if not (message.get("clear_at") == "next_user_message" and index < last_user):
                     items += _lift_system(message, param, losses)

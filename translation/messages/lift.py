@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from translation.errors import InvalidRequest
 from translation.messages.history import lift_history
 from translation.messages.schema import REQUEST_FIELDS
 from translation.messages.tools import lift_tool_choice, lift_tools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+
+THREAD_UNSUPPORTED: Final = "thread_unsupported_request"
+"""The code by which the API's clients know that they have to send the whole conversation."""
 
 _SERVICE_TIERS: Final = {"auto": "auto", "standard_only": "default"}
 
@@ -31,9 +35,17 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
 
     `model` replaces the model that the body names. `relayed` says that the body itself is forwarded and the turn only
-    serves to check it. Otherwise raises Unrepresentable for a block or a tool that no other API has.
+    serves to check it. Raises InvalidRequest for a thread. Unless `relayed`, raises Unrepresentable for a block or a
+    tool that no other API has.
     """
     params = {key: value for key, value in body.items() if value is not None}
+    if "thread" in params:
+        # A relay refuses them too: its upstream has one key for all clients, so any could continue any thread.
+        raise InvalidRequest(
+            "Threads are not kept here: send the whole conversation, without 'thread'.",
+            param="thread",
+            code=THREAD_UNSUPPORTED,
+        )
     losses: list[Loss] = []
     thinking, reasoning = _lift_thinking(params)
     tool_choice, parallel = lift_tool_choice(params.get("tool_choice"))

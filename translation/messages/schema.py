@@ -24,17 +24,12 @@ _AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
 _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
-class _UserMessage(TypedDict, total=False):
-    role: Required[Literal["user"]]
+class TurnMessage(TypedDict, total=False):
+    role: Required[Literal["user", "assistant"]]
     content: Required[Content]
 
 
-class _AssistantMessage(TypedDict, total=False):
-    role: Required[Literal["assistant"]]
-    content: Required[Content]
-
-
-class _SystemMessage(TypedDict, total=False):
+class InstructionMessage(TypedDict, total=False):
     """An instruction between two turns."""
 
     role: Required[Literal["system"]]
@@ -43,48 +38,48 @@ class _SystemMessage(TypedDict, total=False):
     output_config: Json | None
 
 
-_Message: TypeAlias = Annotated[_UserMessage | _AssistantMessage | _SystemMessage, Field(discriminator="role")]
+Message: TypeAlias = Annotated[TurnMessage | InstructionMessage, Field(discriminator="role")]
 
 
-class _Metadata(TypedDict, total=False):
+class UserMetadata(TypedDict, total=False):
     user_id: str | None
 
 
-class _EnabledThinking(TypedDict, total=False):
+class EnabledThinking(TypedDict, total=False):
     type: Required[Literal["enabled"]]
     budget_tokens: Required[Annotated[int, Field(ge=_MIN_BUDGET)]]
     display: str | None
 
 
-class _AdaptiveThinking(TypedDict, total=False):
+class AdaptiveThinking(TypedDict, total=False):
     type: Required[Literal["adaptive"]]
     display: str | None
 
 
-class _PlainThinking(TypedDict, total=False):
+class PlainThinking(TypedDict, total=False):
     type: Required[Literal["disabled", "between_tools"]]
 
 
-_Thinking: TypeAlias = Annotated[
-    Annotated[_EnabledThinking, Tag("enabled")]
-    | Annotated[_AdaptiveThinking, Tag("adaptive")]
-    | Annotated[_PlainThinking, Tag("disabled")]
-    | Annotated[_PlainThinking, Tag("between_tools")],
+Thinking: TypeAlias = Annotated[
+    Annotated[EnabledThinking, Tag("enabled")]
+    | Annotated[AdaptiveThinking, Tag("adaptive")]
+    | Annotated[PlainThinking, Tag("disabled")]
+    | Annotated[PlainThinking, Tag("between_tools")],
     discriminate_by("type"),
 ]
 
 
-class _JsonFormat(TypedDict, total=False):
+class JsonFormat(TypedDict, total=False):
     type: Required[Literal["json_schema"]]
     schema: Required[Json]
 
 
-class _OutputConfig(TypedDict, total=False):
+class OutputConfig(TypedDict, total=False):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None
-    format: _JsonFormat | None
+    format: JsonFormat | None
 
 
-class _Tool(TypedDict, total=False):
+class Tool(TypedDict, total=False):
     """A tool of the client's own has no type or the type `custom`. Other types are Anthropic's."""
 
     type: str | None
@@ -95,39 +90,39 @@ class _Tool(TypedDict, total=False):
     defer_loading: bool | None
 
 
-class _Choice(TypedDict, total=False):
+class Choice(TypedDict, total=False):
     type: Required[Literal["auto", "any", "none"]]
     disable_parallel_tool_use: bool | None
 
 
-class _NamedChoice(TypedDict, total=False):
+class NamedChoice(TypedDict, total=False):
     type: Required[Literal["tool"]]
     name: Required[Name]
     disable_parallel_tool_use: bool | None
 
 
-_ToolChoice: TypeAlias = Annotated[
-    Annotated[_Choice, Tag("auto")]
-    | Annotated[_Choice, Tag("any")]
-    | Annotated[_Choice, Tag("none")]
-    | Annotated[_NamedChoice, Tag("tool")],
+ToolChoice: TypeAlias = Annotated[
+    Annotated[Choice, Tag("auto")]
+    | Annotated[Choice, Tag("any")]
+    | Annotated[Choice, Tag("none")]
+    | Annotated[NamedChoice, Tag("tool")],
     discriminate_by("type"),
 ]
 
 
-class _Input(TypedDict, total=False):
+class SharedParams(TypedDict, total=False):
     """The parameters that make up the input, and those that may be sent beside them."""
 
     model: Required[str]
-    messages: Required[Annotated[list[_Message], Field(fail_fast=True), Field(min_length=1)]]
+    messages: Required[Annotated[list[Message], Field(fail_fast=True), Field(min_length=1)]]
     anthropic_beta: list[str] | None
     anthropic_version: str | None
     cache_control: Json | None
     context_management: Json | None
     frequency_penalty: Penalty | None
-    metadata: _Metadata | None
-    output_config: _OutputConfig | None
-    output_format: _JsonFormat | None
+    metadata: UserMetadata | None
+    output_config: OutputConfig | None
+    output_format: JsonFormat | None
     presence_penalty: Penalty | None
     prompt_cache_key: str | None
     prompt_cache_retention: str | None
@@ -137,23 +132,23 @@ class _Input(TypedDict, total=False):
     stream: bool | None
     system: str | list[TextBlock] | None
     temperature: _Share | None
-    thinking: _Thinking | None
+    thinking: Thinking | None
     thread: Json | None
-    tool_choice: _ToolChoice | None
-    tools: Annotated[list[_Tool], Field(fail_fast=True)] | None
+    tool_choice: ToolChoice | None
+    tools: Annotated[list[Tool], Field(fail_fast=True)] | None
     top_k: Annotated[int, Field(ge=0)] | None
     top_p: _Share | None
 
 
-class Request(_Input, total=False):
+class Request(SharedParams, total=False):
     max_tokens: Required[_AtLeastOne]
 
 
-class CountInput(_Input, total=False):
+class CountInput(SharedParams, total=False):
     max_tokens: _AtLeastOne | None
 
 
-REQUEST_FIELDS = frozenset({*_Input.__annotations__, "max_tokens"})
+REQUEST_FIELDS = frozenset({*SharedParams.__annotations__, "max_tokens"})
 """Every top-level key that the endpoint knows."""
 
 
@@ -177,12 +172,6 @@ def validate_count(body: Json) -> None:
 
 
 def _check_meaning(body: Json) -> None:
-    if body.get("thread") is not None:
-        raise InvalidRequest(
-            "Threads are not kept here: send the whole conversation, without 'thread'.",
-            param="thread",
-            code="thread_unsupported_request",
-        )
     for index, tool in enumerate(body.get("tools") or ()):
         if tool.get("type") in (None, "custom"):
             for key in ("name", "input_schema"):

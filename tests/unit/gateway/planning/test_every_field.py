@@ -8,11 +8,12 @@ import pytest
 
 from providers.base import Dialect
 from scripts.docs import parameters
-from tests.unit.gateway.planning import chat_fields, responses_fields
+from tests.unit.gateway.planning import chat_fields, messages_fields, responses_fields
 from tests.unit.gateway.planning.field_cases import Case
 from tests.unit.gateway.planning.upstreams_told import UPSTREAMS, Heard, told
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.messages import schema as messages_schema
 from translation.representation.loss import Loss
 from translation.responses.schema import request as responses_schema
 
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 _MINIMAL: Final[dict[Dialect, Json]] = {
     "chat": {"messages": [{"role": "user", "content": "Hi"}]},
     "responses": {"input": "Hi"},
+    "messages": {"max_tokens": 5000, "messages": [{"role": "user", "content": "Hi"}]},
 }
 
 
@@ -38,6 +40,7 @@ def _cases(
 CASES: dict[Dialect, dict[str, Case]] = {
     "chat": _cases("chat", parameters.CHAT, chat_fields.CASES),
     "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
+    "messages": _cases("messages", parameters.MESSAGES, messages_fields.CASES),
 }
 
 ALL = [
@@ -50,7 +53,10 @@ ALL = [
 
 
 OURS: Final = {
+    "anthropic_beta": "it is about Anthropic's own servers",
+    "anthropic_version": "it is about Anthropic's own servers",
     "background": "the gateway keeps it",
+    "cache_control": "a hint for Anthropic's own servers",
     "client_metadata": "Codex tells it to whom it may concern",
     "context_management": "the gateway does it",
     "extensions": "the gateway's own",
@@ -77,6 +83,10 @@ HONOURED: Final[dict[tuple[str, str], str]] = {
     ("harmony", "ReasoningItem.content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning_content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning"): _BY_FORMAT,
+    ("harmony", "Tool.strict"): _ALWAYS_HELD,
+    ("harmony", "Choice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
+    ("harmony", "NamedChoice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
+    **{(upstream, "service_tier"): "the standard tier is the only one here" for upstream in ("harmony", "engine")},
     ("harmony", "thinking"): "gpt-oss thinks unless told not to",
     ("harmony", "parallel_tool_calls"): "gpt-oss makes one call at a time",
 }
@@ -139,7 +149,7 @@ def test_a_strict_request_is_refused_for_what_it_would_lose(dialect: Dialect, up
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
-@pytest.mark.parametrize("dialect", ["chat", "responses"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, upstream: str) -> None:
     asked = {**_MINIMAL[dialect], "unheard_of": 1}
     if "relayed" in upstream and upstream.startswith(dialect):
@@ -149,7 +159,9 @@ def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, ups
     assert refused.value.param in ("unheard_of", "thinking")
 
 
-@pytest.mark.parametrize(("dialect", "schema"), [("chat", chat_schema), ("responses", responses_schema)])
+@pytest.mark.parametrize(
+    ("dialect", "schema"), [("chat", chat_schema), ("responses", responses_schema), ("messages", messages_schema)]
+)
 def test_every_field_of_a_request_has_a_case(dialect: Dialect, schema: Any) -> None:
     found = {
         f"{name.rpartition('__')[2]}.{key}"
@@ -165,6 +177,7 @@ def test_every_field_of_a_request_has_a_case(dialect: Dialect, schema: Any) -> N
 EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
     "chat": frozenset({"role", "id", "tool_call_id"}),
     "responses": frozenset({"id", "call_id", "role", "status"}),
+    "messages": frozenset({"role", "id", "tool_use_id"}),
 }
 """Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
 
@@ -198,6 +211,12 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "Moderation": ("model",),
         "Program": ("fingerprint",),
         "Prompt": ("version", "variables"),
+    },
+    "messages": {
+        "TurnMessage": ("content",),
+        "ThinkingBlock": ("signature",),
+        "EnabledThinking": ("display",),
+        "AdaptiveThinking": ("display",),
     },
 }
 """Parts of what has its case as a whole, and what the gateway reads itself."""

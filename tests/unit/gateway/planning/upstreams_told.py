@@ -11,6 +11,7 @@ from gateway.config import settings as settings_of
 from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.replies.messages_endpoint import MESSAGES
 from providers.base import Capabilities, Dialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
@@ -24,7 +25,7 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
-ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES}
+ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
 
 Lower = Callable[[Turn, Profile], LoweredRequest]
 

@@ -222,3 +222,4 @@ def test_an_instruction_without_text_is_none() -> None:
         {"role": "system", "content": [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}}]},
     ]
     assert lift_history(messages, losses) == []
+    assert losses == [Loss("messages.output_config", "dropped")]
