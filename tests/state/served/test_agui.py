@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from gateway.state.database.database import Database
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.state.served.agui_replicas import two_replicas
@@ -153,6 +154,28 @@ async def test_a_run_that_fails_in_the_middle_is_replayed_as_that(served: Served
     assert first[-1]["type"] == "RUN_ERROR"
     replayed = read_run((await served.second.post("/v1/agui", json=body)).content)
     assert (text_of(replayed), replayed[-1]) == ("One", first[-1])
+
+
+async def test_a_run_whose_end_cannot_be_stored_ends_once_and_as_a_failure(served: Served, database: Database) -> None:
+    go_on = asyncio.Event()
+    chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
+    served.upstream.on("/chat/completions", sse_reply(*chunks), chat_text("Two"))
+    async with served.first.stream("POST", "/v1/agui", json=run_input(user("One?"))) as reply:
+        pieces = reply.aiter_bytes()
+        received = await anext(pieces)
+        async with database.write_transaction() as connection:
+            await connection.exec_driver_sql("ALTER TABLE items RENAME TO hidden_items")
+        go_on.set()
+        received += b"".join([piece async for piece in pieces])
+    events = read_run(received)
+    assert (text_of(events), events[-1]["type"]) == ("One", "RUN_ERROR")
+    async with database.write_transaction() as connection:
+        await connection.exec_driver_sql("ALTER TABLE hidden_items RENAME TO items")
+    after = run_input(user("One?"), user("Two?", "u2"), run="r2")
+    async with asyncio.timeout(PATIENCE_S):
+        while (reply := await served.second.post("/v1/agui", json=after)).status_code == 409:
+            pass
+    assert text_of(read_run(reply.content)) == "Two"
 
 
 async def test_messages_that_the_user_deleted_leave_the_thread(served: Served) -> None:

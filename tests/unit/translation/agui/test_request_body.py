@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from translation.agui.history import join_history
+from translation.agui.history import join_history, open_requests
 from translation.agui.interrupts import DENIED, EXPIRED, RequestStandings
 from translation.agui.messages import NO_RESULT, message_fact, read_messages
 from translation.agui.request_body import RunRequest, build_run_request
@@ -534,3 +534,54 @@ def test_a_form_that_has_expired_is_the_result_of_its_call() -> None:
     request = build(HELLO, BOOKING_CALL, MORE, stored=stored, standings=expired, protocolVersion="1.0")
     assert request.results == {"mcp_1": EXPIRED}
     assert request.history == stored, "the client has the call once"
+
+
+def _standing(random: Random, request: Json) -> RequestStandings:
+    """What may have become of one request."""
+    request_id = request["id"]
+    call = {**APPROVED_CALL, "id": f"mcp_{request_id}", "approval_request_id": request_id}
+    return random.choice(
+        [
+            RequestStandings(open_ids={request_id}),
+            RequestStandings(open_ids={request_id}),
+            RequestStandings(refused={request_id: EXPIRED}),
+            RequestStandings(calls={request_id: call}),
+            RequestStandings(),
+        ]
+    )
+
+
+def test_whatever_became_of_the_requests_and_however_they_are_answered_there_is_no_dead_end() -> None:
+    random = Random("interrupts")
+    for _ in range(500):
+        requests: list[Json] = [{**REQUEST, "id": f"mcpr_{number}"} for number in range(random.randrange(1, 4))]
+        each = [_standing(random, request) for request in requests]
+        open_ids = {one["id"] for one, standing in zip(requests, each, strict=True) if one["id"] in standing.open_ids}
+        standings = RequestStandings(
+            open_ids=open_ids,
+            refused={key: text for one in each for key, text in one.refused.items()},
+            calls={key: call for one in each for key, call in one.calls.items()},
+        )
+        answers = [
+            {
+                "interruptId": random.choice([request["id"], request["id"], "mcpr_of_nobody"]),
+                "status": random.choice(["resolved", "cancelled"]),
+                "payload": {"approved": random.random() < 0.5},
+            }
+            for request in requests
+            if random.random() < 0.8
+        ]
+        messages = [HELLO, *(calling(request["id"], "docs_search", '{"q":1}') for request in requests)]
+        more: Json = {"resume": answers, "protocolVersion": random.choice(["1.0", None])}
+        if random.random() < 0.3:
+            messages, more["resume"] = [*messages, MORE], None
+        run = build(*messages, stored=[STORED_HELLO, *requests], standings=standings, **more)
+        live = [request["id"] for request in requests if request["id"] in standings.open_ids]
+        if run.unanswered:
+            # The client gets the same interrupts again, all of them, and can answer each.
+            assert [request["id"] for request in run.unanswered] == live
+            assert not {*live} <= {answer["interruptId"] for answer in more["resume"] or ()}
+            continue
+        # Nothing stays open, and the client gets a result for each call, or the call is run.
+        assert not {item["id"] for item in open_requests([*run.history, *run.body["input"]])} & {*live}
+        assert {*run.results} | {*run.approved_ids} == {request["id"] for request in requests}
