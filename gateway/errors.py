@@ -18,15 +18,19 @@ GatewayError
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
   RunInProgress        another run of an AG-UI thread has not ended
+  IdempotencyKeyReused  the Idempotency-Key belongs to a request with another body
+  IdempotencyKeyInUse  other requests with the same Idempotency-Key begin and fail all the time
   TooManyRequests      a key has `limits.open_requests` open
   TooManySockets       a key has `limits.websockets` open
   TooManyJobs          an owner has `limits.background_jobs` queued or running
+  TooManyKeys          an owner has `limits.idempotency_keys` stored
   EventLogFull         the event logs of an owner have `limits.event_log_mb`
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
   CredentialsNotStored  the replica that had the credentials of a background response is gone
   CompactionFailed     the model wrote no whole summary of the conversation
   ToolListFailed       an MCP server that the request needs does not list its tools
+  StoredFailure        the response that a request repeats, or waited for, has failed
   TurnFailed           the upstream reported a failure within a reply of status 200, before any content
 """
 
@@ -125,6 +129,23 @@ class RunInProgress(GatewayError):
         )
 
 
+class IdempotencyKeyReused(GatewayError):
+    def __init__(self) -> None:
+        super().__init__(
+            "this Idempotency-Key was sent with another body: send a new key with each new request",
+            param="Idempotency-Key",
+        )
+
+
+class IdempotencyKeyInUse(GatewayError):
+    def __init__(self) -> None:
+        super().__init__(
+            "other requests with this Idempotency-Key begin at the same time: try again",
+            param="Idempotency-Key",
+            headers={"retry-after": "1"},
+        )
+
+
 class OwnerLimitReached(GatewayError):
     """The parent of the errors about limits for one owner."""
 
@@ -140,6 +161,14 @@ class TooManyRequests(OwnerLimitReached):
 class TooManySockets(OwnerLimitReached):
     def __init__(self, limit: int) -> None:
         super().__init__(f"this API key has {limit} open WebSockets: close one, or use HTTP (limits.websockets)")
+
+
+class TooManyKeys(OwnerLimitReached):
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} idempotency keys are stored for this owner: wait until some expire (store.idempotency_hours), or "
+            "raise limits.idempotency_keys"
+        )
 
 
 class TooManyJobs(OwnerLimitReached):
@@ -179,6 +208,16 @@ class ToolListFailed(GatewayError):
 
 class CompactionFailed(GatewayError):
     pass
+
+
+class StoredFailure(GatewayError):
+    """A stored response that has failed, as the error of a request that gets it instead of a run of its own."""
+
+    def __init__(self, response: Json) -> None:
+        error = response["error"]
+        super().__init__(f"{error['message']} (response {response['id']})", param=error.get("param"))
+        self.code: str = error.get("type") or error["code"]
+        """The code of the error table, which the stored error may have replaced by the nearest of the API."""
 
 
 class TurnFailed(GatewayError):
@@ -222,6 +261,9 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     TooManyConnections: ErrorReply(503, _SERVER_TYPE, "too_many_connections"),
     TooManyQueued: ErrorReply(429, "rate_limit_error", "websocket_queue_full"),
     RunInProgress: ErrorReply(409, _INVALID_TYPE, "run_in_progress"),
+    IdempotencyKeyReused: ErrorReply(422, _INVALID_TYPE, "idempotency_key_reused"),
+    IdempotencyKeyInUse: ErrorReply(409, _INVALID_TYPE, "idempotency_key_in_use"),
+    TooManyKeys: ErrorReply(429, "rate_limit_error", "too_many_idempotency_keys"),
     TooManyRequests: ErrorReply(429, "rate_limit_error", "too_many_open_requests"),
     TooManySockets: ErrorReply(429, "rate_limit_error", "too_many_websockets"),
     TooManyJobs: ErrorReply(429, "rate_limit_error", "too_many_background_jobs"),
@@ -283,6 +325,16 @@ FAILURE_REPLIES: dict[str, ErrorReply] = {
 """Maps codes of Failed events to replies. Every other code is a 502."""
 
 
+def _reply_of_code(code: str) -> ErrorReply:
+    """Returns the reply for the code of a stored failure, which is one of any table. Every other code is a 502."""
+    if code == "interrupted":
+        return ErrorReply(503, _SERVER_TYPE, code)
+    rows = (*ERROR_REPLIES.values(), *REJECTION_REPLIES.values())
+    return FAILURE_REPLIES.get(code) or next(
+        (row for row in rows if row.code == code), ErrorReply(502, _SERVER_TYPE, code)
+    )
+
+
 def resolve_error_reply(error: Exception) -> ErrorReply:
     """Returns the reply for an exception: the row of its most specific class in the tables above.
 
@@ -292,6 +344,8 @@ def resolve_error_reply(error: Exception) -> ErrorReply:
     if isinstance(error, TurnFailed):
         code = error.failed.code
         return FAILURE_REPLIES.get(code, ErrorReply(502, _SERVER_TYPE, code))
+    if isinstance(error, StoredFailure):
+        return _reply_of_code(error.code)._replace(fixed_message=None)
     row = next(ERROR_REPLIES[kind] for kind in type(error).__mro__ if kind in ERROR_REPLIES)
     if isinstance(error, InvalidRequest):
         return row._replace(code=error.code)

@@ -147,6 +147,11 @@ class StoreSettings(_Section):
     events_hours: Number = Field(
         default=24.0, gt=0, description="Hours in which the stream of a finished response can still be replayed."
     )
+    idempotency_hours: Number = Field(
+        default=24.0,
+        gt=0,
+        description="Hours in which a request with the `Idempotency-Key` of another is not run again.",
+    )
     sweep_s: Number = Field(default=600.0, gt=0, description="Seconds between two searches for expired objects.")
     deadline_s: Number = Field(
         default=5.0, gt=0, description="Seconds for one transaction, after which the database counts as unavailable."

@@ -39,11 +39,11 @@ class StorageOptions:
 NOT_STORED: Final = StorageOptions()
 
 
-def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> StorageOptions:
+def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool, has_key: bool = False) -> StorageOptions:
     """Returns the storage options of a validated body, for a server that has a store.
 
-    `resumable` is the model's default for the parameter of that name. Raises InvalidRequest for options that exclude
-    each other.
+    `resumable` is the model's default for the parameter of that name. `has_key` says that the request has an
+    idempotency key: others may have to follow its response. Raises InvalidRequest for options that exclude each other.
     """
     if dialect == "chat":
         return StorageOptions(stored=body.get("store") is True)
@@ -57,7 +57,9 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> S
     resumable_param = body.get("resumable")
     is_resumable = resumable if resumable_param is None else bool(resumable_param)
     return StorageOptions(
-        stored=stored, background=background, logged=stored and is_streaming and (background or is_resumable)
+        stored=stored,
+        background=background,
+        logged=stored and (has_key or (is_streaming and (background or is_resumable))),
     )
 
 

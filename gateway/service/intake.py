@@ -14,7 +14,6 @@ from gateway.http.large_bodies import LargeBodyThreads
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.body_views import (
     NOT_STORED,
-    SEALED_REASONING,
     StorageOptions,
     build_echoed_body,
     build_upstream_body,
@@ -22,17 +21,16 @@ from gateway.planning.body_views import (
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, continue_thread, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan import RelayPlan, find_tool_host, make_plan, require_no_loss, set_tool_options
+from gateway.planning.plan import find_tool_host, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
-from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
+from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.service.request_redaction import build_redactor
-from gateway.service.run import Run
+from gateway.service.run import Run, adapt_presentation
 from gateway.state.store import Job, NewResponse, Store
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.host import ToolHost
@@ -99,16 +97,19 @@ class Intake:
         weight: int = 0,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
         adapter: RequestAdapter | None = None,
+        has_key: bool = False,
     ) -> AcceptedRequest:
         """Validates, routes and plans a request body of this `weight`, without sending or storing anything.
 
         For a heavy body this happens in a thread (`weigh_body`). `connection_items` maps response ids to all items up
         to and including that response, for responses that exist only on this connection. `adapter` turns the requests
-        of a small API into those of the endpoint's dialect. Raises InvalidRequest, UnknownModel, NotFound and
-        StoreUnavailable.
+        of a small API into those of the endpoint's dialect. With `has_key` a stored response is a job. Raises
+        InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
         admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body, adapter)
         body, route = admitted.body, admitted.route
+        if has_key and (self._store is None or body.get("store") is False or endpoint.dialect != "responses"):
+            admitted = admitted._replace(losses=[*admitted.losses, KEY_IGNORED])
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
         if body.get("context_management") and endpoint.dialect == "responses":
@@ -125,7 +126,8 @@ class Intake:
             return accepted
         storage = NOT_STORED
         if self._store is not None:
-            storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable and endpoint.allows_jobs)
+            resumable = route.resumable and endpoint.allows_jobs
+            storage = parse_storage_options(endpoint.dialect, body, resumable=resumable, has_key=has_key)
         if storage.stored and self._store is not None and self._store.degraded_reason is not None:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
@@ -386,15 +388,5 @@ class Intake:
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = storage.stored
-        presentation.scrub = build_redactor(request, route)
-        if route.name != route.upstream_model:
-            presentation.reported_model = route.name
-        if route.reasoning_seal is not None:
-            presentation.item_seal = ReplyItemSeal(
-                route.reasoning_seal,
-                endpoint.dialect == "messages" or SEALED_REASONING in (view.get("include") or ()),
-            )
-        if isinstance(plan, RelayPlan):
-            presentation.call_rules = plan.call_rules
-            presentation.summarizes_reasoning = plan.summarizes_reasoning
+        adapt_presentation(presentation, endpoint, view, request, route, plan)
         return Run(endpoint, view, identity, presentation, plan, self._provider_hold)

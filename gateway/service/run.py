@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from dataplane.source import IteratedSource, Source
 from gateway.errors import TurnFailed, failed_event
 from gateway.logs import bind_tool_warnings, bind_unreported
+from gateway.planning.body_views import SEALED_REASONING
 from gateway.planning.plan import RelayPlan, TranslationPlan
+from gateway.planning.resolver import Route
 from gateway.replies.client_params import OverflowParams
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
@@ -21,7 +23,9 @@ from gateway.replies.loss_header import (
 )
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, asks_for_obfuscation
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
+from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.request_redaction import build_redactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from providers.errors import ProviderError
@@ -145,3 +149,25 @@ class Run:
     def render_losses(self) -> str | None:
         """Returns the value of that header, as it is stored with the response; None if there are no losses."""
         return self.loss_headers().get(LOSS_HEADER)
+
+
+def adapt_presentation(
+    presentation: Presentation,
+    endpoint: Endpoint,
+    view: Json,
+    request: Json,
+    route: Route,
+    plan: RelayPlan | TranslationPlan,
+) -> None:
+    """Adapts how a reply is presented to its route and its plan. `view` is the body that the reply echoes."""
+    presentation.scrub = build_redactor(request, route)
+    if route.name != route.upstream_model:
+        presentation.reported_model = route.name
+    if route.reasoning_seal is not None:
+        presentation.item_seal = ReplyItemSeal(
+            route.reasoning_seal,
+            endpoint.dialect == "messages" or SEALED_REASONING in (view.get("include") or ()),
+        )
+    if isinstance(plan, RelayPlan):
+        presentation.call_rules = plan.call_rules
+        presentation.summarizes_reasoning = plan.summarizes_reasoning

@@ -40,6 +40,8 @@ from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.service.generate import GenerateAdapter
+from gateway.service.idempotency.keys import KEY_HEADER
+from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import NewResponse, Store
@@ -142,6 +144,15 @@ class Service:
             ThreadLimits(approval_days=days, max_state_bytes=int(settings.server.max_agui_state_kb * 1024)),
             approvals,
         )
+        self.idempotent_requests = IdempotentRequests(
+            settings,
+            self.store,
+            self.large_bodies,
+            self.drain,
+            intake.accept,
+            self._submit_job,
+            self.build_event_stream,
+        )
         self.resume_job = intake.resume_job
         self._authenticator = authenticator
         name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
@@ -164,7 +175,19 @@ class Service:
         body, _, weight = sized_body
         if endpoint.add_header_params is not None:
             body = endpoint.add_header_params(body, headers)
-        accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
+        if KEY_HEADER not in headers:
+            accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
+        elif endpoint.dialect != "responses" or adapter is not None:
+            accepted = await self.accept(
+                endpoint, principal, body, weight=weight, strict=strict, adapter=adapter, has_key=True
+            )
+        else:
+            reply = await self.idempotent_requests.serve(
+                endpoint, principal, headers[KEY_HEADER], body, scope, receive, weight=weight, strict=strict
+            )
+            if isinstance(reply, Response):
+                return reply
+            accepted = reply
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
@@ -252,14 +275,18 @@ class Service:
             await self.operator_servers.aclose()
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
-        assert self._runner is not None
-        await self._require_room(new)
-        await self._runner.submit_job(new, accepted)
+        await self._submit_job(accepted)
         if not (new.logged and accepted.run.streams):
             return build_json_reply(new.response, headers=accepted.loss_headers())
         max_outage_s = self.settings.background.lease_s
         replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)
         return self.build_event_stream(replay, accepted.loss_headers())
+
+    async def _submit_job(self, accepted: AcceptedRequest) -> None:
+        assert self._runner is not None
+        assert accepted.job is not None
+        await self._require_room(accepted.job)
+        await self._runner.submit_job(accepted.job, accepted)
 
     async def _require_room(self, new: NewResponse) -> None:
         """Raises TooManyJobs or EventLogFull if the owner of a new job has no room for it."""

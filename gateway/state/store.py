@@ -14,6 +14,7 @@ from gateway.state.added_servers import AddedServerStore
 from gateway.state.approvals import ApprovalStore
 from gateway.state.call_records import CallJournal, OpenCallStore
 from gateway.state.grants import GrantStore
+from gateway.state.idempotency import KeyedRequest, KeyStore
 from gateway.state.owner_usage import OwnerMeter
 from gateway.state.paging import Page, PageRequest
 from gateway.state.retention import Retention
@@ -58,6 +59,8 @@ class NewResponse:
     """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
     thread: ThreadTurn | None = None
     """The thread that it is the next run of; None if it is of none."""
+    keyed: KeyedRequest | None = None
+    """The request, if it has an idempotency key. The key is stored in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +126,15 @@ class ResponseStore(Protocol):
         """Store a new response with its input items and its job. Its event log, if any, starts with `response.created`.
 
         Raises InvalidRequest if the parent has been deleted meanwhile, or if an approval has been answered meanwhile,
-        and RunInProgress if its thread has got another run meanwhile.
+        RunInProgress if its thread has got another run meanwhile, and KeyTaken if another request with its idempotency
+        key has begun meanwhile.
         """
         ...
 
     async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
         """Store a response that was not stored before and has ended: `create_response` and `finish_response` in one.
 
-        `response` is its end. `new` must have no job, event log or thread. Raises InvalidRequest if the parent has
+        `response` is its end. `new` must have no job, event log, thread or key. Raises InvalidRequest if the parent has
         been deleted meanwhile.
         """
         ...
@@ -361,6 +365,7 @@ class Store(
     ApprovalStore,
     GrantStore,
     AddedServerStore,
+    KeyStore,
     OwnerMeter,
     Retention,
     Protocol,

@@ -204,3 +204,14 @@ mcp_servers = Table(
     Column("changed_us", BigInteger, nullable=False),
     Index("ix_mcp_servers_prefix", "prefix", unique=True),
 )
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="The key, as the client wrote it."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False, comment="Of the body of the request."),
+    Column("response_id", _ID_TYPE, nullable=False, comment="The response to the request."),
+    Index("ix_idempotency_keys_created_us", "created_us"),
+)

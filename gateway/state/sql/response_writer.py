@@ -17,6 +17,7 @@ from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, jobs
 from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.request_records.keys import claim_key
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.json_columns import dump_json, dump_without_output
@@ -55,7 +56,8 @@ class SqlResponseWriter:
         row = _build_row(new, new.response, worker=new.worker)
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
-        is_plain = new.job_request is None and not new.logged and new.thread is None and new.answers.is_empty
+        is_alone = new.thread is None and new.keyed is None and new.answers.is_empty
+        is_plain = new.job_request is None and not new.logged and is_alone
         if is_plain and not renews_lease and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
         else:
@@ -127,6 +129,10 @@ class SqlResponseWriter:
             if new.worker is not None and renews_lease:
                 # In the same transaction as the row: a response whose worker has no lease would read as orphaned.
                 await upsert_lease(connection, self._database, new.worker, lease_s=self._lease_s)
+            if new.keyed is not None:
+                # First of all: a request that is sent again must not find that its own approvals are used.
+                is_sqlite = self._database.is_sqlite
+                await claim_key(connection, new.owner, new.keyed, row["id"], is_sqlite=is_sqlite)
             if new.thread is not None:
                 await claim_thread(connection, new.owner, new.thread, row["id"])
             await _insert_rows(connection, new, row, item_rows)

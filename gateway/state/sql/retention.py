@@ -19,12 +19,14 @@ from gateway.state.database.tables import (
     conversation_items,
     conversations,
     events,
+    idempotency_keys,
     items,
     jobs,
     responses,
     tool_calls,
     workers,
 )
+from gateway.state.request_records.keys import delete_keys
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import delete_response_rows
@@ -56,12 +58,14 @@ _HOUR_US: Final = 3600 * 1_000_000
 class SqlRetention:
     """Implements `Retention` over one database.
 
-    `events_hours` is how long the event log of a finished response remains, counted from the response's creation.
+    `events_hours` is how long the event log of a finished response remains, and `idempotency_hours` the key of a
+    request, both counted from the response's creation.
     """
 
-    def __init__(self, database: Database, *, events_hours: float) -> None:
+    def __init__(self, database: Database, *, events_hours: float, idempotency_hours: float) -> None:
         self._database = database
         self._log_ttl_us = int(events_hours * _HOUR_US)
+        self._key_ttl_us = int(idempotency_hours * _HOUR_US)
 
     async def delete_expired(self, *, before: int) -> int:
         """Delete expired objects, expired event logs of finished responses, and rows that dead replicas left behind."""
@@ -91,6 +95,11 @@ class SqlRetention:
         await settle_left_calls(self._database)
         async with self._database.write_transaction() as connection:
             await delete_open_calls(connection, tool_calls.c.changed_us < cutoff_us)
+        await self._delete_in_batches(
+            idempotency_keys,
+            idempotency_keys.c.created_us < _now_us() - self._key_ttl_us,
+            delete_rows=delete_keys,
+        )
         await self._delete_expired_logs()
         await self._delete_orphaned_rows()
         return deleted_count
@@ -109,6 +118,7 @@ class SqlRetention:
         await self._delete_in_batches(approvals, approvals.c.owner == owner, delete_rows=_delete_approvals)
         async with self._database.write_transaction(owner) as connection:
             await delete_open_calls(connection, tool_calls.c.owner == owner)
+        await self._delete_in_batches(idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys)
         return deleted_count + await self._delete_in_batches(
             completions, completions.c.owner == owner, delete_rows=delete_completions
         )
@@ -117,13 +127,14 @@ class SqlRetention:
         """Yield a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
 
         Deleted responses that remain only as history of later ones are included:
-        `{"object": "response", "id", "deleted": true, ...}`. An approval has digests of its call only.
+        `{"object": "response", "id", "deleted": true, ...}`. Approvals and idempotency keys have digests only.
         """
         for table, export_rows in (
             (responses, _export_responses),
             (conversations, _export_conversations),
             (completions, _export_completions),
             (approvals, _export_approvals),
+            (idempotency_keys, _export_keys),
         ):
             async for exported in self._export_table(table, owner, export_rows):
                 yield exported
@@ -280,8 +291,16 @@ async def _export_completions(_: AsyncConnection, __: str, rows: Rows) -> list[J
 
 
 async def _export_approvals(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+    return _columns_of(rows, "approval")
+
+
+async def _export_keys(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+    return _columns_of(rows, "idempotency_key")
+
+
+def _columns_of(rows: Rows, object_name: str) -> list[Json]:
     return [
-        {"object": "approval"} | {name: value for name, value in row._mapping.items() if name != "owner"}
+        {"object": object_name} | {name: value for name, value in row._mapping.items() if name != "owner"}
         for row in rows
     ]
 

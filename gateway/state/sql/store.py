@@ -11,6 +11,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
 from gateway.state.database.sealing_key import load_or_create_sealing_key
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
+from gateway.state.request_records.keys import SqlKeyStore
 from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
@@ -38,6 +39,7 @@ class SqlStore(
     SqlApprovalStore,
     SqlGrantStore,
     SqlAddedServerStore,
+    SqlKeyStore,
     SqlRetention,
 ):
     """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
@@ -61,7 +63,10 @@ class SqlStore(
         SqlApprovalStore.__init__(self, database)
         SqlGrantStore.__init__(self, database)
         SqlAddedServerStore.__init__(self, database)
-        SqlRetention.__init__(self, database, events_hours=settings.events_hours)
+        SqlKeyStore.__init__(self, database)
+        SqlRetention.__init__(
+            self, database, events_hours=settings.events_hours, idempotency_hours=settings.idempotency_hours
+        )
 
     async def open(self) -> None:
         if self._file is None or self._process_lock is None:

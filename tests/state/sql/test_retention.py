@@ -9,6 +9,7 @@ from sqlalchemy import func, insert, select, update
 from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
+from gateway.state.idempotency import KeyedRequest
 from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
@@ -23,7 +24,7 @@ LATER = int(time.time()) + 24 * 60 * 60
 
 @pytest.fixture
 def kept(store: SqlStore) -> SqlRetention:
-    return SqlRetention(store._database, events_hours=1)
+    return SqlRetention(store._database, events_hours=1, idempotency_hours=1)
 
 
 @pytest.fixture
@@ -178,7 +179,8 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
         await store.store_approvals(owner, [asked("mcpr_1")])
-    assert await kept.erase_owner(OWNER) == 63
+        await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
+    assert await kept.erase_owner(OWNER) == 64
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name

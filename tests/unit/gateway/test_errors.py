@@ -12,10 +12,13 @@ from gateway.errors import (
     CredentialsNotStored,
     EventLogFull,
     GatewayError,
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
     MethodNotAllowed,
     OwnerLimitReached,
     RunInProgress,
     ShuttingDown,
+    StoredFailure,
     TurnFailed,
     UnknownModel,
     error_body,
@@ -48,15 +51,22 @@ def below(kind: type[Exception]) -> Iterator[type[Exception]]:
 KINDS = [kind for root in ROOTS for kind in below(root)]
 ROWLESS = {
     TurnFailed,  # its row depends on the failure that it carries
+    StoredFailure,  # the same
     OwnerLimitReached,  # never raised itself: each limit has a class and a row
 }
+
+
+def stored_failure(code: str) -> StoredFailure:
+    return StoredFailure({"id": "resp_1", "error": {"code": "server_error", "type": code, "message": "boom"}})
 
 
 def example(kind: type[Exception]) -> Exception:
     if kind is ShuttingDown:
         return ShuttingDown()
-    if kind is RunInProgress:
-        return RunInProgress()
+    if kind in (RunInProgress, IdempotencyKeyReused, IdempotencyKeyInUse):
+        return kind()
+    if kind is StoredFailure:
+        return stored_failure("upstream_error")
     if kind is CredentialsNotStored:
         return CredentialsNotStored()
     if kind is TurnFailed:
@@ -204,3 +214,23 @@ def test_the_code_of_an_upstream_is_beside_ours(error: Exception, code: str | No
     body = error_body(error)["error"]
     assert body.get("upstream_code") == code
     assert body["code"] != code
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("rate_limit_exceeded", 429),
+        ("upstream_timeout", 504),
+        ("context_length_exceeded", 400),
+        ("upstream_rejected", 400),
+        ("model_not_found", 404),
+        ("upstream_unauthorized", 502),
+        ("external_connector_error", 424),
+        ("interrupted", 503),
+        ("a code of an upstream", 502),
+    ],
+)
+def test_a_stored_failure_has_the_status_of_its_code(code: str, status: int) -> None:
+    reply = build_error_reply(stored_failure(code))
+    error = orjson.loads(reply.body)["error"]
+    assert (reply.status_code, error["code"], error["message"]) == (status, code, "boom (response resp_1)")

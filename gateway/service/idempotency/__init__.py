@@ -1,0 +1,1 @@
+"""Requests with an idempotency key. May import what `gateway.service` may."""

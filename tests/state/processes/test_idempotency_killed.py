@@ -1,0 +1,66 @@
+"""A request with an `Idempotency-Key` whose server is killed: it has one outcome, and no call is run twice."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.mcp_server import CountingServer
+from tests.state.processes.killing import background
+from tests.state.replicas import PATIENCE_S, Json, kill, replica, text
+from tests.upstream import Pause, ScriptedUpstream, Step
+from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_frame, sse_reply
+
+pytestmark = pytest.mark.timeout(180)
+
+KEYS = ("plain", "tools")
+
+
+async def read_until(http: httpx.AsyncClient, key: str, body: Json, mark: str) -> None:
+    """Sends a request with this key, and reads its stream until the mark is in it."""
+    stream = {"model": "m", "stream": True, **body}
+    async with http.stream("POST", "/responses", json=stream, headers={"idempotency-key": key}) as reply:
+        async for line in reply.aiter_lines():
+            if mark in line:
+                return
+
+
+async def test_the_key_of_a_killed_server_leads_to_one_outcome(
+    store_url: str, tmp_path: Path, calc: CountingServer
+) -> None:
+    """In the middle of a text, which is begun anew, and of a call, whose outcome the model reads as not known."""
+    settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
+    hanging: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
+    tool = {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never"}
+    bodies: dict[str, Json] = {"plain": {"input": "One?"}, "tools": {"input": "Hang.", "tools": [tool]}}
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", sse_reply(*hanging), chat_calls(("calc_hang", "{}")), chat_text("Two"))
+        with replica(tmp_path / "first", store_url, upstream.url, **settings) as server:
+            async with httpx.AsyncClient(base_url=server.v1, timeout=PATIENCE_S) as http:
+                await read_until(http, "plain", bodies["plain"], "output_text.delta")
+                await read_until(http, "tools", bodies["tools"], "mcp_call.in_progress")
+                async with asyncio.timeout(PATIENCE_S):
+                    while not calc.runs["hang"]:
+                        await http.get("/models")
+                kill(server)
+        with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
+            async with httpx.AsyncClient(base_url=server.v1, timeout=PATIENCE_S) as http:
+                replies = {key: await retry(http, key, bodies[key]) for key in KEYS}
+                assert [text(replies[key]) for key in KEYS] == ["Two", "Two"]
+                (call,) = [item for item in replies["tools"]["output"] if item["type"] == "mcp_call"]
+                assert call["status"] == "failed"
+                for key in KEYS:
+                    assert await retry(http, key, bodies[key]) == replies[key]
+        assert calc.runs["hang"] == 1
+
+
+async def retry(http: httpx.AsyncClient, key: str, body: Json) -> Json:
+    """Sends a request again, as clients do, until it is answered. Each reply says why it was not."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            reply = await http.post("/responses", json={"model": "m", **body}, headers={"idempotency-key": key})
+            if reply.status_code == 200:
+                response: Json = reply.json()
+                return response
+            assert (reply.status_code, reply.json()["error"]["code"]) == (503, "interrupted"), reply.text
