@@ -19,6 +19,8 @@ _UNANSWERED: Final[Mapping[Standing, str]] = {
 }
 """What the model reads about a call whose request for an approval is not answered in the input."""
 
+_UNFINISHED: Final = "This call was not finished. It has no result."
+
 _NO_INPUT: Final[Mapping[Standing | None, str]] = {
     None: "The tool asked the user for input and got none. The call was not finished.",
     "pending": "This call waits for input of the user. Do not make it again.",
@@ -103,7 +105,8 @@ def resolve_history(
             case "mcp_call":
                 call_id = _id_of(item, position)
                 sources[call_id] = [item]
-                resolved += _call_and_output(call_id, item, name_of, cut(call_id, output_text_of(item)))
+                output = output_text_of(item) or (_UNFINISHED if item.get("status") == "incomplete" else "")
+                resolved += _call_and_output(call_id, item, name_of, cut(call_id, output))
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
                     output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)

@@ -154,7 +154,7 @@ class ToolLoop:
         self._summary_usage = restore_usage(progress.get("summary_usage"))  # older servers save none
         self._finished = None if progress["reason"] is None else Finished(progress["reason"])
         self._end = None if progress["end"] is None else Finished(progress["end"])
-        queue = restore_queue(unsent_queue(progress["queue"], sent), self._catalogue)
+        queue = restore_queue(unsent_queue(progress["queue"], sent), self._catalogue, self._inputs)
         calls = {entry.item_id: entry for entry in queue if isinstance(entry, HostedCall)}
         self._checks.restore(progress["checks"], [each for each in calls.values() if not each.is_settled])
         self._interrupted = restore_entries(progress["entries"], calls, sent)

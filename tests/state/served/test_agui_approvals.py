@@ -35,7 +35,7 @@ class Served(NamedTuple):
             "server_url": self.calc.url,
             "require_approval": self.approval,
         }
-        return AguiThread(self.first, forwardedProps={"tools": [tool]}, **more)
+        return AguiThread(self.first, **{"forwardedProps": {"tools": [tool]}, **more})
 
     def run_count(self) -> int:
         """How often the tool was run."""

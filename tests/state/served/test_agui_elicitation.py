@@ -1,16 +1,19 @@
 """Interrupts of AG-UI for calls that need input of the user: whatever a client answers, its thread can go on."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.agui_client import user
-from tests.agui_events import Json, kinds_of, text_of
+from tests.agui_client import PATIENCE_S, run_input, user
+from tests.agui_events import Json, kinds_of, read_run, text_of
+from tests.mcp_script import answer as reply
+from tests.mcp_script import scripted_mcp, text_result
 from tests.mcp_server import CountingServer
 from tests.state.served.agui_replicas import two_replicas
-from tests.state.served.test_agui_approvals import Served, answers, results_of
+from tests.state.served.test_agui_approvals import Served, answers, interrupts_of, results_of
 from tests.upstream import ScriptedUpstream
-from tests.upstream.builders import chat_calls, chat_text
+from tests.upstream.builders import chat_calls, chat_text, error_reply
 
 BOOK = chat_calls(("calc_book", '{"city": "Rome"}'))
 
@@ -55,3 +58,116 @@ async def test_a_call_that_asks_for_input_goes_on_with_it_on_another_replica(ser
     assert "resume[0]=dropped" in thread.reply.headers["x-gateway-loss"]
     roles = [message["role"] for message in served.upstream.requests[-1].json["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+async def test_an_answer_that_does_not_fit_gets_the_form_again_with_the_reason(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    for payload in ({"people": 40}, {}, "two", {"people": 2, "wine": True}):
+        again = await thread.run(resume=answers(interrupts_of(asked), {"status": "resolved", "payload": payload}))
+        (interrupt,) = again[-1]["outcome"]["interrupts"]
+        assert interrupt["id"] == asked[-1]["outcome"]["interrupts"][0]["id"]
+        assert "does not fit what the tool asks for" in interrupt["metadata"]["problem"]
+        assert interrupt["responseSchema"]["required"] == ["people"]
+    assert served.calc.runs["asked"] == 1
+    assert text_of(await thread.run(resume=answers(interrupts_of(asked), content(people=2)))) == "Booked."
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        ({"status": "resolved", "payload": {"approved": False}}, "decline"),
+        ({"status": "cancelled"}, "cancel"),
+    ],
+)
+async def test_a_user_who_gives_no_input_lets_the_run_go_on(served: Served, answer: Json, action: str) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Then not."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    resumed = await thread.run(resume=answers(interrupts_of(asked), answer))
+    assert list(results_of(resumed).values()) == [f"No table in Rome: {action}."]
+    assert (text_of(resumed), resumed[-1]["outcome"]) == ("Then not.", {"type": "success"})
+
+
+async def test_a_run_without_an_answer_ends_with_the_same_form(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    again = await thread.run(user("Hello?", "u2"))
+    assert interrupts_of(again) == interrupts_of(asked)
+    assert len(served.upstream.requests) == 1
+
+
+async def test_an_old_client_that_goes_on_declines(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Never mind."))
+    thread = served.thread(protocolVersion=None)
+    asked = await thread.run(user("A table in Rome."))
+    assert asked[-1]["outcome"]["interrupts"][0]["reason"] == "input_required"
+    went_on = await thread.run(user("Never mind.", "u2"))
+    assert list(results_of(went_on).values()) == ["No table in Rome: decline."]
+    assert text_of(went_on) == "Never mind."
+
+
+@pytest.mark.parametrize("mcp_settings", [{"approval_days": 0.000002}])
+async def test_a_form_that_has_expired_is_no_dead_end(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Too late."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    async with asyncio.timeout(PATIENCE_S):
+        while interrupts_of(last := await thread.run(resume=[])):
+            pass
+    assert text_of(last) == "Too late."
+    assert list(results_of(last)) == [asked[-1]["outcome"]["interrupts"][0]["toolCallId"]]
+    assert not served.calc.runs["book"]
+
+
+async def test_a_model_that_fails_after_the_input_leaves_no_dead_end(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, error_reply(500, "broken"), chat_text("Booked."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    failed = await thread.run(resume=answers(interrupts_of(asked), content(people=2)))
+    assert failed[-1]["type"] == "RUN_ERROR"
+    resumed = await thread.run(resume=answers(interrupts_of(asked), content(people=2)))
+    assert (text_of(resumed), served.calc.runs["book"]) == ("Booked.", 1)
+    assert served.model_read() == "A table for 2 in Rome."
+
+
+async def test_runs_that_asked_and_were_answered_are_replayed(served: Served) -> None:
+    served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
+    thread = served.thread()
+    asked = await thread.run(user("A table in Rome."))
+    replayed = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
+    assert read_run(replayed.content)[-1]["outcome"] == asked[-1]["outcome"]
+    resumed = await thread.run(resume=answers(interrupts_of(asked), content(people=2)))
+    again = read_run((await served.second.post("/v1/agui", json=run_input(run="t-r2"))).content)
+    assert results_of(again) == results_of(resumed)
+    assert "TOOL_CALL_START" not in kinds_of(again)
+    solved = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
+    assert interrupts_of(read_run(solved.content)) == []
+
+
+async def test_a_call_may_ask_for_a_form_and_then_for_a_login(served: Served) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    form = {"mode": "form", "message": "Who?", "requestedSchema": schema}
+    login = {"mode": "url", "message": "Log in.", "url": "https://login.example.com/?id=1"}
+    questions = [
+        {"resultType": "input_required", "requestState": f"s{number}", "inputRequests": {"q": wire}}
+        for number, wire in enumerate({"method": "elicitation/create", "params": each} for each in (form, login))
+    ]
+    async with scripted_mcp([*map(reply, questions), reply(text_result("found"))]) as mcp:
+        served.upstream.on("/chat/completions", chat_calls(("lookup_look_up", "{}")), chat_text("Done."))
+        tool = {"type": "mcp", "server_label": "lookup", "server_url": mcp.url, "require_approval": "never"}
+        thread = served.thread(forwardedProps={"tools": [tool]})
+        first = await thread.run(user("Look it up."))
+        second = await thread.run(resume=answers(interrupts_of(first), content(name="Ann")))
+        assert results_of(second) == {}
+        (interrupt,) = second[-1]["outcome"]["interrupts"]
+        assert interrupt["toolCallId"] == first[-1]["outcome"]["interrupts"][0]["toolCallId"]
+        assert interrupt["metadata"] == {"mode": "url", "url": login["url"], "host": "login.example.com"}
+        third = await thread.run(resume=answers([interrupt["id"]], content(approved=True)))
+        assert results_of(third) == {interrupt["toolCallId"]: "found"}
+        assert (text_of(third), len(mcp.calls)) == ("Done.", 3)
+        given = [call.json["params"].get("inputResponses") for call in mcp.calls]
+        accepted = {"action": "accept", "content": {"name": "Ann"}}
+        assert given == [None, {"q": accepted}, {"q": {"action": "accept"}}]

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from translation.hosted.calls import HostedCall
+from translation.hosted.elicitation.answers import GivenInput
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolCatalogue, ToolKey
 from translation.representation.events import (
@@ -38,9 +39,11 @@ def save_queue(entries: Iterable[Event | HostedCall]) -> list[Json]:
     return saved
 
 
-def restore_queue(saved: Sequence[Json], catalogue: ToolCatalogue) -> list[Event | HostedCall]:
-    """Returns the entries that `save_queue` saved."""
-    return [_restore_entry(entry, catalogue) for entry in saved]
+def restore_queue(
+    saved: Sequence[Json], catalogue: ToolCatalogue, inputs: Mapping[str, GivenInput]
+) -> list[Event | HostedCall]:
+    """Returns the entries that `save_queue` saved. `inputs` is what the user gave to calls, by their requests."""
+    return [_restore_entry(entry, catalogue, inputs) for entry in saved]
 
 
 def save_call(call: HostedCall) -> Json:
@@ -57,9 +60,11 @@ def save_call(call: HostedCall) -> Json:
     }
 
 
-def _restore_entry(saved: Json, catalogue: ToolCatalogue) -> Event | HostedCall:
+def _restore_entry(saved: Json, catalogue: ToolCatalogue, inputs: Mapping[str, GivenInput]) -> Event | HostedCall:
     if "call" in saved:
-        return _restore_call(saved["call"], catalogue)
+        call = _restore_call(saved["call"], catalogue)
+        call.given_input = inputs.get(call.approval_request_id or "")
+        return call
     fields = {name: value for name, value in saved.items() if name != "event"}
     return _EVENT_TYPES[saved["event"]](**fields)
 

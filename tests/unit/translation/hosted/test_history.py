@@ -180,7 +180,7 @@ def test_a_call_that_asked_for_input_is_one_call_for_the_model() -> None:
     going_on = mcp_call(id="mcp_2", approval_request_id="mcpr_1", continues="mcp_1")
     assert outputs(asking, waiting, answer(), going_on) == ["5"]
     # A client may leave the request out. Then there is nothing that the call could go on with.
-    assert outputs(asking) == [""]
+    assert outputs(asking) == ["This call was not finished. It has no result."]
 
 
 def test_a_call_that_asked_for_input_goes_on_with_any_answer() -> None:

@@ -216,7 +216,7 @@ def test_a_queue_is_the_same_after_it_was_saved() -> None:
         ItemEnded(1),
     ]
     saved = save_queue([waiting, *events])
-    call_again, *restored = restore_queue(saved, catalogue)
+    call_again, *restored = restore_queue(saved, catalogue, {})
     assert restored == events
     assert isinstance(call_again, HostedCall)
     assert (call_again.outcome, call_again.arguments, call_again.tool) == (waiting.outcome, "{}", ADD)

@@ -131,3 +131,12 @@ def test_the_item_in_the_journal_is_that_of_a_call_without_an_end() -> None:
     driver.run_events(call(), reason="tool_calls")
     (pending,) = driver.loop.pending_calls
     assert pending.item_with(ASKS)["status"] == "incomplete"
+
+
+def test_another_process_goes_on_with_what_the_user_gave() -> None:
+    driver = continuing()
+    saved = driver.loop.save_progress()
+    more: Any = {"past": PAST, "approved_ids": ["mcpr_1"], "inputs": {"mcpr_1": given()}}
+    resumed = driver.interrupt(saved, driver.events, ADD, **more)
+    (pending,) = resumed.loop.pending_calls
+    assert pending.given_input == given()
