@@ -69,6 +69,8 @@ class Capabilities:
     """The upstream can continue a prompt of token ids, so that thinking and answer can be two runs."""
     models: bool = False
     """The upstream can list its models."""
+    prefill: bool = False
+    """The model continues a last message of the assistant. Others begin a new one after it."""
     extensions: frozenset[str] = frozenset()
     """Request fields outside the API that the upstream accepts."""
 

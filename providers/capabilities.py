@@ -50,6 +50,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
     ),
     "openrouter": _CHAT_CAPABILITIES,
     "anthropic": Capabilities(
+        prefill=True,
         service_tiers=True,
         streaming=True,
         tools=True,
@@ -76,10 +77,16 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "ollama": replace(_CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False),
+    "ollama": replace(_CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False, prefill=True),
     "vllm": replace(_CHAT_CAPABILITIES, service_tiers=False, counting="tokenize", two_pass=True, input_grammars=True),
     "llama_server": replace(
-        _CHAT_CAPABILITIES, service_tiers=False, counting="chat", two_pass=True, input_grammars=True, choices=False
+        _CHAT_CAPABILITIES,
+        service_tiers=False,
+        counting="chat",
+        two_pass=True,
+        input_grammars=True,
+        choices=False,
+        prefill=True,
     ),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
     "openai_compatible": _CHAT_CAPABILITIES,

@@ -164,6 +164,11 @@ class CapabilityOverrides(BaseModel):
         description="It can continue a prompt of token ids, so that thinking and answer can be two runs.",
     )
     models: bool | None = Field(default=None, description="It lists its models at `/models`.")
+    prefill: bool | None = Field(
+        default=None,
+        description="Its models continue a last message of the assistant. Messages requests that end with one are "
+        "refused otherwise.",
+    )
     extensions: frozenset[str] | None = Field(
         default=None, description="Request fields outside the API that it accepts."
     )

@@ -16,6 +16,11 @@ _MEDIA_CAPABILITIES = {"input_image": "images", "input_audio": "audio", "input_f
 LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs", "messages": "logprobs"}
 """Maps each API to its parameter that requests log probabilities."""
 
+_PREFILL_REFUSED: Final = (
+    "This model does not support assistant message prefill. The conversation must end with a user message."
+)
+"""The words of the Messages API itself, whose newer models refuse it too."""
+
 _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
     "text_format": {"responses": "text.format", "chat": "response_format", "messages": "output_config.format"},
     "reasoning": {"responses": "reasoning", "chat": "reasoning_effort", "messages": "thinking"},
@@ -36,6 +41,8 @@ def apply_capabilities(
     """
     for capability, param, feature in _required_capabilities(turn, capabilities, dialect):
         if not getattr(capabilities, capability):
+            if capability == "prefill":
+                raise Unrepresentable(_PREFILL_REFUSED, param=param)
             removed = feature if "[" in param else param
             raise Unrepresentable(f"the model's upstream does not support {feature}; leave out {removed}", param=param)
     if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
@@ -81,6 +88,8 @@ def _required_capabilities(turn: Turn, capabilities: Capabilities, dialect: Dial
         yield "json_schema", _PARAM_NAMES["text_format"][dialect], "structured output"
     if turn.sampling.get("logprobs"):
         yield "logprobs", LOGPROBS_PARAMS[dialect], "log probabilities"
+    if dialect == "messages" and turn.items and turn.items[-1].get("role") == "assistant":
+        yield "prefill", "messages", "prefill"
     missing = {kind: name for kind, name in _MEDIA_CAPABILITIES.items() if not getattr(capabilities, name)}
     for index, item in enumerate(turn.items if missing else ()):
         parts = item.get("content") if item["type"] == "message" else item.get("output")

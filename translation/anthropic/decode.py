@@ -12,7 +12,17 @@ from translation.anthropic.searches import SEARCH_TOOL_NAME, SearchDecoder
 from translation.anthropic.usage import read_usage
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
-from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.representation.events import (
+    STOP_SEQUENCE_FACT,
+    Event,
+    Failed,
+    FinishReason,
+    ItemStatus,
+    Noted,
+    Opaque,
+    Started,
+    Usage,
+)
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
@@ -101,7 +111,7 @@ class AnthropicDecoder(ChunkDecoder):
             case "content_block_stop":
                 return self._emit_annotations(self._block)
             case "message_delta":
-                return self._end_message(chunk["delta"].get("stop_reason"), chunk.get("usage"))
+                return self._end_message(chunk["delta"], chunk.get("usage"))
             case "message_stop":
                 self._stop_reason = self._stop_reason or _NO_STOP_REASON
                 return self.finish()
@@ -140,12 +150,16 @@ class AnthropicDecoder(ChunkDecoder):
         events = self._start_message(message)
         for index, block in enumerate(message["content"]):
             events += [*self._open_block(index, block), *self._emit_annotations(self._block)]
-        return events + self._end_message(message.get("stop_reason") or _NO_STOP_REASON, None)
+        return events + self._end_message(
+            {**message, "stop_reason": message.get("stop_reason") or _NO_STOP_REASON}, None
+        )
 
-    def _end_message(self, reason: Any, usage: Any) -> list[Event]:
-        if reason is not None and self._stop_reason is None:
+    def _end_message(self, delta: Json, usage: Any) -> list[Event]:
+        if (reason := delta.get("stop_reason")) is not None and self._stop_reason is None:
             self._stop_reason = str(reason)
-        return self._update_usage(usage)
+        sequence = delta.get("stop_sequence")
+        facts: list[Event] = [Noted(facts={STOP_SEQUENCE_FACT: sequence})] if isinstance(sequence, str) else []
+        return facts + self._update_usage(usage)
 
     def _update_usage(self, reported: Any) -> list[Event]:
         if not isinstance(reported, dict):

@@ -17,6 +17,7 @@ from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedRun, TaggedTextReader
 from translation.parsers.text_calls import text_call_decoder_for
 from translation.representation.events import (
+    STOP_SEQUENCE_FACT,
     Delta,
     Event,
     Failed,
@@ -257,6 +258,8 @@ class ChatDecoder:
         if reason and self._finish_reason is None:
             self._finish_reason = reason
             self.state = _DRAINING
+            if isinstance(stop := choice.get("stop_reason"), str):  # vLLM
+                events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
         return events
 
     def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from translation.messages.history import CALL_CARRIER_PREFIX
-from translation.representation.events import Finished, FinishReason, Usage
+from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import TEXT_FIELDS
@@ -25,9 +25,6 @@ _STOP_REASONS: Final[Mapping[FinishReason, str]] = {
 
 _OWN_STOP_REASONS: Final = frozenset({"pause_turn", "model_context_window_exceeded"})
 """Reasons of an upstream of the same API that no Finished event can express."""
-
-STOP_SEQUENCE_FACT: Final = "stop_sequence"
-"""The name of the fact that one of the client's stop sequences ended the reply. Its value is the sequence."""
 
 _MAX_ARGS_BYTES: Final = 2**31
 """Arguments of any length are an object in a message, as they are in its stream."""

@@ -11,7 +11,7 @@ dataclass takes four times as long to create.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from translation.representation.json_types import Item, Json
 
@@ -140,6 +140,10 @@ class Noted:
 
     usage: Usage | None = None
     facts: Json | None = None
+
+
+STOP_SEQUENCE_FACT: Final = "stop_sequence"
+"""The name of the fact that a stop sequence of the request ended the reply. Its value is the sequence."""
 
 
 @dataclass(slots=True)

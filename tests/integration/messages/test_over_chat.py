@@ -89,6 +89,27 @@ async def test_signatures_of_another_server_are_no_obstacle() -> None:
     assert upstream.requests[0].json["messages"][1]["reasoning"] == "Hm."
 
 
+async def test_a_reply_is_not_begun_anew_where_the_client_began_it() -> None:
+    history = [*HELLO, {"role": "assistant", "content": "The answer is"}]
+    models = {"m": {"provider": "p"}, "n": {"provider": "p", "capabilities": {"prefill": True}}}
+    async with gateway(chat_text(" 7"), models=models) as (client, upstream):
+        refused = await post(client, {"messages": history})
+        continued = await post(client, {"messages": history, "model": "n"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].endswith("The conversation must end with a user message.")
+    assert continued.status_code == 200
+    assert upstream.requests[0].json["messages"][-1] == {"role": "assistant", "content": "The answer is"}
+
+
+async def test_the_stop_sequence_that_ended_a_message_is_named() -> None:
+    chunks = text_chunks("a")
+    chunks[-2]["choices"][0]["stop_reason"] = "###"
+    async with gateway(chat_sse(chunks)) as (client, _):
+        reply = await post(client, {"stop_sequences": ["###"], "stream": True})
+    message = check_message_stream(reply.content)
+    assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "###")
+
+
 async def test_losses_are_in_the_header_under_the_clients_names() -> None:
     async with gateway(chat_text("Hi")) as (client, _):
         body = {"context_management": {"edits": []}, "thinking": {"type": "enabled", "budget_tokens": 1024}}
