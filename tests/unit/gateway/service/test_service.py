@@ -1,15 +1,20 @@
 """What becomes of a body between its endpoint and its plan."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.config.settings import parse_settings
 from gateway.errors import CredentialsNotStored
+from gateway.http.auth import Principal
 from gateway.http.guard import Drain
 from gateway.process.providers import build_providers
+from gateway.replies.endpoints import RESPONSES
 from gateway.service.service import Service
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import Job
+from tests.databases import ready_sqlite
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import ask
@@ -48,3 +53,29 @@ async def test_a_job_whose_credentials_are_not_stored_is_not_run_again() -> None
     job = Job(owner="a", response_id="resp_1", request=request, attempt=2, logged=False, last_sequence_number=-1)
     with pytest.raises(CredentialsNotStored, match="send the request again"):
         await service.resume_job(job)
+
+
+async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp_path: Path) -> None:
+    """The stored request has the permission, because another replica may know the key no more."""
+    servers = {label: {"url": "https://mcp.example.com/mcp", "approval": "never"} for label in ("open", "secret")}
+    settings = parse_settings(
+        {
+            "store": {"url": ready_sqlite(tmp_path / "state.db")},
+            "tools": {"mcp": {"servers": servers}},
+            "providers": {"s": {"type": "scripted"}},
+            "models": {"m": {"provider": "s", "tools": {"mcp": ["open", "secret"]}}},
+        },
+        environ={},
+    )
+    store = SqlStore(settings.store, settings.background)
+    service = Service(settings, build_providers(settings), Drain(), store)
+    body = {"model": "m", "input": "Hi", "background": True}
+    for allowed, labels in ((("*",), ["open", "secret"]), (("open",), ["open"])):
+        accepted = await service.accept(RESPONSES, Principal("a", ("*",), allowed), body, strict=False)
+        assert accepted.job is not None
+        request = accepted.job.job_request
+        assert request is not None
+        job = Job(owner="a", response_id="r", request=request, attempt=2, logged=False, last_sequence_number=-1)
+        exchange: Any = (await service.resume_job(job)).run.plan.exchange
+        assert [each.label for each in exchange._servers] == labels
+    await store.aclose()
