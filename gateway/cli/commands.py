@@ -184,14 +184,14 @@ def list_mcp_tools(
 ) -> None:
     """List the tools of MCP servers as models know them. Exits with 1 if a server cannot be used."""
     settings = _load_quiet_settings(config)
-    labels = list(dict.fromkeys(_require_mcp_server(settings, label) for label in server or settings.tools.mcp.servers))
-    if not labels:
-        _exit_with_error("no MCP servers are configured: write tools.mcp.servers")
 
     from gateway.cli.mcp_servers import list_server_tools
     from gateway.text_table import format_table
 
-    listed = _run_with_store(list_server_tools(settings, labels))
+    with _exiting_on_fault():
+        listed = _run_with_store(list_server_tools(settings, server or ()))
+    if not listed:
+        _exit_with_error("no MCP servers are configured: write tools.mcp.servers")
     rows = [row for tools in listed for row in tools.rows]
     header = ("SERVER", "TOOL", "READ-ONLY", "APPROVAL", "DESCRIPTION")
     typer.echo("\n".join(format_table([header, *rows])))
@@ -210,7 +210,6 @@ def try_mcp_tool(
 ) -> None:
     """Call one tool of an MCP server, and print its result. Approvals do not apply. Exits with 1 if the call fails."""
     settings = _load_quiet_settings(config)
-    _require_mcp_server(settings, server)
 
     from gateway.cli.mcp_servers import read_call_arguments, try_tool
 
@@ -230,7 +229,6 @@ def pin_mcp_tools(
 ) -> None:
     """Print the digests of the definitions that a server's tools have now, as `pins` for its configuration."""
     settings = _load_quiet_settings(config)
-    _require_mcp_server(settings, server)
 
     import yaml
 
@@ -250,8 +248,8 @@ def log_in_to_mcp_server(
 ) -> None:
     """Log in to an MCP server in a browser. The tokens are stored, encrypted, for all replicas."""
     settings = _load_settings(config, {})
-    oauth = settings.tools.mcp.servers[_require_mcp_server(settings, server)].auth.oauth
-    if oauth is None or oauth.grant != "login":
+    own = settings.tools.mcp.servers.get(server)
+    if own is None or own.auth.oauth is None or own.auth.oauth.grant != "login":
         _exit_with_error(f"the server {server!r} has no auth.oauth with grant: login")
 
     from gateway.cli.mcp_login import log_in
@@ -274,23 +272,18 @@ def _load_quiet_settings(config: Path | None) -> Settings:
 
 
 @contextmanager
-def _exiting_on_fault(server: str) -> Iterator[None]:
-    """Exits with 1 if a request to a server fails in the block, with the reason."""
+def _exiting_on_fault(server: str = "") -> Iterator[None]:
+    """Exits with 1 if a request to a server fails in the block, with the reason; with 2 if there is no such server."""
     from gateway.mcp.errors import McpFault
+    from gateway.operator_servers.servers import UnknownServer
 
     try:
         yield
+    except UnknownServer as error:
+        _exit_with_error(str(error))
     except McpFault as fault:
         typer.echo(f"{server}: {fault}", err=True)
         raise typer.Exit(1) from None
-
-
-def _require_mcp_server(settings: Settings, label: str) -> str:
-    """Returns a label that is configured. Exits with 2 for any other."""
-    if label not in settings.tools.mcp.servers:
-        known = ", ".join(settings.tools.mcp.servers) or "none"
-        _exit_with_error(f"no MCP server is named {label!r} in tools.mcp.servers; there are: {known}")
-    return label
 
 
 OwnerOption = Annotated[

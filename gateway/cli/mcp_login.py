@@ -10,7 +10,8 @@ from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.oauth.grants import LoginRequest
 from gateway.operator_servers.building import build_authorization_server
-from gateway.operator_servers.grant_vault import SealedGrant, open_grant_store
+from gateway.operator_servers.grant_vault import SealedGrant
+from gateway.operator_servers.opening import open_store
 
 _PATH: Final = "/callback"
 _HEAD_BYTES: Final = 16 * 1024
@@ -25,8 +26,8 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
     any free one.
     """
     issuer = build_authorization_server(settings.tools.mcp.servers[label], settings.egress)
-    async with open_grant_store(settings) as store:
-        if store is None:
+    async with open_store(settings) as opened:
+        if opened is None:
             raise McpFault("authorization_failed", "there is no store for the tokens: write store.url")
         answer: asyncio.Future[dict[str, list[str]]] = asyncio.get_running_loop().create_future()
         listener = await asyncio.start_server(partial(_receive, answer), "127.0.0.1", port)
@@ -47,7 +48,7 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
                 "authorization_failed", f"the login was refused: {query.get('error', ['no reason'])[0]:.100}"
             )
         grant = await login.exchange(query["code"][0])
-        await SealedGrant(label, store.grants, store.sealer).store(grant)
+        await SealedGrant(label, opened.store, opened.sealer).store(grant)
 
 
 async def _receive(

@@ -39,17 +39,23 @@ class CallResult(NamedTuple):
 
 
 async def list_server_tools(settings: Settings, labels: Sequence[str]) -> list[ServerTools]:
-    """Connects the servers of these labels, all at once, and lists their tools."""
+    """Connects the servers of these labels, by default all servers, at once, and lists their tools.
+
+    Raises UnknownServer.
+    """
     async with open_servers(settings) as servers:
-        return await asyncio.gather(*(_list_tools(servers, label) for label in labels))
+        chosen = dict.fromkeys(labels or servers.configured)
+        for label in chosen:
+            servers.require(label)
+        return await asyncio.gather(*(_list_tools(servers, label) for label in chosen))
 
 
 async def pin_tools(settings: Settings, label: str) -> Mapping[str, str]:
-    """Returns the digests of the definitions that a server's tools have now, by name. Raises McpFault."""
-    mcp = settings.tools.mcp
-    unpinned = mcp.servers[label].model_copy(update={"pins": None})
-    tools = settings.tools.model_copy(update={"mcp": mcp.model_copy(update={"servers": {label: unpinned}})})
-    async with open_servers(settings.model_copy(update={"tools": tools})) as servers:
+    """Returns the digests of the definitions that a server's tools have now, by name.
+
+    Raises McpFault and UnknownServer.
+    """
+    async with open_servers(settings, ignores_pins=True) as servers:
         listing = await servers.require(label).list_tools()
         return {tool.name: digest_definition(tool) for tool in listing.tools}
 
@@ -57,7 +63,7 @@ async def pin_tools(settings: Settings, label: str) -> Mapping[str, str]:
 async def try_tool(settings: Settings, label: str, name: str, arguments: dict[str, Any]) -> CallResult:
     """Calls a tool by its name at the server, or by the name that models know.
 
-    Raises McpFault, also for arguments that do not fit the tool's schema: they are not sent.
+    Raises UnknownServer, and McpFault, also for arguments that do not fit the tool's schema: they are not sent.
     """
     async with open_servers(settings) as servers:
         server = servers.require(label)

@@ -62,7 +62,7 @@ async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
 
     configured = settings.tools.mcp.servers.items()
     try:
-        async with open_servers(settings) as servers:
+        async with open_servers(settings, with_added=False) as servers:
             return await asyncio.gather(*(_examine(servers.require(label), own.probe) for label, own in configured))
     except (SchemaMismatch, StoreUnavailable) as error:  # it has the tokens of a server
         return [_describe_unlisted(label, str(error)) for label, _ in configured]

@@ -1,12 +1,9 @@
 """Keeps the grants of MCP servers in the store, sealed."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 import orjson
 
-from gateway.config.settings import Settings
 from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
 from gateway.mcp.oauth.grants import TokenGrant
@@ -70,24 +67,3 @@ class SealedGrant:
         if sealed is None:
             raise McpFault("authorization_failed", _UNAVAILABLE)
         return sealed
-
-
-class OpenStore(NamedTuple):
-    """A store of grants, and the sealer for it."""
-
-    grants: GrantStore
-    sealer: Sealer
-
-
-@asynccontextmanager
-async def open_grant_store(settings: Settings) -> AsyncGenerator[OpenStore | None, None]:
-    """Opens the store for a command. Yields None if there is none, or if no server needs it."""
-    logins = [own for own in settings.tools.mcp.servers.values() if own.auth.oauth and own.auth.oauth.grant == "login"]
-    if settings.store.url is None or not logins:
-        yield None
-        return
-    from gateway.state.sql.store import SqlStore
-
-    async with aclosing(SqlStore(settings.store, settings.background)) as store:
-        await store.open()
-        yield OpenStore(store, Sealer(settings.sealing.secrets, lambda: store.sealing_key))

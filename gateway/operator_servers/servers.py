@@ -33,6 +33,10 @@ UnusableReason: TypeAlias = Literal["name_taken", "credentials_unavailable", "in
 this version does not know its settings."""
 
 
+class UnknownServer(Exception):
+    """There is no server with this label. The message is for the operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class _ServerSet:
     """All servers, and the settings for all of them. `added` are the labels of those that were added over the API."""
@@ -99,9 +103,10 @@ class OperatorServers:
             return server
 
     def require(self, label: str) -> "OperatorServer":
-        """Returns the server of a label that is configured. Raises KeyError for any other."""
+        """Returns the server of this label. Raises UnknownServer, which names those that there are."""
         if (server := self.find(label)) is None:
-            raise KeyError(label)
+            known = ", ".join(self.configured) or "none"
+            raise UnknownServer(f"no MCP server is named {label!r} in tools.mcp.servers; there are: {known}")
         return server
 
     def list_secrets(self, label: str) -> list[str]:

@@ -1,5 +1,6 @@
 """The commands `mcp list` and `mcp try`, with the server of notes that ships with the gateway."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,11 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from gateway.cli import commands
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.state.added_servers import StoredServer
+from gateway.state.sql.store import SqlStore
+from tests.databases import ready_sqlite
+from tests.mcp_server import CountingServer
 
 NOTES = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "trusted": True}
 
@@ -81,3 +87,39 @@ def test_without_servers_there_is_nothing_to_list(tmp_path: Path) -> None:
     file.write_text("{}")
     done = run("list", "--config", str(file))
     assert (done.exit_code, done.stderr) == (2, "no MCP servers are configured: write tools.mcp.servers\n")
+
+
+def test_servers_that_were_added_are_known_where_a_key_may_add_some(tmp_path: Path, calc: CountingServer) -> None:
+    url = ready_sqlite(tmp_path / "state.db")
+    settings = f'{{"url": "{calc.url}", "allow": ["add"], "pins": {{"add": "another"}}}}'
+
+    async def add() -> None:
+        store = SqlStore(StoreSettings(url=url), BackgroundSettings())
+        await store.store_added_server(StoredServer("calc", "calc", settings, None, "ops"), 9)
+        await store.aclose()
+
+    asyncio.run(add())
+    file = tmp_path / "gateway.yaml"
+    for is_admin in (True, False):
+        auth = {"keys": [{"name": "ops", "key": "k" * 20, "admin": is_admin}]}
+        tools = {"mcp": {"admin": {"private_hosts": True}}}
+        file.write_text(yaml.safe_dump({"store": {"url": url}, "auth": auth, "tools": tools}))
+        with structlog.testing.capture_logs():
+            listed = run("list", "--config", str(file))
+            pinned = run("pin", "calc", "--config", str(file))
+        if is_admin:
+            assert "calc: left out: add: its definition is not the one that was accepted" in listed.stderr
+            assert [*yaml.safe_load(pinned.stdout)["pins"]] == ["add"]
+        else:
+            assert (listed.exit_code, "no MCP servers are configured" in listed.stderr) == (2, True)
+            assert (pinned.exit_code, "no MCP server is named 'calc'" in pinned.stderr) == (2, True)
+
+
+def test_a_command_makes_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    keys = [{"name": "ops", "key": "k" * 20, "admin": True}]
+    file.write_text(
+        yaml.safe_dump({"store": {"url": f"sqlite+aiosqlite:///{tmp_path}/new.db"}, "auth": {"keys": keys}})
+    )
+    assert run("list", "--config", str(file)).exit_code == 2
+    assert not (tmp_path / "new.db").exists()
