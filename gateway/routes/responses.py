@@ -20,11 +20,18 @@ from translation.responses.schema.request import REQUEST_SCHEMA
 _RETRIEVE_PARAMS = ("include", "include_obfuscation", "starting_after", "stream")
 _MAX_SEQUENCE_NUMBER = 10**9 - 1
 
+_KEY_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "A name for this request. If it is sent again, it is not run again, but gets the same response.",
+}
+
 
 def responses_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Responses"])
 
-    @router.post("/v1/responses", openapi_extra=json_request_body(REQUEST_SCHEMA))
+    @router.post("/v1/responses", openapi_extra=json_request_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]})
     async def create_response(request: Request) -> Response:
         """Create a response: one JSON object, or an event stream with `stream: true`."""
         return await service.serve_create(RESPONSES, request.scope, request.receive)

@@ -80,7 +80,7 @@ class _Run:
             request = build_run_request(body, model=route.name)
         else:
             self._head = restore_state(body, self._thread.conversation)
-            self._limits.require_storable(self._head.state)
+            self._limits.require_storable(body.get("state"))
             body = {**body, "state": self._head.state}
             runs_tools = "mcp" not in route.capabilities.hosted_tools
             standings = self._thread.judge_requests(runs_tools=runs_tools)

@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import httpx
+import orjson
 import pytest
+from sqlalchemy import update
 
 from gateway.state.database.database import Database
+from gateway.state.database.tables import conversations
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.state.served.agui_replicas import two_replicas
@@ -241,12 +244,21 @@ async def test_the_state_of_a_thread_is_restored_on_every_replica(served: Served
     assert "agui_state" not in conversation
 
 
-async def test_a_state_that_is_too_large_is_refused_by_name(served: Served) -> None:
+async def test_a_state_that_is_too_large_is_refused_by_name(served: Served, database: Database) -> None:
     served.upstream.on("/chat/completions", chat_text("Hi"))
     body = run_input(user("Hello"), state={"text": "x" * 262_144})
     refused = await served.first.post("/v1/agui", json=body)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "state_too_large")
     assert refused.json()["error"]["param"] == "state"
+    # One that was stored while more was allowed goes on.
+    first = await AguiThread(served.first).run(user("Hello"), state={"a": 1})
+    conversation = (await response_of(served, first))["conversation"]["id"]
+    async with database.write_transaction() as connection:
+        stored = {"id": conversation, "metadata": {"agui_run": first[0]["metadata"]["responseId"]}}
+        text = orjson.dumps({**stored, "agui_state": body["state"]}).decode()
+        await connection.execute(update(conversations).where(conversations.c.id == conversation).values(body=text))
+    restored = read_run((await served.second.post("/v1/agui", json=run_input(user("Hello"), run="r9"))).content)
+    assert restored[1]["snapshot"] == body["state"]
     unstored = {**body, "forwardedProps": {"store": False}}
     reply = await served.first.post("/v1/agui", json=unstored)
     assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "state=not sent")
