@@ -70,6 +70,9 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
     names, keys = list(settings.models), settings.auth.keys if settings.auth else ()
     adds_servers = any(key.admin for key in keys)
     for number, key in enumerate(keys):
+        if key.admin and settings.store.url is None:
+            message = "no server can be added without a store: write store.url"
+            yield Problem(("auth", "keys", number, "admin"), message)
         if len(key.secret) < _MIN_KEY_CHARS:
             message = f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: write a longer one"
             yield Problem(("auth", "keys", number, "key"), message)

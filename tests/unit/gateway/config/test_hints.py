@@ -45,6 +45,12 @@ SUSPECT = {
         + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, models: [a, b*]}]}\n",
         "config.yaml:3: warning: auth.keys[0].models[1]: no model is called b*",
     ),
+    "a key that adds MCP servers, and no store": (
+        "store: {url: null}\n"
+        + PROVIDER
+        + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, admin: true}]}\n",
+        "config.yaml:4: warning: auth.keys[0].admin: no server can be added without a store: write store.url",
+    ),
     "a key for an MCP server there is not": (
         PROVIDER
         + "models: {a: {provider: local}}\nauth: {keys: [{name: t, key: 0123456789abcdef, mcp_servers: [crm]}]}\n",
