@@ -97,6 +97,20 @@ async def test_an_approved_call_is_run_once_and_the_thread_goes_on(client: Clien
     assert client.calc.runs["add"] == 1
 
 
+async def test_a_form_of_a_tool_is_answered_and_its_call_goes_on(client: Client, answer: Answer) -> None:
+    answer(chat_calls(("calc_book", '{"city":"Rome"}')), chat_text("Booked."), chat_text("Yes."))
+    got = await client.do("input")
+    assert got["first"]["responseSchema"]["required"] == ["people"]
+    assert (got["second"]["id"], got["second"]["reason"]) == (got["first"]["id"], "input_required")
+    assert "does not fit" in got["second"]["metadata"]["problem"]
+    assert ("tool", "A table for 4 in Rome.") in texts(got)
+    assert texts(got)[-3:] == [("assistant", "Booked."), ("user", "Sure?"), ("assistant", "Yes.")]
+    assert [message["calls"] for message in got["messages"] if message.get("calls")] == [
+        [["calc_book", '{"city":"Rome"}']]
+    ]
+    assert client.calc.runs["book"] == 1
+
+
 async def test_an_interrupt_loses_no_message_and_the_thread_keeps_the_state(client: Client, answer: Answer) -> None:
     call = {
         "index": 0,

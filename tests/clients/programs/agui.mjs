@@ -83,6 +83,20 @@ const cases = {
     await agent.runAgent({ forwardedProps: hosted });
     return report({ asked: interrupts.length });
   },
+  async input() {
+    say("A table in Rome.");
+    await agent.runAgent({ forwardedProps: free });
+    const given = (payload) => {
+      const interrupts = events.at(-1).outcome.interrupts;
+      const resume = interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload }));
+      return agent.runAgent({ forwardedProps: free, resume }).then(() => interrupts);
+    };
+    const [first] = await given({ people: 40 });
+    const [second] = await given({ people: 4 });
+    say("Sure?");
+    await agent.runAgent({ forwardedProps: free });
+    return report({ first, second });
+  },
   async interrupted() {
     agent.setState({ page: 3 });
     say("2 + 3?");
