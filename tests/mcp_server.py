@@ -15,9 +15,11 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp_types import ImageContent, ToolAnnotations
 from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 READY_S = 10.0
+_DISCOVER = "server/discover"
 SKIES = {"Paris": "sunny, 21 C", "Rome": "rainy, 9 C"}
 """The weather in the cities that there are."""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -94,6 +96,12 @@ class CountingServer:
                 return f"No table in {city}: {size.action}."
             return f"A table for {size.data.people} in {city}."
 
+        @server.tool()
+        async def greet(city: str, ctx: Context) -> str:
+            """Asks for how many people while its call is open, as servers of older revisions do."""
+            size = await ctx.elicit("For how many people?", TableSize)
+            return f"Hello in {city}: {size.action}."
+
         @server.tool(structured_output=False)
         def picture() -> ImageContent:
             """Returns a picture."""
@@ -102,23 +110,29 @@ class CountingServer:
 
         return server
 
-    def watch(self, app: ASGIApp) -> ASGIApp:
+    def watch(self, app: ASGIApp, *, is_older: bool = False) -> ASGIApp:
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
                 self.headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-                self.methods[self.headers.get("mcp-method", "")] += 1
+                self.methods[method := self.headers.get("mcp-method", "")] += 1
+                if is_older and method == _DISCOVER:
+                    await JSONResponse({"detail": "Not Found"}, 404)(scope, receive, send)
+                    return
             await app(scope, receive, send)
 
         return watched
 
 
 @contextmanager
-def mcp_server(*, json_response: bool = False, stateless: bool = False, sse: bool = False) -> Iterator[CountingServer]:
-    """Serves the tools over streamable HTTP, or over the older HTTP+SSE, in a thread."""
+def mcp_server(
+    *, json_response: bool = False, stateless: bool = False, sse: bool = False, is_older: bool = False
+) -> Iterator[CountingServer]:
+    """Serves the tools over streamable HTTP, or over the older HTTP+SSE, in a thread. A server that `is_older` only
+    has the revisions with a handshake."""
     counting = CountingServer()
     built = counting.build()
     app = built.sse_app() if sse else built.streamable_http_app(json_response=json_response, stateless_http=stateless)
-    config = uvicorn.Config(counting.watch(app), log_config=None, lifespan="on")
+    config = uvicorn.Config(counting.watch(app, is_older=is_older), log_config=None, lifespan="on")
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
     counting.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{'sse' if sse else 'mcp'}"

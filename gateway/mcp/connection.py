@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from gateway.mcp.elicitation.requests import NO_INPUT, CallInput, InputRequired
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import OnProgress, current_record
-from gateway.mcp.results import find_structure_fault
+from gateway.mcp.results import find_structure_fault, note_declined
 from gateway.mcp.server import McpServer
 from gateway.mcp.session import McpSession, Send
 from gateway.mcp.tool_lists import ToolList, list_pages
@@ -106,7 +106,7 @@ async def call_once(
         for pause_s in _PAUSES_S:
             result = await _send_call(client, CallToolRequest(params=params), max_pages)
             if not isinstance(result, InputRequiredResult):
-                return result
+                return note_declined(result) if record is not None and record.has_declined_input else result
             if result.input_requests:
                 raise InputRequired(result)
             await asyncio.sleep(pause_s)

@@ -1,5 +1,6 @@
 """What goes wrong between the gateway and an MCP server."""
 
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from translation.hosted.outcomes import ToolOutcome, execution_error, http_error, protocol_error
@@ -47,17 +48,28 @@ def describe_too_large(max_bytes: int) -> str:
     return f"the server's answer is larger than {max_bytes / (1024 * 1024):g} MiB (tools.mcp.max_result_mb)"
 
 
+INPUT_DECLINED: Final = (
+    "input_declined: the tool asked for more input while the call was open, in an older revision of the protocol. The "
+    "gateway cannot wait for it."
+)
+
+
 class McpFault(Exception):
     """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status."""
 
     def __init__(self, kind: FaultKind, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.has_declined_input = False
+        """Whether the server asked for input before, and got none."""
         self.code = _CODES.get(kind, -32603) if code is None else code
 
     def as_outcome(self) -> ToolOutcome:
         """Returns the outcome of a call that ended in this fault, in one of the three forms of the API."""
-        message = str(self)
+        message = f"{self}; {INPUT_DECLINED}" if self.has_declined_input else str(self)
+        return replace(self._describe(message), has_declined_input=self.has_declined_input)
+
+    def _describe(self, message: str) -> ToolOutcome:
         if self.kind == "http_error":
             return http_error(self.code, message)
         if self.kind in _FAULTS_OF_RESULTS:

@@ -73,6 +73,8 @@ class RequestRecord:
         self.watchers = watchers
         self.fault: McpFault | None = None
         self.has_failed = False
+        self.has_declined_input = False
+        """Whether the server asked for input by a request of its own, which was declined."""
         self.request_id: Any = None
         """The id of the last message that was sent and is to be answered; None before it, and where answers to several
         come over one stream."""

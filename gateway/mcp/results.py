@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
+from gateway.mcp.errors import INPUT_DECLINED
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
@@ -16,6 +17,8 @@ _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types of images that every model which sees images can read."""
 
 _RESULT: Final = "result"
+_DECLINED: Final = "responses-gateway/declined_input"
+_NO_MESSAGE: Final = "The tool failed without a message."
 _MAX_UTF8_BYTES: Final = 4
 
 
@@ -33,10 +36,17 @@ def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
     if not texts and result.structured_content is not None:
         texts.append(orjson.dumps(result.structured_content).decode())
-    text = "\n".join(texts)
+    is_declined = _DECLINED in (result.meta or {})
     if not result.is_error:
-        return ToolOutcome(output=text, media=media)
-    return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": _texts_as_content(texts)}, media=media)
+        return ToolOutcome(output="\n".join(texts), media=media, has_declined_input=is_declined)
+    reasons = [*(texts or (_NO_MESSAGE,)), *((INPUT_DECLINED,) if is_declined else ())]
+    error: Json = {"type": "mcp_tool_execution_error", "content": _texts_as_content(reasons)}
+    return ToolOutcome(error=error, media=media, has_declined_input=is_declined)
+
+
+def note_declined(result: CallToolResult) -> CallToolResult:
+    """Returns the result of a call whose server asked for input in vain."""
+    return result.model_copy(update={"meta": {**(result.meta or {}), _DECLINED: True}})
 
 
 def item_of_tool(tool: Tool) -> Json:
@@ -81,7 +91,7 @@ def _is_image(content: ImageContent) -> bool:
 
 
 def _texts_as_content(texts: Sequence[str]) -> list[Json]:
-    return [{"type": "text", "text": text} for text in texts or ("The tool failed without a message.",)]
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _note_of(content: Any) -> str:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from contextvars import Context
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -75,6 +76,8 @@ class McpSession:
         self._is_open = False
         self._is_terminated = False
         """Whether the server said that it no longer knows the session."""
+        self._records: set[RequestRecord] = set()
+        """Those of the requests that run."""
         self._opened = asyncio.Event()
         self._owner = asyncio.get_running_loop().create_task(self._own())
 
@@ -149,8 +152,15 @@ class McpSession:
             self._opened.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        transport = with_declared_input(with_readable_messages(await self._transport.enter(stack)))
+        readable = with_readable_messages(await self._transport.enter(stack))
+        transport = with_declared_input(readable, self._note_question)
         return await stack.enter_async_context(Client(transport, cache=None))
+
+    def _note_question(self, context: Context | None) -> None:
+        """Notes that the server asked for input, and got none. Over some transports it does not say for which call."""
+        record = None if context is None else context.get(current_record)
+        for each in self._records if record is None or record.is_of_session else (record,):
+            each.has_declined_input = True
 
     async def _listen(self, client: Client) -> None:
         """Keeps a subscription to changes of the list of tools open, for a server that needs one to report them.
@@ -184,13 +194,18 @@ class McpSession:
     async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
         record = RequestRecord(self._server.max_result_bytes, result, watchers=self._watchers)
         current_record.set(record)
+        self._records.add(record)
         try:
             value = await send(client)
         except Exception as error:
-            record.fail(record.fault or self._fault_of(error))
+            fault = record.fault or self._fault_of(error)
+            fault.has_declined_input = record.has_declined_input
+            record.fail(fault)
         else:
             if not result.done():
                 result.set_result(value)
+        finally:
+            self._records.discard(record)
 
     def _fault_of(self, error: BaseException) -> McpFault:
         """Returns the fault that an exception of the library stands for."""

@@ -68,7 +68,7 @@ def prepare_hosted_exchange(
     make_round = exchange_factory(route, dialect)
     if dialect == "responses" and asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)
-    tool_run = ToolRun()
+    tool_run = ToolRun(report_loss=report_loss)
     compactor = None
     entry = lowest_threshold_entry(body.get("context_management")) if dialect == "responses" else None
     if entry is not None:

@@ -19,6 +19,7 @@ from translation.hosted.calls import HostedCall, unknown_tool_error
 from translation.hosted.loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.result_reader import READ_RESULT, ResultReader
+from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
 
@@ -136,6 +137,9 @@ class CallRunner:
         if reports is not None:
             reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)
+        if outcome.has_declined_input:
+            _log.warning("tool_input_declined", **ids)
+            self._tool_run.note_loss(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
         return await redact_outcome(outcome, self._redactor)
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:

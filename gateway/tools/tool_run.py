@@ -1,7 +1,7 @@
 """What a response with hosted tools has besides its exchange: its journal, and where it was interrupted."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +15,7 @@ from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
 from translation.representation.json_types import Item
+from translation.representation.loss import Loss
 
 _NOT_ASKED: Final = (
     "outcome unknown: the tool asked for input, and the gateway stopped before the user was asked; it was not repeated"
@@ -34,10 +35,19 @@ class ToolRun:
     records: Mapping[str, CallRecord] = field(default_factory=dict)
     events: ToolEvents | None = None
     """Reports what the loop does to people who watch; None if nobody asked for that."""
+    report_loss: Callable[[Loss], None] = lambda _: None
+    """Is called with what is lost while calls run."""
     takes_input: bool = False
     """Whether the client can be asked for input that calls need."""
     locked_servers: frozenset[str] = frozenset()
     """Labels of servers whose credentials another replica sealed, and this one cannot open."""
+    _losses: list[Loss] = field(default_factory=list)
+
+    def note_loss(self, loss: Loss) -> None:
+        """Reports what is lost while calls run, once."""
+        if loss not in self._losses:
+            self._losses.append(loss)
+            self.report_loss(loss)
 
     def add_media(self, items: list[Item]) -> list[Item]:
         """Returns the input with the images of results before an interruption, which items of the API do not have."""

@@ -14,13 +14,15 @@ class ToolOutcome:
 
     `output` is the text of the item; `error` is its error object, in one of the three forms of the API. `media` are
     content parts besides the text, such as images, in the form of the Responses API. A call with `requested_input` has
-    no other outcome yet: it goes on in another response, when the user has answered.
+    no other outcome yet: it goes on in another response, when the user has answered. `has_declined_input` says that the
+    server asked for input, and got none.
     """
 
     output: str | None = None
     error: Json | None = None
     media: Sequence[Json] = ()
     requested_input: RequestedInput | None = None
+    has_declined_input: bool = False
 
     @property
     def failed(self) -> bool:

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from tests.integration.mcp.approving import Approving, answer, approving, kinds_of, request_of
-from tests.mcp_script import ScriptedMcp, scripted_mcp, text_result
+from tests.mcp_script import LOOK_UP, ScriptedMcp, list_result, scripted_mcp, sse_answer, text_result
 from tests.mcp_script import answer as reply
-from tests.mcp_server import CountingServer
+from tests.mcp_server import CountingServer, mcp_server
 from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text
 from tests.upstream.script import Exchange
@@ -378,6 +378,68 @@ async def test_credentials_are_in_no_question(calc: CountingServer, tmp_path: Pa
         assert request["elicitation"]["message"] == "Is [hidden] yours?"
         await client.ask([given(request, name="Ann")], previous_response_id=first["id"])
         assert params_of(mcp)["requestState"] == "the-secret-token", "the state is the server's own"
+
+
+WHO: Json = {"mode": "form", "message": "Who?", "requestedSchema": FORM}
+WHILE_OPEN: Json = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": WHO}
+
+
+async def test_fault_57_an_older_server_that_asks_while_the_call_is_open_is_declined_by_name(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    failing = text_result("I need a name.", isError=True)
+    replies = [sse_answer(failing, WHILE_OPEN), sse_answer(text_result("Hello, you."), WHILE_OPEN)]
+    async with (
+        scripted_mcp(replies, era="legacy") as mcp,
+        approving(calc, tmp_path, look_up) as gateway,
+    ):
+        body: Any = {"tools": Asking(gateway, mcp).tools, "elicitation": True}
+        failed, said = [await gateway.send("Hi", **body) for _ in replies]
+        for response in (failed, said):
+            assert response.headers["x-gateway-loss"] == "tools=input for lookup.look_up declined"
+            assert kinds_of(response.json()) == ["mcp_list_tools", "mcp_call", "message"]
+        reasons = [part["text"] for part in call_of(failed.json())["error"]["content"]]
+        assert reasons[0] == "I need a name."
+        assert reasons[1].startswith("input_declined: the tool asked for more input while the call was open")
+        assert call_of(said.json())["output"] == "Hello, you."
+        streamed = await gateway.send("Hi", **body, stream=True)
+        assert "x-gateway-loss" not in streamed.headers
+        response_id = streamed.text.partition('"id":"')[2].partition('"')[0]
+        stored = await gateway.raw.get(f"/responses/{response_id}")
+        assert stored.headers["x-gateway-loss"] == "tools=input for lookup.look_up declined"
+
+
+async def test_fault_57_a_call_beside_one_that_asks_in_vain_is_none(calc: CountingServer, tmp_path: Path) -> None:
+    two = chat_calls(("lookup_look_up", "{}"), ("lookup_other", "{}"))
+    lists = reply(list_result(LOOK_UP, {**LOOK_UP, "name": "other"}))
+
+    async def answer_call(exchange: Exchange) -> None:
+        is_asking = exchange.request.json["params"]["name"] == "look_up"
+        await (sse_answer(text_result("a"), WHILE_OPEN) if is_asking else sse_answer(text_result("b")))(exchange)
+
+    async with (
+        scripted_mcp(answer_call, era="legacy", methods={"tools/list": lists}) as mcp,
+        approving(calc, tmp_path, two, chat_text("Done.")) as gateway,
+    ):
+        response = await gateway.send("Hi", tools=Asking(gateway, mcp).tools)
+        assert response.headers["x-gateway-loss"] == "tools=input for lookup.look_up declined"
+
+
+async def test_fault_57_real_older_servers_are_told_that_nobody_can_be_asked(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    """A tool that looks first whether it can ask, and one that does not."""
+    with mcp_server(is_older=True) as older:
+        servers = {"calc": {"url": older.url, "approval": "never"}}
+        calls = [chat_calls((f"calc_{name}", '{"city": "Rome"}')) for name in ("book", "greet")]
+        scripts = [calls[0], chat_text("Hm."), calls[1], chat_text("Hm.")]
+        async with approving(calc, tmp_path, *scripts, mcp={"servers": servers}) as gateway:
+            body: Any = {"tools": [{"type": "mcp", "server_label": "calc"}], "elicitation": True}
+            looking, asking_anyway = [await gateway.send("A table.", **body) for _ in range(2)]
+            assert "did not declare the form elicitation capability" in str(call_of(looking.json())["error"])
+            reason = call_of(asking_anyway.json())["error"]["message"]
+            assert reason.startswith("Elicitation not supported; input_declined: the tool asked for more input while")
+            assert asking_anyway.headers["x-gateway-loss"] == "tools=input for calc.greet declined"
 
 
 async def test_without_a_store_nobody_is_asked(calc: CountingServer, tmp_path: Path) -> None:
