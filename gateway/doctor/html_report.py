@@ -171,8 +171,9 @@ def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
         for server in servers
         for finding in server.findings
     )
+    sound = sum(not server.failed for server in servers)
     return f"""<section aria-labelledby="servers">
-<h2 id="servers">MCP servers</h2>
+<h2 id="servers">MCP servers: {sound} of {len(servers)} without failures</h2>
 <div class="scroll" role="region" aria-label="MCP servers" tabindex="0">
 <table class="checks">
 <caption>Checks of the MCP servers of the configuration</caption>

@@ -172,7 +172,7 @@ def test_the_page_has_the_mcp_servers_too() -> None:
     reader = Reader(page)
     assert reader.open == []
     section = page.split('<h2 id="servers">')[1].split("</section>")[0]
-    for text in ("notes", "3 tools", "250 ms", "&lt;b&gt;search", "its output: none"):
+    for text in ("0 of 1 without failures", "notes", "3 tools", "250 ms", "&lt;b&gt;search", "its output: none"):
         assert text in section
     assert 'id="servers"' not in render_html([diagnosis("one")], ORIGIN)
 
