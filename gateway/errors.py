@@ -197,8 +197,9 @@ class StoreUnavailable(GatewayError):
 class CredentialsNotStored(GatewayError):
     def __init__(self) -> None:
         super().__init__(
-            "the server that ran this response has stopped, and the credentials of its tools are not stored: send the "
-            "request again"
+            "the server that ran this response has stopped, and the credentials of its tools were not stored: send the "
+            "request again. For another server to go on with such a response, the gateway's operator has to configure "
+            "sealing.keys, the same on every server; credentials are then stored encrypted"
         )
 
 

@@ -117,7 +117,10 @@ class JobRun:
             await self.interrupt()
 
     async def interrupt(self) -> None:
-        """Ends the response as `failed` with code `interrupted`, and with the output that the log has."""
+        """Ends the response as `failed` with code `interrupted`, and with the output that the log has.
+
+        A response without a log, which is no job, has the calls of its journal.
+        """
         await self._end_early(endings.build_interrupted_response)
 
     async def fail(self, error: Exception) -> None:
@@ -159,12 +162,14 @@ class JobRun:
             log += [entry.frames for entry in page.entries]
             last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
             has_more = page.has_more
-        response = build_response(stored.response, endings.output_from_log(stored.response, log))
+        calls = await self._store.load_calls(job.owner, job.response_id)
+        output = endings.output_from_log(stored.response, log) if job.logged else endings.output_from_calls(calls)
+        response = build_response(stored.response, output)
         number = last_sequence_number + 1
         frame = endings.encode_lifecycle_frame("response.failed", response, number)
-        await self._commit_end(response, LogEntry(number, number, frame) if job.logged else None)
+        await self._commit_end(response, LogEntry(number, number, frame) if job.logged else None, has_calls=bool(calls))
 
-    async def _commit_end(self, response: Json, last: LogEntry | None) -> None:
+    async def _commit_end(self, response: Json, last: LogEntry | None, *, has_calls: bool = False) -> None:
         job, worker, losses = self._job, self._worker, self._losses
         await self._retry_write(
             lambda: self._store.finish_response(
@@ -173,7 +178,7 @@ class JobRun:
                 worker=worker,
                 last=last,
                 losses=losses,
-                has_calls=bool(job.request.get("runs_tools")),
+                has_calls=has_calls or bool(job.request.get("runs_tools")),
             )
         )
         self._finished = True

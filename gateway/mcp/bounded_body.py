@@ -65,7 +65,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 if self._is_lasting:
                     self._begin_minute()
                 else:
-                    self._record.count_bytes(len(passed))
+                    self._record.take_bytes(passed)
                 if self._filter is not None:
                     self._record.check_bytes(self._filter.held_bytes)
                     self._check_requests(self._filter.requests)

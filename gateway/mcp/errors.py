@@ -55,13 +55,17 @@ INPUT_DECLINED: Final = (
 
 
 class McpFault(Exception):
-    """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status."""
+    """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status.
 
-    def __init__(self, kind: FaultKind, message: str, *, code: int | None = None) -> None:
+    `beginning` is that of the text of a result that is too large, as far as it was read.
+    """
+
+    def __init__(self, kind: FaultKind, message: str, *, code: int | None = None, beginning: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.has_declined_input = False
         """Whether the server asked for input before, and got none."""
+        self.beginning = beginning
         self.code = _CODES.get(kind, -32603) if code is None else code
 
     def as_outcome(self) -> ToolOutcome:
@@ -73,6 +77,7 @@ class McpFault(Exception):
         if self.kind == "http_error":
             return http_error(self.code, message)
         if self.kind in _FAULTS_OF_RESULTS:
-            return execution_error(f"{self.kind}: {message}")
+            cut = f"\n[The beginning of the result, which was cut:]\n{self.beginning}" if self.beginning else ""
+            return execution_error(f"{self.kind}: {message}{cut}")
         text = f"{self.kind}: {message}" if self.kind == "timeout" else message
         return protocol_error(self.code, text)

@@ -108,6 +108,8 @@ class OperatorServer:
         self._session: McpSession | None = None
         self._session_began = 0.0
         self._failures = 0
+        self._bad_answers = 0
+        """How many answers in a row did not follow the protocol."""
         self._paused_until = 0.0
         self._has_changed = False
         self._refresh: asyncio.Task[ToolListing] | None = None
@@ -253,9 +255,14 @@ class OperatorServer:
         try:
             result = await session.request(send, deadline_s)
         except McpFault as fault:
-            if fault.kind in _LOST and time.monotonic() - self._session_began < _SHORT_S:
+            is_short = fault.kind in _LOST and time.monotonic() - self._session_began < _SHORT_S
+            if is_short:
                 self._count_failure()
+            elif fault.kind == "invalid_result":
+                self._bad_answers += 1
+                self._pause_after(self._bad_answers)
             raise
+        self._bad_answers = 0
         if time.monotonic() - self._session_began > _SHORT_S:
             self._failures = 0
         return result
@@ -263,10 +270,14 @@ class OperatorServer:
     async def _require_session(self) -> McpSession:
         """Returns a session that can be used. Raises McpFault if there is none, and during a pause after failures."""
         session = self._session
-        if session is None or not session.is_usable:
-            if (pause := self._paused_until - time.monotonic()) > 0:
-                reason = self.fault or "it ended several times soon after its start"
-                raise McpFault("connection_closed", f"{reason}; the next attempt is in {pause:.0f} s")
+        is_usable = session is not None and session.is_usable
+        pause = self._paused_until - time.monotonic()
+        if pause > 0 and (self._bad_answers > _FREE_FAILURES or not is_usable):
+            reason = self.fault or "it ended several times soon after its start"
+            if self._bad_answers > _FREE_FAILURES:
+                reason = f"its last {self._bad_answers} answers did not follow the protocol"
+            raise McpFault("connection_closed", f"{reason}; the next attempt is in {pause:.0f} s")
+        if session is None or not is_usable:
             if session is not None:
                 self._start(session.close())
             # In a context of its own: it outlives the request that needs it first, whose id would be in its log lines.
@@ -284,7 +295,10 @@ class OperatorServer:
 
     def _count_failure(self) -> None:
         self._failures += 1
-        if (excess := self._failures - _FREE_FAILURES) > 0:
+        self._pause_after(self._failures)
+
+    def _pause_after(self, failures: int) -> None:
+        if (excess := failures - _FREE_FAILURES) > 0:
             longest = min(_MAX_BACKOFF_S, _MIN_BACKOFF_S * 2**excess)
             self._paused_until = time.monotonic() + longest * random.uniform(0.5, 1.0)
 

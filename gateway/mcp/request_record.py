@@ -1,6 +1,7 @@
 """What the transport finds out about a request, which the library does not pass on."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -8,6 +9,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 
 import httpx2
+import orjson
 
 from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 
@@ -15,6 +17,14 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
 PROGRESS: Final = "notifications/progress"
+
+
+_BEGINNING_BYTES: Final = 64 * 1024
+"""How much of an answer is kept in case that it is too large."""
+
+_LEFT_OUT_CHARS: Final = 4096
+_TEXT: Final = re.compile(rb'"text"\s*:\s*"((?:[^"\\]|\\.)*)')
+_CUT_CHARACTER: Final = re.compile(rb"(?:\\u[0-9a-fA-F]{0,3}|[\xc0-\xff][\x80-\xbf]{0,2})$")
 
 
 class ReplyCut(httpx2.StreamError):
@@ -80,6 +90,7 @@ class RequestRecord:
         come over one stream."""
         self._max_bytes = max_bytes
         self._size = 0
+        self._beginning = bytearray()
         self._result = result
 
     def for_stream(self) -> "RequestRecord":
@@ -94,21 +105,38 @@ class RequestRecord:
             self._result.set_exception(fault)
             self._result.exception()  # the requester may have left
 
-    def count_bytes(self, count: int) -> None:
+    def take_bytes(self, piece: bytes) -> None:
         """Counts bytes of a reply. Raises ReplyCut if they are too many; the request has then failed."""
-        self._size += count
+        self._size += len(piece)
+        if len(self._beginning) < _BEGINNING_BYTES:
+            self._beginning += piece[:_BEGINNING_BYTES]
         self.check_bytes(0)
 
     def check_bytes(self, held: int) -> None:
         """Raises ReplyCut if the replies are too large with `held` more bytes, which are not counted yet."""
         if self._size + held > self._max_bytes:
             message = describe_too_large(self._max_bytes)
-            self.fail(McpFault(TOO_LARGE, message))
+            self.fail(McpFault(TOO_LARGE, message, beginning=read_beginning(bytes(self._beginning))))
             raise ReplyCut(message)
 
 
 current_record: ContextVar[RequestRecord | None] = ContextVar("current_record", default=None)
 """The record of the request that runs. The library sends HTTP requests in the context of the request they are for."""
+
+
+def read_beginning(body: bytes) -> str:
+    """Returns the beginning of the first text in the beginning of an answer, which is cut somewhere; empty without one.
+
+    Its own end is left out, because it may be the beginning of a credential that could no longer be recognized.
+    """
+    found = _TEXT.search(body)
+    if found is None:
+        return ""
+    try:
+        text: str = orjson.loads(b'"' + _CUT_CHARACTER.sub(b"", found[1]) + b'"')
+    except orjson.JSONDecodeError:
+        return ""
+    return text[:-_LEFT_OUT_CHARS]
 
 
 def _read_number(params: dict[str, Any], name: str) -> float | None:

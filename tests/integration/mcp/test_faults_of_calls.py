@@ -190,6 +190,19 @@ async def test_8_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str
     assert sent < 32 * 1024 * 1024
 
 
+async def test_8_the_beginning_of_a_result_that_is_too_large_is_kept_and_marked_as_cut() -> None:
+    text = "".join(f"row {number}, " for number in range(200_000))
+    async with scripted_mcp(answer(text_result(text))) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
+        error = error_text(call_of(await gateway.ask(mcp_tool(server.url))))
+        read = (await gateway.last_request())["messages"][-1]["content"]
+    limit, mark, beginning = error.split("\n")
+    assert limit == "result_too_large: the server's answer is larger than 1 MiB (tools.mcp.max_result_mb)"
+    assert mark == "[The beginning of the result, which was cut:]"
+    assert text.startswith(beginning)
+    assert 50_000 < len(beginning) < 65_536
+    assert read == error
+
+
 @pytest.mark.parametrize("answers", [answer, sse_answer])
 async def test_8_a_large_result_within_the_limit_is_whole(answers: object) -> None:
     text = "x" * 3_000_000

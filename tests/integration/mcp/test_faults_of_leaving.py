@@ -66,6 +66,34 @@ async def test_44_a_client_that_leaves_in_a_later_round_closes_the_upstream() ->
         await until(lambda: server.upstream.open_connections == 0)
 
 
+async def test_45_a_background_response_goes_on_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
+    left = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await left.wait()
+        await answer(text_result("found"))(exchange)
+
+    store = {"url": ready_sqlite(tmp_path / "state.db"), "poll_s": 0.05}
+    async with scripted_mcp(slow) as server, hosting(store=store) as gateway:
+        body = body_of(mcp_tool(server.url), model="m", background=True)
+        stream: Any = await gateway.client.responses.create(**body)
+        read: list[Any] = []
+        async with stream:
+            async for event in stream:
+                read.append(event)
+                if event.type == "response.mcp_call_arguments.done":
+                    break
+        left.set()
+        rest: Any = await gateway.client.responses.retrieve(
+            read[0].response.id, stream=True, starting_after=read[-1].sequence_number
+        )
+        read += [event async for event in rest]
+    assert [event.sequence_number for event in read] == list(range(len(read)))
+    assert read[-1].type == "response.completed"
+    assert read[-1].response.output[1].output == "found"
+    assert len(server.calls) == 1
+
+
 async def test_46_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
     async with scripted_mcp(silence) as server, hosting(store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
         created = await gateway.ask(mcp_tool(server.url), background=True)

@@ -12,7 +12,11 @@ from mcp_types import Tool
 from openai import APIStatusError, BadRequestError
 
 from gateway.logs import bound_fields
+from gateway.mcp.errors import McpFault
+from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
 from gateway.mcp.pins import digest_definition
+from gateway.mcp.server import McpServer, StdioCommand
+from providers.egress import EgressClient
 from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of, until
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import (
@@ -29,7 +33,7 @@ from tests.mcp_script import (
 from tests.mcp_server import CountingServer, mcp_server
 from tests.upstream import Reply, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
-from tests.upstream.script import Script
+from tests.upstream.script import Exchange, Script
 
 CHILD = [sys.executable, str(Path(__file__).parents[2] / "mcp_child.py")]
 ADD = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
@@ -187,6 +191,67 @@ async def test_log_lines_of_a_connection_do_not_name_the_request_that_opened_it(
     (started,) = [line for line in lines if line["event"] == "tool_started"]
     assert "request_id" in started
     assert "request_id" not in listed
+
+
+def operator_server(server: McpServer) -> OperatorServer:
+    settings = OperatorServerSettings(
+        server=server,
+        allows=lambda name: True,
+        repeats_calls=False,
+        is_trusted=False,
+        max_list_pages=4,
+        max_tools=100,
+        list_deadline_s=10,
+        call_deadline_s=10,
+        list_ttl_s=300,
+    )
+    return OperatorServer(settings, EgressClient(allow=["127.0.0.1"]))
+
+
+async def test_6_a_server_whose_answers_do_not_follow_the_protocol_is_left_alone_for_a_while() -> None:
+    nonsense = answer({"content": "not a list"})
+    found = answer(text_result("found"))
+    async with scripted_mcp([nonsense, found, nonsense, nonsense, nonsense, found]) as scripted:
+        server = operator_server(McpServer(label="lookup", url=scripted.url))
+
+        async def call() -> str:
+            try:
+                result = await server.call_tool("look_up", {}, None)
+            except McpFault as fault:
+                return str(fault)
+            return str(result.content[0].text)  # type: ignore[union-attr]
+
+        outcomes = [await call() for _ in range(5)]
+        bad = "the server's answer does not follow the protocol"
+        assert outcomes == [bad, "found", bad, bad, bad], "a good answer ends the row"
+        paused = await call()
+        assert paused.startswith("its last 3 answers did not follow the protocol; the next attempt is in")
+        assert len(scripted.calls) == 5
+        server._paused_until = 0.0
+        assert [await call() for _ in range(2)] == ["found", "found"]
+        await server.remove(0)
+
+
+async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> None:
+    gate = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await gate.wait()
+        await answer(text_result("found"))(exchange)
+
+    async with scripted_mcp(slow) as scripted:
+        server = operator_server(McpServer(label="lookup", url=scripted.url))
+        calling = asyncio.create_task(server.call_tool("look_up", {}, None))
+        await until(lambda: bool(scripted.calls))
+        removing = asyncio.create_task(server.remove(10))
+        await asyncio.sleep(0)
+        for refused in (server.call_tool("look_up", {}, None), server.list_tools()):
+            with pytest.raises(McpFault, match="the server was removed"):
+                await refused
+        gate.set()
+        assert str((await calling).content[0].text) == "found"  # type: ignore[union-attr]
+        await removing
+        assert len(scripted.calls) == 1
 
 
 async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goes_on() -> None:
@@ -356,6 +421,20 @@ class TestChildren:
             await until(lambda: not is_alive(int(forked["output"])))
         for call in (first, second):
             assert not exists(int(call["output"])), "neither runs nor is a zombie"
+
+    async def test_61_a_child_that_fails_at_once_is_started_again_with_pauses_and_its_errors_are_bounded(self) -> None:
+        program = "import sys; sys.stderr.write('x' * 1_000_000 + 'the last words'); sys.exit(1)"
+        command = StdioCommand(arguments=[sys.executable, "-c", program])
+        server = operator_server(McpServer(label="child", command=command))
+        for _ in range(3):
+            with pytest.raises(McpFault) as failed:
+                await server.list_tools()
+            assert "the next attempt" not in str(failed.value)
+        assert len(server.last_output) == 8 * 1024
+        assert server.last_output.endswith("the last words")
+        with pytest.raises(McpFault, match="the next attempt is in"):
+            await server.list_tools()
+        await server.remove(0)
 
     async def test_61_a_child_that_ignores_sigterm_is_ended_with_the_gateway(self) -> None:
         config = {"mcp": configured(child={"stdio": [*CHILD, "--stubborn"]}), "models": model_with("child")}

@@ -133,6 +133,39 @@ async def test_a_result_waits_for_the_database_and_the_call_is_not_repeated(stor
         assert len(server.calls) == 1
 
 
+async def test_a_result_that_cannot_be_written_down_in_time_fails_the_response_and_its_call_is_unknown(
+    store_url: str,
+) -> None:
+    held = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await held.wait()
+        await answer(text_result("found"))(exchange)
+
+    async with (
+        scripted_mcp(slow) as server,
+        hosting(**sections(store_url, lease_s=1.0)) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+    ):
+        body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
+        asking = asyncio.create_task(http.post("/responses", json=body))
+        await until(lambda: bool(server.calls))
+        async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+            held.set()
+            reply = await asking
+        assert "store_unavailable" in reply.text
+        (response,) = await stored_responses(http)
+        await becomes_true(is_unknown, store_url)
+        (response,) = await stored_responses(http)
+        assert (response["status"], response["error"]["code"]) == ("failed", "interrupted")
+        assert [call["status"] for call in items_of(response, "mcp_call")] == ["incomplete"]
+        assert len(server.calls) == 1
+
+
+async def is_unknown(store_url: str) -> bool:
+    return [row.state for row in await beside.rows(store_url, select(tool_calls))] == ["unknown"]
+
+
 def chat_sections(store_url: str, url: str, **more: Any) -> Json:
     server = {"url": url, "approval": "never"}
     model = {"provider": "up", "tools": {"mcp": ["lookup"]}}

@@ -51,7 +51,7 @@ async def test_a_job_whose_credentials_are_not_stored_is_not_run_again() -> None
     service = Service(settings, build_providers(settings), Drain())
     request = {"dialect": "responses", "asked": {"model": "m"}, "bound": True}
     job = Job(owner="a", response_id="resp_1", request=request, attempt=2, logged=False, last_sequence_number=-1)
-    with pytest.raises(CredentialsNotStored, match="send the request again"):
+    with pytest.raises(CredentialsNotStored, match=r"send the request again\..* configure sealing\.keys"):
         await service.resume_job(job)
 
 
