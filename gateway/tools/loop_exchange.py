@@ -154,10 +154,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
 
     @cached_property
     def _input_rules(self) -> InputRules:
-        """What calls may ask for. Read when the exchange is open, since `tool_run` is complete then."""
+        """What calls may ask for. Read when the exchange is open, since `tool_run` is complete then.
+
+        A client that answers one call can answer others.
+        """
         settings = self._host.settings
+        takes_input = self._tool_run.takes_input or bool(self._answers.inputs)
         return InputRules(
-            takes_input=self._tool_run.takes_input and self._approvals is not None,
+            takes_input=takes_input and self._approvals is not None,
             max_rounds=settings.input_rounds,
             max_bytes=int(settings.max_input_kb * 1024),
             schema_limits=settings.schema_limits,

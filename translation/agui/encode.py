@@ -284,6 +284,7 @@ class AguiEncoder:
                 self._end.requests.append(item)
         elif item.get("input_request_id"):
             self._awaited_ids.pop(call.call_id, None)  # its result comes when the client has answered
+            self._progress(Progressed(event.index, "input_required"), frames)
         elif is_hosted_call(item):
             self._write_result(call.call_id, result_text(item), frames)
             if item["type"] == "image_generation_call" and item.get("result"):

@@ -276,7 +276,9 @@ async def test_several_questions_and_rounds_of_one_call(calc: CountingServer, tm
         assert list(request["elicitation"]["requested_schema"]["properties"]) == ["name", "town"]
         capabilities = mcp.calls[-1].json["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
         assert capabilities == {"elicitation": {"form": {}, "url": {}}}
-        second = await client.ask([given(request, name={"name": "Ann"})], previous_response_id=first["id"])
+        second = await gateway.ask(
+            [given(request, name={"name": "Ann"})], previous_response_id=first["id"], tools=client.tools
+        )
         assert params_of(mcp) == {
             "name": "look_up",
             "arguments": {},

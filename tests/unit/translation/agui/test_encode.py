@@ -539,6 +539,7 @@ def test_a_call_that_asks_for_input_is_an_interrupt_without_a_result() -> None:
     events = encode(*whole(asking), *whole(QUESTION, index=1), expiry_of=lambda item: "2026-12-01T00:00:00Z")
     assert [event["toolCallId"] for event in of_type(events, "TOOL_CALL_START")] == ["mcp_1"]
     assert not of_type(events, "TOOL_CALL_RESULT")
+    assert of_type(events, "ACTIVITY_SNAPSHOT")[-1]["content"]["status"] == "input_required"
     (interrupt,) = events[-1]["outcome"]["interrupts"]
     assert interrupt == {
         "id": "mcpr_1",
