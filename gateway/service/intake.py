@@ -117,12 +117,15 @@ class Intake:
         thread = admitted.thread
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
         identity = ReplyIdentity(response_id, self._clock(), route.name)
-        tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
+        tool_host = None
+        if route.mcp_servers or body.get("tools"):
+            tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             accepted = await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
-            self._journals.add_open_call_journal(accepted.run.tool_run, endpoint, principal.name, identity.id)
+            if tool_host is not None:
+                self._journals.add_open_call_journal(accepted.run.tool_run, endpoint, principal.name, identity.id)
             return accepted
         storage = NOT_STORED
         if self._store is not None:
@@ -324,7 +327,8 @@ class Intake:
     ) -> AcceptedRequest:
         request = build_upstream_body("chat", body, admitted.route, storage, None)
         run = self._build_run(endpoint, body, request, identity, admitted, tool_host, strict=strict, storage=storage)
-        self._journals.add_open_call_journal(run.tool_run, endpoint, owner, identity.id)
+        if tool_host is not None:
+            self._journals.add_open_call_journal(run.tool_run, endpoint, owner, identity.id)
         recorder = CompletionRecorder(store, owner, body, run.render_losses) if storage.stored else None
         return AcceptedRequest(run=run, recorder=recorder)
 
@@ -379,8 +383,9 @@ class Intake:
                 approvals=approvals,
                 in_background=bool(view.get("background")),  # the request does not have it
             )
-        reports = admitted.reports_tools or self._reports_tools
-        set_tool_options(endpoint, plan, reports_tools=reports, takes_input=admitted.takes_input)
+        if tool_host is not None:
+            reports = admitted.reports_tools or self._reports_tools
+            set_tool_options(endpoint, plan, reports_tools=reports, takes_input=admitted.takes_input)
         # The plan may add losses to this list while it runs, so the list itself stays.
         plan.losses[:] = admitted.rename_losses(plan.losses)
         if admitted.losses:
