@@ -39,7 +39,7 @@ async def test_a_stream_that_ends_in_time_ends_well(path: str, tmp_path: Path) -
     rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
-        with command(settings(upstream.url, 20.0), tmp_path) as server:
+        with command(settings(upstream.url, 20.0), tmp_path, forked=True) as server:
             async with connected(server.v1) as client:
                 await begin(client, path)
                 server.process.terminate()
@@ -54,7 +54,7 @@ async def test_a_stream_that_ends_in_time_ends_well(path: str, tmp_path: Path) -
 async def test_a_stream_that_outlasts_the_drain_ends_in_one_failure(path: str, tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-        with command(settings(upstream.url, 0.2), tmp_path) as server:
+        with command(settings(upstream.url, 0.2), tmp_path, forked=True) as server:
             async with connected(server.v1) as client:
                 await begin(client, path)
                 server.process.terminate()
@@ -65,23 +65,26 @@ async def test_a_stream_that_outlasts_the_drain_ends_in_one_failure(path: str, t
             assert server.process.wait(EXIT_S) == 0
 
 
-@PATHS
-@pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
+@pytest.mark.parametrize("workers", [1, 2], ids=["one worker", "two workers"])
 async def test_a_second_interrupt_ends_streams_in_their_terminal_event_within_a_second(
-    path: str, workers: str, tmp_path: Path
+    workers: int, tmp_path: Path
 ) -> None:
     async with ScriptedUpstream() as upstream:
-        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-        with command(settings(upstream.url, LONG_S), tmp_path, "--workers", workers) as server:
-            async with connected(server.v1) as client:
-                await begin(client, path)
+        for _ in range(2):
+            upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
+        config = settings(upstream.url, LONG_S)
+        with command(config, tmp_path, "--workers", str(workers), forked=workers == 1) as server:
+            async with connected(server.v1) as response, connected(server.v1) as completion:
+                await begin(response, RESPONSES)
+                await begin(completion, CHAT)
                 server.process.send_signal(signal.SIGINT)
                 await refuses_connections(server.v1)
                 async with asyncio.timeout(1):
                     server.process.send_signal(signal.SIGINT)
-                    end = await client.read_to(b"data: [DONE]\n\n")
-            assert b"server_shutting_down" in end
-            assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
+                    ends = [await client.read_to(b"data: [DONE]\n\n") for client in (response, completion)]
+            for end in ends:
+                assert b"server_shutting_down" in end
+                assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
             assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
             assert "Traceback" not in server.log.read_text()
 
@@ -89,7 +92,7 @@ async def test_a_second_interrupt_ends_streams_in_their_terminal_event_within_a_
 async def test_a_second_interrupt_ends_a_turn_on_a_websocket(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-        with command(settings(upstream.url, LONG_S), tmp_path) as server:
+        with command(settings(upstream.url, LONG_S), tmp_path, forked=True) as server:
             async with talking(server.v1) as talk:
                 await talk.create(model="scripted-model", store=False)
                 await talk.read_to("response.output_text.delta")
@@ -106,7 +109,7 @@ async def test_a_second_interrupt_does_not_wait_for_a_client_that_does_not_read(
     flood = b"".join(CHAT_ANSWER.opening for _ in range(200_000))
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[flood, Hang()]))
-        with command(settings(upstream.url, LONG_S), tmp_path) as server:
+        with command(settings(upstream.url, LONG_S), tmp_path, forked=True) as server:
             async with connected(server.v1) as client:
                 await begin(client, CHAT)
                 server.process.send_signal(signal.SIGINT)

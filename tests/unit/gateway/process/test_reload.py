@@ -70,7 +70,7 @@ def models_of(server: Command) -> list[str]:
 
 @pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
 async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_path: Path) -> None:
-    with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers) as server:
+    with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers, forked=workers == "1") as server:
         assert get(f"{server.v1}/models", FIRST_KEY).status_code == 200
         reload(server, settings("new", key=SECOND_KEY))
         await eventually(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
@@ -83,7 +83,7 @@ async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_pa
 async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports_it(
     workers: str, tmp_path: Path
 ) -> None:
-    with command(settings("old"), tmp_path, "--workers", workers) as server:
+    with command(settings("old"), tmp_path, "--workers", workers, forked=workers == "1") as server:
         reload(server, settings("new", models={"new": {"provider": "secret-name"}}))
         await eventually(lambda: get(f"{server.url}/readyz").json()["status"] == "degraded")
         await eventually(lambda: server.log.read_text().count("configuration_rejected") == int(workers))
@@ -105,7 +105,7 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
 
 async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {FIRST_KEY}"}
-    with command(settings("old", key=FIRST_KEY), tmp_path) as server:
+    with command(settings("old", key=FIRST_KEY), tmp_path, forked=True) as server:
         async with talking(server.v1, additional_headers=headers) as talk:
             assert (await talk.turn(model="old", input="Hi"))[-1]["type"] == "response.completed"
             reload(server, settings("old", key=SECOND_KEY))
@@ -115,7 +115,7 @@ async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path:
 
 
 async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) -> None:
-    with command(settings("old"), tmp_path) as server:
+    with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, "models: [")
         await eventually(lambda: "not YAML" in server.log.read_text())
         (tmp_path / "config.yaml").unlink()
@@ -126,7 +126,7 @@ async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) ->
 
 
 async def test_what_needs_a_restart_is_refused_by_name(tmp_path: Path) -> None:
-    with command(settings("old"), tmp_path) as server:
+    with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 2}))
         await eventually(lambda: "configuration_rejected" in server.log.read_text())
         assert "server.drain_s: cannot change while the server runs" in server.log.read_text()
@@ -135,7 +135,7 @@ async def test_what_needs_a_restart_is_refused_by_name(tmp_path: Path) -> None:
 
 async def test_options_of_the_command_line_still_hold(tmp_path: Path) -> None:
     """The port of the file is not the one that was bound: `--port` overrides it each time."""
-    with command(settings("old", server={"drain_s": 1, "port": 9}), tmp_path) as server:
+    with command(settings("old", server={"drain_s": 1, "port": 9}), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 1, "port": 9}))
         await eventually(lambda: models_of(server) == ["new"])
 
@@ -146,7 +146,7 @@ async def test_a_stream_keeps_its_provider_and_the_provider_ends_with_it(tmp_pat
     async with ScriptedUpstream() as old, ScriptedUpstream() as new:
         old.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
         new.script(Reply(headers=SSE, body=[CHAT_ANSWER.stream]))
-        with command(before(old.url, {"scripted-model": {}}), tmp_path) as server:
+        with command(before(old.url, {"scripted-model": {}}), tmp_path, forked=True) as server:
             async with connected(server.v1) as first, connected(server.v1) as second:
                 first.post(CHAT, question(CHAT, stream=True))
                 assert await first.status() == 200
@@ -169,7 +169,7 @@ async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Pa
     async with ScriptedUpstream() as upstream:
         for _ in range(2):
             upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.stream]))
-        with command(before(upstream.url, {"scripted-model": {}}), tmp_path) as server:
+        with command(before(upstream.url, {"scripted-model": {}}), tmp_path, forked=True) as server:
             configured: list[dict[str, Any]] = [{"scripted-model": {}, "further": {}}, {"scripted-model": {}}]
             for times, models in enumerate(configured, 1):
                 async with connected(server.v1) as client:
