@@ -54,6 +54,11 @@ class AuthSettings(_Section):
 
     keys: tuple[ApiKeySettings, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 
+    @property
+    def limits_servers(self) -> bool:
+        """Whether a key may use only some of the operator's MCP servers."""
+        return any("*" not in key.mcp_servers for key in self.keys)
+
     @field_validator("keys")
     @classmethod
     def _refuse_duplicates(cls, keys: tuple[ApiKeySettings, ...]) -> tuple[ApiKeySettings, ...]:

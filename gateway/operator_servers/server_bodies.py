@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gateway.config.checks import find_model_problems
 from gateway.config.mcp_server_settings import LABEL, McpServerSettings
 from gateway.config.yaml_file import ValuePath, render_path
+from gateway.operator_servers.server_headers import check_headers
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -50,11 +51,15 @@ def read_server_settings(label: str, body: Json) -> McpServerSettings:
             code="unsupported_parameter",
         )
     try:
-        return McpServerSettings.model_validate(body)
+        own = McpServerSettings.model_validate(body)
     except ValidationError as error:
         problems = find_model_problems(McpServerSettings, error)
         text = "; ".join(": ".join(filter(None, (render_path(path), message))) for path, message in problems)
         raise InvalidRequest(text, param=render_path(problems[0].path) or None) from None
+    check_headers({name: value.get_secret_value() for name, value in own.headers.items()}, "headers")
+    if own.auth.bearer is not None:
+        check_headers({"authorization": own.auth.bearer.get_secret_value()}, "auth.bearer")
+    return own
 
 
 def find_credential(own: McpServerSettings) -> str | None:

@@ -72,6 +72,7 @@ class OperatorServers:
         sealer: Sealer | None = None,
     ) -> None:
         self._configured = settings
+        self._names_others = True
         self._added: Mapping[str, McpServerSettings] = {}
         self._unreadable: Mapping[str, UnusableReason] = {}
         self.unusable: Mapping[str, UnusableReason] = {}
@@ -118,12 +119,13 @@ class OperatorServers:
             *(tokens.list_secrets() if tokens is not None else ()),
         ]
 
-    def use(self, settings: McpSettings) -> None:
+    def use(self, settings: McpSettings, *, names_others: bool = True) -> None:
         """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end.
 
         New ones are connected at once, so that the log and `report_conditions` have those that cannot be used.
+        `names_others` is whether errors of a server, which its users read, may name other servers.
         """
-        self._configured = settings
+        self._configured, self._names_others = settings, names_others
         self._combine(connects=True)
 
     def use_added(
@@ -282,9 +284,12 @@ class OperatorServers:
         others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}
         for name, tool in self._name_tools(label, tools):
             if (other := others.get(name.casefold())) is not None:
+                _log.warning("mcp_names_collide", server=label, tool=tool.name, other=other.server, its=other.name)
+                twin = f"the tool {other.name!r} of the server {other.server!r}"
+                shown = twin if self._names_others else "a tool of another server"
                 message = (
-                    f"its tool {tool.name!r} would be called {name!r}, like the tool {other.name!r} of the server "
-                    f"{other.server!r}: give one of the two servers another prefix"
+                    f"its tool {tool.name!r} would be called {name!r}, like {shown}: give one of the two servers "
+                    "another prefix"
                 )
                 raise McpFault("invalid_result", message)
 

@@ -42,7 +42,8 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     if servers := service.operator_servers.report_conditions():
         # For information: the process serves all else without them. Whoever asks has no key, so names that some keys
         # must not know are not in it.
-        if _has_limited_keys(service):
+        auth = service.settings.auth
+        if auth is not None and auth.limits_servers:
             details["mcp_server_counts"] = Counter(each["status"] for each in servers.values())
         else:
             details["mcp_servers"] = servers
@@ -55,8 +56,3 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     if degraded := {name: reason for name, reason in conditions.items() if reason is not None}:
         return {"status": "degraded", "degraded": degraded, **details}, 200
     return {"status": "ready", **details}, 200
-
-
-def _has_limited_keys(service: Service) -> bool:
-    auth = service.settings.auth
-    return auth is not None and any("*" not in key.mcp_servers for key in auth.keys)

@@ -128,7 +128,8 @@ class Service:
             tool_host,
             approvals,
         )
-        self.operator_servers.use(settings.tools.mcp)
+        limits_servers = settings.auth is not None and settings.auth.limits_servers
+        self.operator_servers.use(settings.tools.mcp, names_others=not limits_servers)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = catalogue

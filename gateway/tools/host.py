@@ -1,7 +1,6 @@
 """The tools that the gateway can run, and which tools of a request it does."""
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.operator_servers.server_headers import check_headers
 from gateway.operator_servers.servers import OperatorServers, matches_any
 from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange
@@ -31,11 +31,6 @@ _PLACES: Final = ("server_url", "connector_id", "tunnel_id")
 
 _SECRET_HEADER: Final = "authorization"
 _MAX_URL_CHARS: Final = 8192
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONNECTION_HEADERS: Final = frozenset(
-    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
-)
-"""Headers by which a client could have the gateway send another request than its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +267,14 @@ class ToolHost:
                 )
             _check_url(tool["server_url"], f"{param}.server_url")
             headers = {**(tool.get("headers") or {})}
-            _check_headers(headers, f"{param}.headers")
+            check_headers(headers, f"{param}.headers")
             if token := tool.get("authorization"):
                 if any(name.lower() == _SECRET_HEADER for name in headers):
                     raise InvalidRequest(
                         "send the token in `authorization` or in `headers`, not in both", param=f"{param}.authorization"
                     )
                 headers[_SECRET_HEADER] = f"Bearer {token}"
-                _check_headers(headers, f"{param}.authorization")
+                check_headers(headers, f"{param}.authorization")
             server = McpServer(
                 label=label,
                 url=tool["server_url"],
@@ -305,14 +300,3 @@ def _check_url(url: str, param: str) -> None:
     if "@" in parts.netloc:
         message = "server_url must not contain a user name or password: send them in `headers`"
         raise InvalidRequest(message, param=param)
-
-
-def _check_headers(headers: Mapping[str, str], param: str) -> None:
-    """Raises InvalidRequest for headers that cannot be sent, or that say how the request itself is sent."""
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise InvalidRequest(f"{name[:100]!r} is not the name of a header", param=param)
-        if name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-"):
-            raise InvalidRequest(f"the header {name!r} cannot be set: the gateway sets it", param=param)
-        if not (value.isascii() and value.isprintable()):
-            raise InvalidRequest(f"the value of the header {name!r} must be printable ASCII text", param=param)

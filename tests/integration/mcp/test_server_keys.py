@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import BadRequestError
+from openai import APIStatusError, BadRequestError
 
 from tests.integration.mcp.hosting import Hosting, hosting, items_of
 from tests.integration.mcp.test_operator_servers import configured, model_with, names_sent, using
@@ -70,8 +70,22 @@ async def test_servers_of_a_model_are_added_only_for_keys_that_may_use_them(
         await send("agui/m", run)
         assert names_sent(await gateway.last_request()) == ["open_calc_add"]
 
+        await send("messages", {"model": "m", "max_tokens": 99, "messages": question})
+        assert names_sent(await gateway.last_request()) == ["open_calc_add"]
+
         await gateway.ask()
         assert names_sent(await gateway.last_request()) == ["open_calc_add", "secret_add"]
+
+
+async def test_an_error_of_a_server_names_no_other_that_a_key_may_not_know(calc: CountingServer) -> None:
+    """Names of tools can only be compared once they are listed."""
+    servers = configured(open_it={"url": calc.url, "prefix": ""}, secret={"url": calc.url, "prefix": ""})
+    async with hosting(chat_text("Hi."), **{**config(calc), "mcp": servers, "models": model_with("secret")}) as gateway:
+        await gateway.ask()
+        with pytest.raises(APIStatusError, match="like a tool of another server") as failed:
+            await limited(gateway).ask(*using("open_it"))
+        assert failed.value.status_code == 424
+        assert "secret" not in str(failed.value.body)
 
 
 async def test_a_key_that_may_use_none_of_them_gets_a_plain_answer(calc: CountingServer) -> None:

@@ -33,6 +33,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "headers.x",
         "`${NAME}` is not replaced",
     ),
+    "a header of the connection": ({"url": URL, "headers": {"Host": "a"}}, "headers", "the gateway sets it"),
+    "a header that cannot be sent": ({"url": URL, "headers": {"x": "a\nb"}}, "headers", "must be printable ASCII text"),
+    "a token that cannot be sent": ({"url": URL, "auth": {"bearer": "a\nb"}}, "auth.bearer", "must be printable"),
     "a login": (
         {"url": URL, "auth": {"oauth": {"grant": "login", "client_id": "a"}}},
         "auth.oauth.grant",
