@@ -1,6 +1,6 @@
 """The ways through the gateway: (the client's endpoint, the upstream's dialect)."""
 
-from tests.faults.seen import CHAT, RESPONSES
+from tests.faults.seen import CHAT, MESSAGES, RESPONSES
 
 ROUTES = {
     "Responses over chat": (RESPONSES, "chat"),
@@ -20,3 +20,13 @@ NATIVE_ROUTES = {
     "chat over Harmony": (CHAT, "harmony"),
 }
 """Those to upstreams with an API that no client speaks."""
+
+MESSAGES_ROUTES = {
+    "Messages over chat": (MESSAGES, "chat"),
+    "Messages over Responses": (MESSAGES, "responses"),
+    "Messages relayed": (MESSAGES, "anthropic"),
+    "Messages over Gemini's": (MESSAGES, "gemini"),
+    "Messages over Ollama's": (MESSAGES, "ollama"),
+    "Messages over Harmony": (MESSAGES, "harmony"),
+}
+"""Those of clients of the Messages API."""

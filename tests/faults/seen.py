@@ -10,10 +10,13 @@ from typing import Any
 
 import httpx
 
+from tests.unit.support.messages_order import check_message_stream, read_frames
+
 Json = dict[str, Any]
 
 RESPONSES = "/responses"
 CHAT = "/chat/completions"
+MESSAGES = "/messages"
 _ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _PATIENCE_S = 20.0
 
@@ -33,7 +36,9 @@ class Seen:
 
 
 def question(path: str, *, stream: bool, **more: Any) -> Json:
-    asked = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
+    asked: Json = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
+    if path == MESSAGES:
+        asked["max_tokens"] = 1000
     return {"model": "scripted-model", "stream": stream, **asked, **more}
 
 
@@ -52,10 +57,12 @@ async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
 def read(path: str, reply: httpx.Response, *, stream: bool) -> Seen:
     assert "x-request-id" in reply.headers
     if reply.status_code != 200:
-        return _read_error(reply)
+        return _read_messages_error(reply) if path == MESSAGES else _read_error(reply)
     if stream:
         assert reply.headers["content-type"].startswith("text/event-stream")
-        return _STREAM_READERS[path](frames(reply.content))
+        return (
+            _read_messages_stream(reply.content) if path == MESSAGES else _STREAM_READERS[path](frames(reply.content))
+        )
     assert reply.headers["content-type"] == "application/json"
     return _WHOLE_READERS[path](reply.json())
 
@@ -177,5 +184,36 @@ def _seen_message(message: Json, reason: str, code: str | None, usage: Json | No
     )
 
 
+def _read_messages_error(reply: httpx.Response) -> Seen:
+    body = reply.json()
+    assert body.keys() == {"type", "error", "request_id"}
+    assert reply.headers["request-id"] == body["request_id"]
+    assert body["error"]["message"]
+    return Seen(reply.status_code, "refused", body["error"]["type"])
+
+
+def _read_messages_stream(wire: bytes) -> Seen:
+    *events, end = read_frames(wire)
+    if end["type"] == "message_stop":
+        return _read_message(check_message_stream(wire))
+    assert end["type"] == "error"
+    assert not any(event["type"] in ("error", "message_stop") for event in events), "a stream ends once"
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    return Seen(200, "failed", end["error"]["type"], "".join(delta.get("text", "") for delta in deltas))
+
+
+def _read_message(message: Json) -> Seen:
+    blocks, usage = message["content"], message["usage"]
+    return Seen(
+        200,
+        "incomplete" if message["stop_reason"] in ("max_tokens", "refusal") else "completed",
+        None,
+        "".join(block["text"] for block in blocks if block["type"] == "text"),
+        "".join(block["thinking"] for block in blocks if block["type"] == "thinking"),
+        tuple((block["name"], json.dumps(block["input"])) for block in blocks if block["type"] == "tool_use"),
+        (usage["input_tokens"], usage["output_tokens"]),
+    )
+
+
 _STREAM_READERS = {RESPONSES: _read_responses_stream, CHAT: _read_chat_stream}
-_WHOLE_READERS = {RESPONSES: _read_response, CHAT: _read_completion}
+_WHOLE_READERS = {RESPONSES: _read_response, CHAT: _read_completion, MESSAGES: _read_message}

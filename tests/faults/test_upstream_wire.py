@@ -5,13 +5,14 @@ request gets its answer.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
 import pytest
 
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
-from tests.faults.routes import NATIVE_ROUTES, ROUTES
+from tests.faults.routes import MESSAGES_ROUTES, NATIVE_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
@@ -20,7 +21,7 @@ from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.script import Hang, Pause
 
 WHOLE_TEXT = "".join(TEXT)
-WAYS = ROUTES | NATIVE_ROUTES
+WAYS = ROUTES | NATIVE_ROUTES | MESSAGES_ROUTES
 DIALECTS = sorted({dialect for _, dialect in WAYS.values()})
 
 
@@ -128,6 +129,7 @@ ON_RELAYS: dict[tuple[str, str], Expected] = {
     ("Responses relayed", "sends bytes that are not UTF-8"): Expected(fails("upstream_garbled", ""), FINE),
     ("chat relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
     ("Responses relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
+    ("Messages relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
 }
 
 # Where a stream is lines of JSON and no events: a line ends in LF or CRLF, and holds nothing else.
@@ -144,7 +146,31 @@ ON_LINES: dict[str, Expected] = {
 ON_BODIES: dict[str, Expected] = {"goes on after done": Expected(completes(WHOLE_TEXT + TEXT[2]), FINE)}
 
 
+ERROR_TYPES = {
+    "conflict": "invalid_request_error",
+    "model_not_found": "not_found_error",
+    "rate_limit_exceeded": "rate_limit_error",
+    "request_too_large": "request_too_large",
+    "upstream_overloaded": "overloaded_error",
+    "upstream_rejected": "invalid_request_error",
+    "upstream_timeout": "timeout_error",
+}
+"""What codes are in the Messages API, which has types only; of the server's own failures `api_error`."""
+
+
+def in_messages(seen: Seen) -> Seen:
+    """An outcome as a client of the Messages API sees it."""
+    code = None if seen.code is None else ERROR_TYPES.get(seen.code, "api_error")
+    return replace(seen, code=code, status=529 if seen.status == 503 else seen.status)
+
+
 def expected_of(route: str, fault: str) -> Expected:
+    if route not in MESSAGES_ROUTES:
+        return expected_in_order(route, fault)
+    return Expected(*map(in_messages, expected_in_order(route, fault)))
+
+
+def expected_in_order(route: str, fault: str) -> Expected:
     if WAYS[route][1] == "gemini" and fault in ON_BODIES:
         return ON_BODIES[fault]
     if WAYS[route][1] == "ollama" and fault in ON_LINES:
@@ -165,7 +191,7 @@ async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
         upstreams = {dialect: await open_upstreams.enter_async_context(ScriptedUpstream()) for dialect in DIALECTS}
         for dialect, upstream in upstreams.items():
             upstream.script(WIRE_FAULTS[fault](ANSWERS[dialect]))
-        is_silence = any(seen.code == "upstream_timeout" for seen in expected.values())
+        is_silence = any(seen.code in ("upstream_timeout", "timeout_error") for seen in expected.values())
         serving = gateway(every_dialect(upstreams, SILENCE_S if is_silence else LONG_S))
         assert await ask_every_way(serving.v1) == expected
         for dialect, upstream in upstreams.items():

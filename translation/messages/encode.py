@@ -10,6 +10,7 @@ import orjson
 
 from translation.framing import sse
 from translation.messages import reply_objects
+from translation.messages.block_deltas import split_block
 from translation.messages.failures import build_error_body
 from translation.messages.item_blocks import ItemBlocks
 from translation.messages.reply_objects import BLANK_LINE, ThinkingView
@@ -227,7 +228,7 @@ class MessagesEncoder:
             self._write_whole_block(block, frames)
 
     def _write_whole_block(self, block: Json, frames: list[bytes]) -> None:
-        start, deltas = _split_block(block)
+        start, deltas = split_block(block)
         index = self._start_block(start, frames)
         self._write_deltas(index, deltas, frames)
         frames.append(_encode({"type": "content_block_stop", "index": index}))
@@ -256,22 +257,6 @@ _TEXT_DELTAS: Final[Mapping[str, tuple[str, str, Json]]] = {
 }
 """Type of an item -> (type of the delta for its text, the key of the text, the block as it starts). The block of a call
 starts with the item."""
-
-
-def _split_block(block: Json) -> tuple[Json, list[Json]]:
-    """Returns a whole block as it starts, and the deltas that complete it."""
-    match block["type"]:
-        case "text":
-            citations = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
-            return {"type": "text", "text": ""}, [{"type": "text_delta", "text": block["text"]}, *citations]
-        case "thinking":
-            deltas = [
-                {"type": "thinking_delta", "thinking": block["thinking"]},
-                {"type": "signature_delta", "signature": block["signature"]},
-            ]
-            return _TEXT_DELTAS["reasoning"][2], [delta for delta in deltas if delta.get("thinking") != ""]
-        case _:
-            return block, []
 
 
 def _encode(event: Json, name: str | None = None) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any, Final
 import orjson
 
 from translation.framing import sse
+from translation.messages.block_deltas import split_block
 from translation.representation.json_types import Json
 
 _DELTA_KEYS: Final = {
@@ -19,27 +20,19 @@ _PARTIAL_INPUT: Final = "partial_json"
 
 
 def stream_of_message(message: Json) -> bytes:
-    """Returns a whole message as a stream, in which each block is one event. An error becomes the event `error`."""
+    """Returns a whole message as a stream. An error becomes the event `error`."""
     if message.get("type") == "error":
         return _encode(message)
     head = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
     frames = [_encode({"type": "message_start", "message": head})]
     for index, block in enumerate(message["content"]):
-        frames += [_encode({**event, "index": index}) for event in _split_block(block)]
+        start, deltas = split_block(block)
+        frames.append(_encode({"type": "content_block_start", "index": index, "content_block": start}))
+        frames += [_encode({"type": "content_block_delta", "index": index, "delta": delta}) for delta in deltas]
+        frames.append(_encode({"type": "content_block_stop", "index": index}))
     delta = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
     frames.append(_encode({"type": "message_delta", "delta": delta, "usage": message.get("usage") or {}}))
     return b"".join([*frames, _encode({"type": "message_stop"})])
-
-
-def _split_block(block: Json) -> list[Json]:
-    """Returns the events of a block. Clients read the input of a call from its deltas."""
-    start: Json = {"type": "content_block_start", "content_block": block}
-    events = [start, {"type": "content_block_stop"}]
-    if "input" in block:
-        start["content_block"] = {**block, "input": {}}
-        delta = {"type": "input_json_delta", _PARTIAL_INPUT: orjson.dumps(block["input"]).decode()}
-        events.insert(1, {"type": "content_block_delta", "delta": delta})
-    return events
 
 
 def message_of_stream(frames: bytes) -> Json:

@@ -1,6 +1,7 @@
 """Relays the stream of an upstream with the Messages API to its client. Forwards most frames without parsing them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -11,10 +12,16 @@ from translation.messages.failures import build_error_body, parse_failure
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-_CONTENT_EVENTS: Final = frozenset({"content_block_start", "content_block_delta", "content_block_stop"})
+_CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
+"""Names of events that a retry would repeat. A block that has only begun is empty."""
 
-_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"ping", "message_delta"}
+_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "ping", "message_delta"}
 """Names of events that are forwarded as the bytes that came."""
+
+
+_NOT_JSON: Final = "an event of the upstream's stream is not JSON"
+
+_BROKEN_OFF: Final = Failed("upstream_truncated", "the upstream's reply broke off before it was finished")
 
 
 class MessagesRelay:
@@ -67,10 +74,10 @@ class MessagesRelay:
         """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
         if self._stopped:
             return b""
-        rest = self._forward_all(self._frames.finish())
+        rest = self._forward_all(self._frames.finish(), last=True)
         if self._stopped:
             return rest
-        return rest + self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        return rest + self._stop(replace(_BROKEN_OFF))
 
     def fail(self, failed: Failed) -> bytes:
         """Ends the stream in failure. This replaces an end that `conclude` has not returned yet.
@@ -90,23 +97,25 @@ class MessagesRelay:
         self._is_concluded = True
         return self._closing_frames
 
-    def _forward_all(self, frames: Sequence[sse.Frame]) -> bytes:
+    def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         forwarded: list[bytes] = []
         for frame in frames:
-            forwarded.append(self._forward(frame))
+            forwarded.append(self._forward(frame, last=last))
             if self._stopped:
                 break
         return b"".join(forwarded)
 
-    def _forward(self, frame: sse.Frame) -> bytes:
-        name = frame.event
-        if name in _UNCHANGED_EVENTS:
-            self.has_content = self.has_content or name in _CONTENT_EVENTS
-            return frame.raw
+    def _forward(self, frame: sse.Frame, *, last: bool) -> bytes:
+        """Returns what to send for a frame. `last`: the upstream closed after the frame, or in the middle of it."""
+        name, payload = frame.event, frame.payload
         try:
-            event = orjson.loads(frame.payload)
-        except orjson.JSONDecodeError:
-            return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not JSON"))
+            if name in _UNCHANGED_EVENTS and _is_object(payload):
+                payload.decode()  # raises for bytes that are not UTF-8, as parsing would
+                self.has_content = self.has_content or name in _CONTENT_EVENTS
+                return frame.raw
+            event = orjson.loads(payload)
+        except (orjson.JSONDecodeError, UnicodeDecodeError):
+            return self._stop(replace(_BROKEN_OFF) if last else Failed("upstream_garbled", _NOT_JSON))
         if not isinstance(event, dict):
             return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not a JSON object"))
         return self._forward_event(event, frame)
@@ -123,7 +132,7 @@ class MessagesRelay:
                 return sse.encode_event("message_start", orjson.dumps(renamed))
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
-        return frame.raw
+        return frame.raw if _is_object(frame.payload) else sse.encode_event(str(event.get("type")), orjson.dumps(event))
 
     def _report(self, event: Json) -> bytes:
         """Notes an error that the upstream reports. After content it is the end, with what the upstream sent of it."""
@@ -143,6 +152,11 @@ class MessagesRelay:
     def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
         self._closing_frames = frames
+
+
+def _is_object(payload: bytes) -> bool:
+    """Whether a payload is one line that can only be a JSON object, or no JSON at all."""
+    return payload[:1] == b"{" and payload[-1:] == b"}" and b"\n" not in payload
 
 
 def _with_message(event: Json, message: str) -> Json:

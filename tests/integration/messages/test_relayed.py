@@ -97,7 +97,7 @@ async def test_an_upstream_may_reply_in_the_other_form() -> None:
     async with gateway(json_reply(message(text_block("Hi"))), stream) as (client, _):
         streamed = await client.post("/messages", json={**BODY, "stream": True})
         whole = await client.post("/messages", json=BODY)
-    assert read_frames(streamed.content)[1]["content_block"] == text_block("Hi")
+    assert check_message_stream(streamed.content)["content"] == [text_block("Hi")]
     assert whole.json()["content"] == [text_block("Hi")]
 
 

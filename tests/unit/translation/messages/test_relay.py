@@ -29,6 +29,10 @@ START = encode_event(
     "content_block_start",
     b'{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
 )
+DELTA = encode_event(
+    "content_block_delta",
+    b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}',
+)
 
 
 def relay_of(model: str | None = None, **more: Any) -> MessagesRelay:
@@ -52,11 +56,17 @@ def test_the_model_has_the_name_that_the_client_used() -> None:
 
 def test_events_need_no_names_and_may_be_new() -> None:
     new = {"type": "brand_new", "x": 1}
-    wire = HEAD + b"\n\n" + encode_data(orjson.dumps(new)) + encode_data(START.split(b"data: ")[1].strip())
+    wire = HEAD + b"\n\n" + encode_data(orjson.dumps(new)) + encode_data(DELTA.split(b"data: ")[1].strip())
     relay = relay_of()
     frames = relay.feed(wire)
     assert orjson.dumps(new) in frames
     assert relay.has_content
+
+
+def test_an_event_on_several_lines_is_written_on_one() -> None:
+    relay = relay_of()
+    frames = relay.feed(b'event: ping\ndata: {"type":\ndata: "ping"}\n\n')
+    assert frames == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 def test_nothing_follows_the_end() -> None:
@@ -79,13 +89,13 @@ def test_an_error_before_content_can_still_become_a_status() -> None:
 
 def test_an_error_after_content_keeps_its_details() -> None:
     relay = relay_of(scrub=lambda text: text.replace("key-1", "[hidden]"))
-    frames = relay_to_end(relay, HEAD + b"\n\n" + START + ERROR_FRAME)
+    frames = relay_to_end(relay, HEAD + b"\n\n" + START + DELTA + ERROR_FRAME)
     error = {**ERROR["error"], "message": "[hidden] is busy"}
     assert read_frames(frames)[-1] == {**ERROR, "error": error}
 
 
 def test_an_error_that_is_no_object_is_forwarded() -> None:
-    frames = relay_to_end(relay_of(), START + encode_event("error", b'{"type":"error","error":"bad"}'))
+    frames = relay_to_end(relay_of(), START + DELTA + encode_event("error", b'{"type":"error","error":"bad"}'))
     assert read_frames(frames)[-1] == {"type": "error", "error": "bad"}
 
 
@@ -97,12 +107,13 @@ def test_an_error_that_is_no_object_is_forwarded() -> None:
         (b"data: 3\n\n", "upstream_garbled"),
         (b"data: " + b"x" * 300, "upstream_garbled"),
         (b"data: {}", "upstream_truncated"),
-        (b"data: {", "upstream_garbled"),
+        (b"data: {", "upstream_truncated"),
+        (b"event: ping\ndata: {\xff}\n\n", "upstream_garbled"),
     ],
 )
 def test_a_broken_stream_ends_with_an_error(rest: bytes, code: str) -> None:
     relay = relay_of(max_frame_bytes=250)
-    frames = relay_to_end(relay, START, rest)
+    frames = relay_to_end(relay, START + DELTA, rest)
     assert relay.failed is not None
     assert relay.failed.code == code
     assert frames.count(b"event: error") == 1
