@@ -10,6 +10,7 @@ from gateway.replies.event_stream import ReplyStream
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.service.run import Run
 from gateway.state.store import NewResponse
+from gateway.tools.approvals import ResponseApprovals
 from translation.representation.json_types import Item, Json
 
 
@@ -24,6 +25,9 @@ class AcceptedRequest:
     """Stores the reply of a request in the foreground; None if it is not stored, or runs as a job."""
     job: NewResponse | None = None
     """The response to store before the request is answered, if it runs as a job; None in the foreground."""
+
+    approvals: ResponseApprovals | None = None
+    """The approvals of its tools; None if it has no tools that need any."""
 
     @property
     def response_id(self) -> str:

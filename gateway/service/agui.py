@@ -4,7 +4,6 @@ A thread is a conversation, and a run is a response. Their ids follow from those
 again is found, on any replica.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,7 +32,7 @@ from gateway.service.agui_threads import (
 )
 from gateway.state.store import ACTIVE_STATUSES, Store
 from gateway.state.threads import ThreadTurn
-from gateway.tools.approvals import ApprovalFactory
+from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from translation.agui.encode import AguiEncoder
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import RunHead, is_empty_state
@@ -69,6 +68,8 @@ class _Run:
         self._results: Mapping[str, str] = {}
         self._approved_ids: Sequence[str] = ()
         self.on_end: Callable[[], None] = lambda: None
+        self.approvals: ResponseApprovals | None = None
+        """The approvals of the run, once it is accepted."""
 
     def default_model(self, allowed: Sequence[str]) -> str:
         return self._resolver.first_model(allowed)
@@ -141,10 +142,11 @@ class _Run:
             problems=problems,
         )
 
-    def _expiry_of(self, request: Item) -> str:
-        """Returns when a request expires: that of an earlier run by its record, that of this run by the setting."""
+    def _expiry_of(self, request: Item) -> str | None:
+        """Returns when a request expires, of this run or an earlier one. None for those that only an upstream knows."""
         record = None if self._thread is None else self._thread.records.get(request["id"])
-        return _find_expiry(record) or _format_time(time.time() + self._limits.approval_days * 86_400)
+        own = None if self.approvals is None else self.approvals.expiries.get(request["id"])
+        return _find_expiry(record) if own is None else _format_time(own / 1e6)
 
 
 class Accept(Protocol):
@@ -212,6 +214,7 @@ class AguiRuns:
             encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()
             return build_whole_event_stream(frames)
+        run.approvals = accepted.approvals
         if thread is not None:
             await accepted.store_beginning()
         truncates = accepted.run.body.get("truncation") == "auto"

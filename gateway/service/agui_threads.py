@@ -30,13 +30,8 @@ _REFUSALS: Final[Mapping[str, str]] = {"denied": DENIED, "expired": EXPIRED, "vo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadLimits:
-    """The limits of threads that are stored.
+    """The limits of threads that are stored: the state of one has at most `max_state_bytes` as JSON."""
 
-    `approval_days` is how long the request for an approval is open. The state of a thread has at most
-    `max_state_bytes` as JSON.
-    """
-
-    approval_days: float
     max_state_bytes: int
 
     def require_storable(self, state: Any) -> None:

@@ -227,7 +227,7 @@ class Intake:
             history_tokens=state.history_tokens,
             approvals=approvals,
         )
-        accepted = AcceptedRequest(run=run, context=state.context)
+        accepted = AcceptedRequest(run=run, context=state.context, approvals=approvals)
         if not storage.stored:
             if approvals is not None:
                 approvals.confirmation = approvals.store_answers

@@ -142,7 +142,7 @@ class Service:
             self.store,
             self.build_event_stream,
             self._running_threads,
-            ThreadLimits(approval_days=days, max_state_bytes=int(settings.server.max_agui_state_kb * 1024)),
+            ThreadLimits(max_state_bytes=int(settings.server.max_agui_state_kb * 1024)),
             approvals,
         )
         self.idempotent_requests = IdempotentRequests(

@@ -55,6 +55,8 @@ class ResponseApprovals:
         self._response_id = response_id
         self._ttl_us = int(ttl_days * _DAY_US)
         self._input_seal = input_seal
+        self.expiries: Final[dict[str, int]] = {}
+        """When the requests that the response made expire, in epoch microseconds, by their ids."""
 
     def store_answers(self) -> Awaitable[None]:
         """Stores the answers, for a response that is not stored itself. Raises InvalidRequest and StoreUnavailable."""
@@ -99,6 +101,7 @@ class ResponseApprovals:
         expires_us = time.time_ns() // 1000 + self._ttl_us
         records = [self._record_of(request, expires_us) for request in requests]
         await self._store.store_approvals(self._owner, records)
+        self.expiries.update({record.id: record.expires_us for record in records})
         for record in records:
             event = "approval_requested" if record.sealed_input is None else "input_requested"
             _log.info(event, approval=record.id, server=record.server_label, tool=record.tool_name)

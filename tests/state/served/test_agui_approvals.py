@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from sqlalchemy import select
 
+from gateway.state.database.database import Database
+from gateway.state.database.tables import approvals
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
 from tests.mcp_server import CountingServer
@@ -107,6 +111,21 @@ async def test_a_resumed_run_that_is_sent_again_is_replayed(served: Served) -> N
     # The run that asked is replayed without the interrupt, which is solved.
     first = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
     assert interrupts_of(read_run(first.content)) == []
+
+
+async def test_a_run_that_asked_is_replayed_with_the_interrupt_as_it_is_recorded(
+    served: Served, database: Database
+) -> None:
+    served.upstream.on("/chat/completions", ADD)
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    (interrupt,) = asked[-1]["outcome"]["interrupts"]
+    async with database.read_transaction() as connection:
+        expires_us = (await connection.execute(select(approvals.c.expires_us))).scalar_one()
+    expiry = datetime.fromisoformat(interrupt["expiresAt"])
+    assert int(expiry.timestamp()) == expires_us // 1_000_000
+    replayed = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
+    assert read_run(replayed.content)[-1] == asked[-1]
 
 
 async def test_two_answers_at_once_are_one_run(served: Served) -> None:
