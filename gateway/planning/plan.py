@@ -114,7 +114,7 @@ def find_tool_host(
 ) -> ToolHost | None:
     """Returns what runs the tools of this body that its upstream does not run itself; None if there are none.
 
-    `allowed_servers` are patterns of the labels of the operator's servers that the asker may use.
+    `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
     """
     tools = body.get("tools") if endpoint.dialect == "responses" else None
     if not (tools or route.mcp_servers):

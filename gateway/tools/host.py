@@ -108,7 +108,7 @@ class ToolHost:
         self._takes_urls = settings.request_servers == "public"
         self._without_urls: ToolHost | None = None
         self._allowed: Sequence[str] = ("*",)
-        """Patterns of the labels of the operator's servers that there are for the asker."""
+        """Patterns of the labels of the operator's servers that the principal may use."""
 
     def for_key(self, allowed: Sequence[str]) -> "ToolHost":
         """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
@@ -143,7 +143,7 @@ class ToolHost:
         return [_AddedTool(type="mcp", server_label=label) for label in self.list_usable(labels) if label not in named]
 
     def list_usable(self, labels: Sequence[str]) -> list[str]:
-        """Returns those of the labels of a model's configuration that the asker may use."""
+        """Returns those of the labels of a model's configuration that the principal may use."""
         return [label for label in labels if matches_any(label, self._allowed)]
 
     def make_exchange(
