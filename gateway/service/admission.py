@@ -115,7 +115,7 @@ class Admission:
         if route.request_defaults:
             body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
-        if (_TOOL_EVENTS in body or _ELICITATION in body) and endpoint.dialect == "responses":
+        if endpoint.dialect == "responses" and (_TOOL_EVENTS in body or _ELICITATION in body):
             reports_tools, takes_input = bool(body.get(_TOOL_EVENTS)), bool(body.get(_ELICITATION))
             body = {name: value for name, value in body.items() if name not in (_TOOL_EVENTS, _ELICITATION)}
             return AdmittedRequest(body, route, reports_tools=reports_tools, takes_input=takes_input)

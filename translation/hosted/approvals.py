@@ -152,6 +152,7 @@ def review_answers(
             if position is not None:
                 raise refusal
         elif record is not None and record.state == "open":
+            _require_fitting(answer, record, position)
             if answer["approve"] != first[request_id]["approve"]:
                 raise _conflict_error(request_id, param)
             if record.requested_input is not None and (answer["approve"] or record.server_label in labels):
@@ -220,6 +221,22 @@ def unknown_approval_error(request_id: str, param: str | None = "input") -> Inva
         param=param,
         code="approval_not_found",
     )
+
+
+def _require_fitting(answer: Item, record: ApprovalRecord, position: int | None) -> None:
+    """Raises InvalidRequest for an answer with an action that contradicts it, or with content for an approval."""
+    action, place = answer.get("action"), "" if position is None else f"input[{position}]."
+    if action is not None and (action == "accept") != answer["approve"]:
+        raise InvalidRequest(
+            f"The answer has `approve: {str(answer['approve']).lower()}` and the action {action!r}, which contradict.",
+            param=f"{place}action",
+            code="approval_conflict",
+        )
+    if answer.get("content") is not None and record.requested_input is None:
+        raise InvalidRequest(
+            f"'{record.id:.80}' asks for an approval and takes no content: the call is run as the model made it.",
+            param=f"{place}content",
+        )
 
 
 def _conflict_error(request_id: str, param: str | None) -> InvalidRequest:

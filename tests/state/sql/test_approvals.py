@@ -13,11 +13,12 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import approvals, responses
 from gateway.state.sql.store import SqlStore
-from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.input_seal import InputSeal
 from tests.state.responses import asked, completed, new, response, turn
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
+from translation.hosted.elicitation.forms import InputForm, RequestedInput
 
 DAY_US = 86_400_000_000
 SEAL = InputSeal(Sealer([b"k" * 32]))
@@ -204,3 +205,23 @@ async def test_a_request_that_lost_an_approval_to_another_does_not_open_it_again
     assert await code_of(late.confirm()) == "approval_already_used"
     await late.reopen()
     assert await state_of(store) == ("used", "resp_1")
+
+
+async def test_what_a_call_asks_for_is_stored_sealed_and_given_once(store: SqlStore, other: SqlStore) -> None:
+    form = InputForm(key="who", message="Who?", schema={"type": "object", "properties": {"name": {}}})
+    requested = RequestedInput(forms=(form,), state="a secret of the server")
+    record = asked("mcpr_1", sealed_input=SEAL.seal_input(requested, "ann", "mcpr_1"))
+    await store.store_approvals("ann", [record])
+    factory = ApprovalFactory(other, SEAL, ttl_days=7)
+    opened = await factory.load_records("ann", ["mcpr_1"])
+    assert opened["mcpr_1"].requested_input == requested
+    assert await factory.load_records("bob", ["mcpr_1"]) == {}
+    attempts = [
+        side.answer_approvals("ann", gives("mcpr_1"), f"resp_{number}")
+        for number in range(3)
+        for side in (store, other)
+    ]
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    assert sum(outcome is None for outcome in outcomes) == 1
+    await other.reopen_approvals("ann", ["mcpr_1"], (await state_of(store))[1] or "")
+    assert await state_of(store) == ("open", None)

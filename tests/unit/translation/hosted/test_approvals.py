@@ -278,3 +278,17 @@ def test_input_is_given_once() -> None:
     assert refusal(request(), given, records=spent)[0] == "approval_already_used"
     assert refusal(request(), {**given, "approve": False}, records=spent)[0] == "approval_already_used"
     assert review(request(), given, call(), own=0, records=spent) == NO_ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"approve": True, "action": "decline"}, "action"),
+        ({"approve": False, "action": "accept"}, "action"),
+        ({"approve": True, "content": {"a": 2}}, "content"),
+    ],
+)
+def test_an_answer_that_contradicts_itself_or_says_too_much_is_refused(fields: Item, place: str) -> None:
+    assert refusal(request(), {**answer(), **fields})[1] == f"input[1].{place}"
+    assert refusal(request(), {**answer(), **fields}, QUESTION, own=1)[1] == place
+    assert review(request(), {**answer(), "action": "accept"}).approved == {"mcpr_1": "digest 1"}
