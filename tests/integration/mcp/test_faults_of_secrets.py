@@ -13,6 +13,7 @@ from gateway.mcp.connection import McpConnection
 from gateway.mcp.errors import McpFault
 from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
+from tests.agui_client import run_input, user
 from tests.databases import ready_sqlite
 from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, rpc_error, scripted_mcp, text_result
@@ -38,8 +39,8 @@ QUOTING: Sequence[Script] = [
 
 
 async def test_77_a_credential_that_a_server_quotes_is_removed_everywhere(tmp_path: Path) -> None:
-    async with scripted_mcp([*QUOTING, *QUOTING]) as server, ScriptedUpstream() as model:
-        model.on("/chat/completions", *[chat_calls(LOOK_UP), chat_text("Done.")] * 2 * len(QUOTING))
+    async with scripted_mcp([*QUOTING * 3]) as server, ScriptedUpstream() as model:
+        model.on("/chat/completions", *[chat_calls(LOOK_UP), chat_text("Done.")] * 3 * len(QUOTING))
         config = {
             "egress": {"allow": ["127.0.0.1"]},
             "store": {"url": ready_sqlite(tmp_path / "state.db")},
@@ -58,8 +59,11 @@ async def test_77_a_credential_that_a_server_quotes_is_removed_everywhere(tmp_pa
                     texts += [whole.text, kept.text]
                 for _ in QUOTING:
                     texts.append((await client.post(f"{gateway.v1}/responses", json={**body, "stream": True})).text)
-        assert len(server.calls) == 2 * len(QUOTING)
-        assert "".join(texts).count("[hidden]") > 2 * len(QUOTING)
+                for number in range(len(QUOTING)):
+                    run = run_input(user("Hi"), thread=f"t{number}", forwardedProps={"tools": body["tools"]})
+                    texts.append((await client.post(f"{gateway.v1}/agui", json=run)).text)
+        assert len(server.calls) == 3 * len(QUOTING)
+        assert "".join(texts).count("[hidden]") > 3 * len(QUOTING)
         texts += [gateway.log.read_text(), _read_files(tmp_path, "state.db*"), *_contents(model)]
         for secret in (TOKEN, HEADER, TOKEN[:12], HEADER[:12]):
             assert not [text for text in texts if secret in text]
