@@ -6,17 +6,12 @@ from typing import Any, Final
 import orjson
 
 from translation.agui.activities import CALL_PROGRESS, build_call_report, build_list_activity, build_progress
-from translation.agui.interrupts import CHANGED
+from translation.agui.call_writer import CallWriter, write_event
 from translation.agui.open_item import OpenItem
 from translation.agui.run import PROTOCOL_VERSION, RunHead
 from translation.agui.run_end import RunEnd
 from translation.agui.tool_items import (
     STREAMED_TYPES,
-    is_call_output,
-    is_hosted_call,
-    output_text,
-    result_text,
-    view_call,
 )
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
@@ -71,15 +66,11 @@ class AguiEncoder:
         self._head = head
         self._response_id = response_id
         self._results = results or {}
-        self._closed_ids = closed_ids
-        self._awaited_ids = dict.fromkeys(approved_ids)
-        """The calls of earlier runs that have no result yet."""
         self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests, problems=problems)
         self._is_concluded = False
         self._items: dict[int, OpenItem] = {}
         self._templates: dict[tuple[int, int | None], bytes] = {}
-        self._parent_id: str | None = None
-        """The message that the next call belongs to: the text before it, or the first call beside it."""
+        self._calls = CallWriter(self._end, closed_ids=closed_ids, approved_ids=approved_ids)
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the frames of one batch, without the end of the run."""
@@ -119,22 +110,22 @@ class AguiEncoder:
             started["parentRunId"] = head.parent_run_id
         if head.is_versioned:
             started |= {"protocolVersion": PROTOCOL_VERSION, "metadata": {"responseId": self._response_id}}
-        _write(frames, started)
+        write_event(frames, started)
         if head.is_state_restored:
             for state in self._end.build_state():
-                _write(frames, state)
+                write_event(frames, state)
         for call_id, result in self._results.items():
-            self._write_result(call_id, result, frames)
+            self._calls.write_result(call_id, result, frames)
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
         entry = self._items[event.index] = OpenItem(item)
         kind = item["type"]
         if kind == "mcp_list_tools":
-            _write(frames, build_list_activity(item, is_done=False))
+            write_event(frames, build_list_activity(item, is_done=False))
         elif kind in STREAMED_TYPES:
             if not (kind == "mcp_call" and item.get("approval_request_id")):
-                self._start_call(entry, frames)
+                self._calls.start(entry, frames)
             if item.get("arguments"):
                 self._write_text(event.index, None, item["arguments"], frames)
 
@@ -174,32 +165,19 @@ class AguiEncoder:
         message_id: str = entry.item["id"]
         if not entry.is_started:
             entry.is_started = True
-            self._parent_id = message_id
-            _write(frames, {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"})
+            self._calls.parent_id = message_id
+            write_event(frames, {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"})
         return message_id
 
     def _start_thought(self, entry: OpenItem, part_index: int, frames: list[bytes]) -> str:
         if not entry.is_started:
             entry.is_started = True
-            self._parent_id = None
-            _write(frames, {"type": "REASONING_START", "messageId": entry.item["id"]})
+            self._calls.parent_id = None
+            write_event(frames, {"type": "REASONING_START", "messageId": entry.item["id"]})
         message_id = entry.open_parts[part_index] = reasoning_message_id(entry.item["id"], part_index)
         entry.first_thought_id = entry.first_thought_id or message_id
-        _write(frames, {"type": "REASONING_MESSAGE_START", "messageId": message_id, "role": "reasoning"})
+        write_event(frames, {"type": "REASONING_MESSAGE_START", "messageId": message_id, "role": "reasoning"})
         return message_id
-
-    def _start_call(self, entry: OpenItem, frames: list[bytes]) -> None:
-        call = view_call(entry.item)
-        assert call is not None
-        entry.is_started = True
-        started: Json = {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.name}
-        entry.parent_id = self._parent_id
-        if self._parent_id is not None:
-            started["parentMessageId"] = self._parent_id
-        else:
-            # A client makes a message of this call, under the id of the call. Calls beside it go into that message.
-            self._parent_id = call.call_id
-        _write(frames, started)
 
     def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
         entry = self._items[event.index]
@@ -207,7 +185,7 @@ class AguiEncoder:
         if event.part_index is None:
             if entry.item["type"] == "mcp_call" and entry.is_started:
                 # The client sees that the arguments are complete while the tool runs.
-                self._end_arguments(entry, part.get("arguments") or "", frames)
+                self._calls.end_arguments(entry, part.get("arguments") or "", frames)
             return
         if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None:
             self._write_missing_text(event.index, event.part_index, part.get(key) or "", frames)
@@ -215,7 +193,7 @@ class AguiEncoder:
 
     def _end_thought(self, entry: OpenItem, part_index: int, frames: list[bytes]) -> None:
         if (message_id := entry.open_parts.pop(part_index, None)) is not None:
-            _write(frames, {"type": "REASONING_MESSAGE_END", "messageId": message_id})
+            write_event(frames, {"type": "REASONING_MESSAGE_END", "messageId": message_id})
 
     def _write_missing_text(self, index: int, part_index: int | None, whole: str, frames: list[bytes]) -> None:
         """Writes what a whole text has beyond the deltas."""
@@ -230,14 +208,14 @@ class AguiEncoder:
             case "message":
                 self._write_missing_parts(event.index, item.get("content") or (), frames)
                 if entry.is_started:
-                    _write(frames, {"type": "TEXT_MESSAGE_END", "messageId": entry.item["id"]})
+                    write_event(frames, {"type": "TEXT_MESSAGE_END", "messageId": entry.item["id"]})
                     self._end.shown.add_text(entry.item["id"], _text_of(item))
             case "reasoning":
                 self._end_reasoning(event.index, item, frames)
             case "mcp_list_tools":
-                _write(frames, build_list_activity(item))
+                write_event(frames, build_list_activity(item))
             case _:
-                self._end_call(event, entry, item, frames)
+                self._calls.end(event, entry, item, frames)
 
     def _write_missing_parts(self, index: int, parts: Iterable[Json], frames: list[bytes]) -> None:
         """Writes the parts of an item that had no events of their own."""
@@ -264,67 +242,17 @@ class AguiEncoder:
                 "entityId": entry.first_thought_id,
                 "encryptedValue": encrypted,
             }
-            _write(frames, value)
+            write_event(frames, value)
         if entry.is_started:
-            _write(frames, {"type": "REASONING_END", "messageId": entry.item["id"]})
-
-    def _end_call(self, event: ItemEnded, entry: OpenItem, item: Item, frames: list[bytes]) -> None:
-        call = view_call(item)
-        if call is None:
-            self._end_output(item, frames)
-            return
-        is_resumed = item["type"] == "mcp_call" and bool(item.get("approval_request_id"))
-        if not (is_resumed or item.get("continues")):
-            if not entry.is_started:
-                self._start_call(entry, frames)
-            self._end_arguments(entry, call.arguments, frames)
-            self._end.shown.add_call(call, entry.parent_id)
-        if item["type"] == "mcp_approval_request":
-            if item["id"] not in self._closed_ids:
-                self._end.requests.append(item)
-        elif item.get("input_request_id"):
-            self._awaited_ids.pop(call.call_id, None)  # its result comes when the client has answered
-            self._progress(Progressed(event.index, "input_required"), frames)
-        elif is_hosted_call(item):
-            self._write_result(call.call_id, result_text(item), frames)
-            if item["type"] == "image_generation_call" and item.get("result"):
-                image = {"toolCallId": call.call_id, "image": item["result"]}
-                image["mimeType"] = f"image/{item.get('output_format') or 'png'}"
-                _write(frames, {"type": "CUSTOM", "name": "image", "value": image})
-        elif item.get("status") != "incomplete" and event.status != "incomplete":
-            self._end.pending_ids.append(call.call_id)
-
-    def _end_output(self, item: Item, frames: list[bytes]) -> None:
-        """Writes the output of a call that the upstream ran itself, so that it is not the client's to run."""
-        call_id = item.get("call_id")
-        if is_call_output(item) and call_id in self._end.pending_ids:
-            self._end.pending_ids.remove(call_id)
-            self._write_result(call_id, output_text(item), frames)
-
-    def _end_arguments(self, entry: OpenItem, arguments: str, frames: list[bytes]) -> None:
-        if entry.has_arguments:
-            return
-        entry.has_arguments = True
-        sent = entry.texts.get(None, 0) if entry.item["type"] in STREAMED_TYPES else 0
-        if missing := arguments[sent:]:
-            _write(frames, {"type": "TOOL_CALL_ARGS", "toolCallId": entry.call_id, "delta": missing})
-        _write(frames, {"type": "TOOL_CALL_END", "toolCallId": entry.call_id})
-
-    def _write_result(self, call_id: str, content: str, frames: list[bytes]) -> None:
-        self._parent_id = None
-        self._awaited_ids.pop(call_id, None)
-        message_id = f"{call_id}:result"
-        result = {"type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": call_id}
-        _write(frames, result | {"content": content, "role": "tool"})
-        self._end.shown.add_result(message_id, call_id, content)
+            write_event(frames, {"type": "REASONING_END", "messageId": entry.item["id"]})
 
     def _progress(self, event: Progressed, frames: list[bytes]) -> None:
         for activity in build_progress(self._items[event.index], event):
-            _write(frames, activity)
+            write_event(frames, activity)
 
     def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
         value = {"messageId": self._items[event.index].item["id"], "annotation": event.annotation}
-        _write(frames, {"type": "CUSTOM", "name": "annotation", "value": value})
+        write_event(frames, {"type": "CUSTOM", "name": "annotation", "value": value})
 
     def _note(self, event: Noted, frames: list[bytes]) -> None:
         self._end.usage = event.usage or self._end.usage
@@ -334,14 +262,13 @@ class AguiEncoder:
             running = [entry for entry in self._items.values() if entry.item["id"] == event.payload.get("item_id")]
             for entry in running:
                 if entry.phase is not None:
-                    _write(frames, build_call_report(entry, event.payload))
+                    write_event(frames, build_call_report(entry, event.payload))
         if self._head.sends_raw_events:
-            _write(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
+            write_event(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self._end.finish(event)
-        for call_id in list(self._awaited_ids):
-            self._write_result(call_id, CHANGED, frames)
+        self._calls.end_awaited(frames)
         self.ended = True
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
@@ -364,10 +291,6 @@ def _note_refusal(entry: OpenItem, part_index: int, part: Json) -> None:
 def reasoning_message_id(item_id: str, part_index: int) -> str:
     """Returns the id of the message for one part of a reasoning item. The span of the whole item has the item's id."""
     return f"{item_id}:{part_index}"
-
-
-def _write(frames: list[bytes], event: Mapping[str, Any]) -> None:
-    frames.append(sse.encode_data(orjson.dumps(event)))
 
 
 _EVENT_WRITERS: Final[dict[type[Event], Callable[[AguiEncoder, Any, list[bytes]], None]]] = {
