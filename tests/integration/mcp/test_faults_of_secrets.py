@@ -39,7 +39,7 @@ QUOTING: Sequence[Script] = [
 
 
 async def test_77_a_credential_that_a_server_quotes_is_removed_everywhere(tmp_path: Path) -> None:
-    async with scripted_mcp([*QUOTING * 3]) as server, ScriptedUpstream() as model:
+    async with scripted_mcp([*QUOTING, *QUOTING, *QUOTING]) as server, ScriptedUpstream() as model:
         model.on("/chat/completions", *[chat_calls(LOOK_UP), chat_text("Done.")] * 3 * len(QUOTING))
         config = {
             "egress": {"allow": ["127.0.0.1"]},
