@@ -34,12 +34,14 @@ _SUMMARY: Final = "summary_text"
 class HostedCallsStage:
     """A stage of the reply that leaves the items of hosted tools out.
 
-    Text and reasoning that follow calls are paragraphs of their own. The calls are reported as a fact before the end,
+    With `joins_texts`, for an API that has one text for all rounds, text and reasoning that follow calls are paragraphs
+    of their own. The calls are reported as a fact before the end,
     for clients that ask for them. A list of tools that failed is a loss: the model answers without them.
     """
 
-    def __init__(self, report_loss: Callable[[Loss], None]) -> None:
+    def __init__(self, report_loss: Callable[[Loss], None], *, joins_texts: bool = True) -> None:
         self._report_loss = report_loss
+        self._joins_texts = joins_texts
         self._hidden: set[int] = set()
         """The indexes of items that are left out."""
         self._indexes: dict[int, int] = {}
@@ -88,7 +90,7 @@ class HostedCallsStage:
         index = self._indexes[event.index] = len(self._indexes)
         if kind in _TEXT_KINDS:
             self._kinds[event.index] = kind
-        if kind in self._kinds_before_calls:
+        if self._joins_texts and kind in self._kinds_before_calls:
             self._kinds_before_calls.remove(kind)
             self._gap_index = event.index
             self._gapped.add(event.index)

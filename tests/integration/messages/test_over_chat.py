@@ -1,6 +1,7 @@
 """Clients of the Messages API over a chat upstream: what it is sent, what they get, and what failures look like."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -222,3 +223,15 @@ async def test_tokens_that_cannot_be_counted_are_not_estimated() -> None:
     async with gateway(models=models) as (client, _):
         reply = await post(client, {}, "/messages/count_tokens")
     assert (reply.status_code, reply.json()["error"]["type"]) == (404, "not_found_error")
+
+
+async def test_tools_of_the_operator_are_run_for_a_client_that_knows_nothing_of_them() -> None:
+    call = chat_calls(("create_note", '{"text": "red river"}'))
+    notes = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "prefix": "", "approval": "never"}
+    tools = {"mcp": {"servers": {"notes": notes}}}
+    models = {"m": {"provider": "p", "tools": {"mcp": ["notes"]}}}
+    async with gateway(call, chat_text("Noted."), models=models, tools=tools) as (client, upstream):
+        reply = await post(client, {"stream": True})
+    message = check_message_stream(reply.content)
+    assert (message["content"], message["stop_reason"]) == ([{"type": "text", "text": "Noted."}], "end_turn")
+    assert upstream.requests[1].json["messages"][-1]["role"] == "tool"

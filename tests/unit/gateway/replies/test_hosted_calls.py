@@ -82,6 +82,12 @@ def thought(index: int, text: str, part_type: str = "reasoning_text") -> list[Ev
     return [ItemStarted(index, item), part, Delta(index, 0, text), PartEnded(index, 0), ItemEnded(index)]
 
 
+def test_texts_of_an_api_with_blocks_have_no_gap() -> None:
+    events: list[Event] = [Started("m"), *text("a")(0), *call(1), *text("b")(2), Finished("stop")]
+    stage = HostedCallsStage([].append, joins_texts=False)
+    assert texts(stage.feed(events)) == ["a", "b"]
+
+
 def test_reasoning_after_calls_is_a_paragraph_and_summaries_are_in_any_case() -> None:
     pieces = [*thought(0, "a"), *call(1), *thought(2, "b"), *text("c")(3)]
     out = passed(Started("m"), *pieces, Finished("stop"))
