@@ -84,7 +84,8 @@ def thought(index: int, text: str, part_type: str = "reasoning_text") -> list[Ev
 
 def test_texts_of_an_api_with_blocks_have_no_gap() -> None:
     events: list[Event] = [Started("m"), *text("a")(0), *call(1), *text("b")(2), Finished("stop")]
-    stage = HostedCallsStage([].append, joins_texts=False)
+    losses: list[Loss] = []
+    stage = HostedCallsStage(losses.append, joins_texts=False)
     assert texts(stage.feed(events)) == ["a", "b"]
 
 
