@@ -54,6 +54,9 @@ _ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation", "pr
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 """Keys that an echoed function tool always has. Source: Open Responses."""
 
+_MCP_DEFAULTS = {"allowed_tools": None, "headers": None, "require_approval": None, "server_description": None}
+"""Keys that an echoed tool of an MCP server always has. Source: recorded responses of OpenAI."""
+
 
 def new_response(body: Json, *, response_id: str, created_at: int, model: str) -> Json:
     """Returns a response with the status `in_progress` for a validated request `body`.
@@ -89,4 +92,8 @@ def _without_nulls(values: Json) -> Json:
 
 
 def _echo_tool(tool: Json) -> Json:
-    return _FUNCTION_DEFAULTS | tool if tool.get("type") == "function" else tool
+    if tool.get("type") == "function":
+        return _FUNCTION_DEFAULTS | tool
+    if tool.get("type") == "mcp" and tool.get("server_url"):  # what holds for others is in the configuration
+        return _MCP_DEFAULTS | tool | {"require_approval": tool.get("require_approval") or "always"}
+    return tool

@@ -141,8 +141,19 @@ def test_other_tools_are_read_back_as_given_but_for_credentials() -> None:
     custom = {"type": "custom", "name": "sh"}
     mcp = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
     secret = {**mcp, "authorization": "token", "headers": {"x-api-key": "secret"}}
-    assert new(tools=[custom, secret])["tools"] == [custom, mcp]
+    defaults = {"allowed_tools": None, "headers": None, "require_approval": "always", "server_description": None}
+    assert new(tools=[custom, secret])["tools"] == [custom, {**mcp, **defaults}]
     assert secret["authorization"] == "token"
+
+
+def test_a_tool_of_a_server_is_echoed_with_what_holds_for_it() -> None:
+    mcp = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example", "require_approval": "never"}
+    (echoed,) = new(tools=[{**mcp, "allowed_tools": ["a"]}])["tools"]
+    assert (echoed["require_approval"], echoed["allowed_tools"], echoed["headers"]) == ("never", ["a"], None)
+    (echoed,) = new(tools=[{**mcp, "require_approval": None}])["tools"]
+    assert echoed["require_approval"] == "always"
+    own = {"type": "mcp", "server_label": "s"}
+    assert new(tools=[own])["tools"] == [own], "its rules are in the configuration"
 
 
 def test_responses_share_nothing_that_grows() -> None:
