@@ -8,11 +8,12 @@ import httpx
 import pytest
 
 from tests.integration.mcp.approving import Approving, answer, approving, kinds_of, request_of
+from tests.integration.mcp.test_compaction import CountingReader
 from tests.mcp_script import LOOK_UP, ScriptedMcp, list_result, scripted_mcp, sse_answer, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer, mcp_server
 from tests.talking import talking
-from tests.upstream.builders import Json, chat_calls, chat_text
+from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
 from tests.upstream.script import Exchange
 
 QUESTION = {"role": "user", "content": "A table in Rome."}
@@ -258,6 +259,26 @@ async def test_a_call_that_needs_an_approval_and_input(calc: CountingServer, tmp
         assert calc.runs["book"] == 1
 
 
+@pytest.mark.parametrize("approve", [True, False, None])
+async def test_a_question_and_its_answer_outlive_a_compaction(
+    approve: bool | None, calc: CountingServer, tmp_path: Path
+) -> None:
+    model = CountingReader(chat_calls(("calc_book", '{"city": "Rome"}')), chat_text("Well."))
+    async with approving(calc, tmp_path, model) as gateway:
+        booking = Booking(gateway)
+        asked = await booking.ask()
+        answers = [given(request_of(asked), people=2) | {"approve": approve is not False}]
+        if approve is False:
+            del answers[0]["content"]
+        trigger = [*(answers if approve is not None else []), {"type": "compaction_trigger"}]
+        compacted = await booking.ask(trigger, previous_response_id=asked["id"])
+        assert (kinds_of(compacted), calc.runs["book"]) == (["compaction"], 0)
+        following = answers if approve is None else [{"role": "user", "content": "Go on."}]
+        ended = await booking.ask(following, previous_response_id=compacted["id"])
+        expected = "No table in Rome: decline." if approve is False else "A table for 2 in Rome."
+        assert call_of(ended)["output"] == expected
+
+
 class Asking(Booking):
     """The same before a server that answers what a test scripts."""
 
@@ -367,6 +388,21 @@ async def test_a_call_whose_tool_has_changed_since_it_asked_does_not_go_on(
         second = await client.ask([given(request_of(first), name="Ann")], previous_response_id=first["id"])
         assert "The tool has changed since it asked" in str(call_of(second)["error"])
         assert not other.calls, "what the user gave is for another server"
+
+
+async def test_input_for_a_server_that_is_away_can_be_given_later(calc: CountingServer, tmp_path: Path) -> None:
+    lists = [reply(list_result(LOOK_UP)), json_reply({}, 500), reply(list_result(LOOK_UP))]
+    calls = [reply(asking("name")), reply(text_result("found"))]
+    async with (
+        scripted_mcp(calls, methods={"tools/list": lists}) as mcp,
+        approving(calc, tmp_path, look_up) as gateway,
+    ):
+        client = Asking(gateway, mcp)
+        first = await client.ask()
+        body: Any = {"request_input": [given(request_of(first), name="Ann")], "previous_response_id": first["id"]}
+        away = await gateway.send(**body, tools=client.tools)
+        assert away.status_code == 424
+        assert call_of(await client.ask(**body))["output"] == "found"
 
 
 async def test_credentials_are_in_no_question(calc: CountingServer, tmp_path: Path) -> None:

@@ -104,7 +104,9 @@ def _is_safe_url(url: str) -> bool:
         is_valid = parts.scheme == _HTTPS and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return is_valid and len(url) <= _MAX_URL_CHARS and url.isprintable() and " " not in url and "@" not in parts.netloc
+    # In ASCII, because letters of other scripts can make a host look like another one.
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    return is_valid and is_plain and len(url) <= _MAX_URL_CHARS and "@" not in parts.netloc
 
 
 def _field_of(form: InputForm) -> Json:

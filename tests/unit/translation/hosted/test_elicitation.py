@@ -77,6 +77,8 @@ def test_what_waits_comes_back_from_json() -> None:
                 "https://user:password@login.example.com",
                 "https://login.example.com/ a",
                 "https://login.example.com/\u202e",
+                "https://login.ex\u0430mple.com/",
+                "https://login.example.com/\x00",
                 "https://login.example.com:0/",
                 "https://[::1",
             )
