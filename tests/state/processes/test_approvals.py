@@ -78,7 +78,7 @@ async def test_an_approval_can_be_given_again_if_its_server_ended_before_the_cal
             async with client(second) as asking:
                 await until(has_ended, asking, job["id"])
                 failed = await asking.read(job["id"])
-                assert "credentials of its tools are not stored" in failed["error"]["message"]
+                assert "credentials of its tools were not stored" in failed["error"]["message"]
                 response = await asking.create(**body)
                 assert [item["type"] for item in response["output"]] == ["mcp_call", "message"]
         assert len(mcp.calls) == 1

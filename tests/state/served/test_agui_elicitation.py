@@ -60,17 +60,19 @@ async def test_a_call_that_asks_for_input_goes_on_with_it_on_another_replica(ser
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
-async def test_an_answer_that_does_not_fit_gets_the_form_again_with_the_reason(served: Served) -> None:
+async def test_no_answer_or_one_that_does_not_fit_gets_the_form_again(served: Served) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
     thread = served.thread()
     asked = await thread.run(user("A table in Rome."))
+    nothing = await thread.run(user("Hello?", "u2"))
+    assert interrupts_of(nothing) == interrupts_of(asked)
     for payload in ({"people": 40}, {}, "two", {"people": 2, "wine": True}):
         again = await thread.run(resume=answers(interrupts_of(asked), {"status": "resolved", "payload": payload}))
         (interrupt,) = again[-1]["outcome"]["interrupts"]
         assert interrupt["id"] == asked[-1]["outcome"]["interrupts"][0]["id"]
         assert "does not fit what the tool asks for" in interrupt["metadata"]["problem"]
         assert interrupt["responseSchema"]["required"] == ["people"]
-    assert served.calc.runs["asked"] == 1
+    assert (served.calc.runs["asked"], len(served.upstream.requests)) == (1, 1)
     assert text_of(await thread.run(resume=answers(interrupts_of(asked), content(people=2)))) == "Booked."
 
 
@@ -88,15 +90,6 @@ async def test_a_user_who_gives_no_input_lets_the_run_go_on(served: Served, answ
     resumed = await thread.run(resume=answers(interrupts_of(asked), answer))
     assert list(results_of(resumed).values()) == [f"No table in Rome: {action}."]
     assert (text_of(resumed), resumed[-1]["outcome"]) == ("Then not.", {"type": "success"})
-
-
-async def test_a_run_without_an_answer_ends_with_the_same_form(served: Served) -> None:
-    served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
-    thread = served.thread()
-    asked = await thread.run(user("A table in Rome."))
-    again = await thread.run(user("Hello?", "u2"))
-    assert interrupts_of(again) == interrupts_of(asked)
-    assert len(served.upstream.requests) == 1
 
 
 async def test_an_old_client_that_goes_on_declines(served: Served) -> None:
