@@ -14,7 +14,7 @@ from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer, mcp_server
 from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
-from tests.upstream.script import Exchange
+from tests.upstream.script import Exchange, Script
 
 QUESTION = {"role": "user", "content": "A table in Rome."}
 FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -391,7 +391,7 @@ async def test_a_call_whose_tool_has_changed_since_it_asked_does_not_go_on(
 
 
 async def test_input_for_a_server_that_is_away_can_be_given_later(calc: CountingServer, tmp_path: Path) -> None:
-    lists = [reply(list_result(LOOK_UP)), json_reply({}, 500), reply(list_result(LOOK_UP))]
+    lists: list[Script] = [reply(list_result(LOOK_UP)), json_reply({}, 500), reply(list_result(LOOK_UP))]
     calls = [reply(asking("name")), reply(text_result("found"))]
     async with (
         scripted_mcp(calls, methods={"tools/list": lists}) as mcp,
