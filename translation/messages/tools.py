@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -22,30 +23,21 @@ def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Los
     """Returns the tools as those of the Responses API. What they lose is appended to `losses`.
 
     A tool with `defer_loading` is left out until a message names it, unless Anthropic's own search would have to find
-    it. Raises Unrepresentable for a tool that Anthropic runs and no other upstream has, unless `relayed`.
+    it. Messages may add and withdraw tools too (`ToolChanges`). Unless `relayed`, raises InvalidRequest for a malformed
+    change, and Unrepresentable for a tool that Anthropic runs and no other upstream has.
     """
+    changes = ToolChanges(() if relayed else messages, losses)
     searches = any(str(tool.get("type")).startswith(_TOOL_SEARCH) for tool in tools)
-    named = set() if searches else set(_named_tools(messages))
     lifted: list[Json] = []
-    for index, tool in enumerate(tools):
+    for tool, param in [*((tool, f"tools[{index}]") for index, tool in enumerate(tools)), *changes.defined]:
         kind = tool.get("type") or "custom"
         if kind.startswith(_TOOL_SEARCH):
-            losses.append(Loss(f"tools[{index}]", f"{kind:.50} left out"))
+            losses.append(Loss(param, f"{kind:.50} left out"))
         elif kind != "custom":
-            lifted += _lift_own(tool, kind, index, losses, relayed=relayed)
-        elif searches or not tool.get("defer_loading") or tool["name"] in named:
+            lifted += _lift_own(tool, kind, param, losses, relayed=relayed)
+        elif changes.is_offered(tool) or (searches and tool.get("defer_loading")):
             lifted.append(_lift_function(tool, losses))
     return lifted
-
-
-def _named_tools(messages: Sequence[Json]) -> Iterator[str]:
-    """Yields the names in `tool_reference` blocks of results, which are those that a search by the client found."""
-    for message in messages:
-        for block in message["content"] if isinstance(message.get("content"), list) else ():
-            content = block.get("content")
-            for inner in content if isinstance(content, list) else ():
-                if isinstance(inner, dict) and inner.get("type") == "tool_reference":
-                    yield str(inner.get("tool_name"))
 
 
 def _lift_function(tool: Json, losses: list[Loss]) -> Json:
@@ -62,11 +54,11 @@ def _lift_function(tool: Json, losses: list[Loss]) -> Json:
     return lifted
 
 
-def _lift_own(tool: Json, kind: str, index: int, losses: list[Loss], *, relayed: bool) -> Iterator[Json]:
+def _lift_own(tool: Json, kind: str, param: str, losses: list[Loss], *, relayed: bool) -> Iterator[Json]:
     """Yields the Responses tool for a type of Anthropic's own."""
     if kind.startswith(_WEB_SEARCH):
         if tool.get("max_uses"):
-            losses.append(Loss(f"tools[{index}].max_uses", "dropped"))
+            losses.append(Loss(f"{param}.max_uses", "dropped"))
         search: Json = {"type": "web_search"}
         if filters := {key: tool[key] for key in ("allowed_domains", "blocked_domains") if tool.get(key)}:
             search["filters"] = filters
@@ -74,9 +66,7 @@ def _lift_own(tool: Json, kind: str, index: int, losses: list[Loss], *, relayed:
             search["user_location"] = tool["user_location"]
         yield search
     elif not relayed:
-        raise Unrepresentable(
-            f"this model's upstream has no tool of type {kind!r:.100}: leave it out", param=f"tools[{index}]"
-        )
+        raise Unrepresentable(f"this model's upstream has no tool of type {kind!r:.100}: leave it out", param=param)
 
 
 def lift_tool_choice(choice: Mapping[str, Any] | None) -> tuple[str | Json | None, bool | None]:
