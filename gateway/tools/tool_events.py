@@ -6,7 +6,8 @@ each event would refuse the stream.
 
 import asyncio
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
@@ -17,6 +18,11 @@ PROGRESS_INTERVAL_S: Final = 0.25
 """The shortest time between two reports of progress in one response. What a server sends in between is replaced."""
 
 _MESSAGE_CHARS: Final = 500
+_SCRUBBED_CHARS: Final = 8 * _MESSAGE_CHARS
+"""How much of a message is scrubbed before it is cut, since a credential could be cut in two."""
+
+Scrub: TypeAlias = Callable[[str], str]
+"""Removes credentials from a text."""
 
 
 class ToolEvents:
@@ -24,7 +30,7 @@ class ToolEvents:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._progress: dict[str, Json] = {}
+        self._progress: dict[str, tuple[Json, Scrub]] = {}
         self._began: dict[str, float] = {}
         self._progress_due = 0.0
         self._changed = asyncio.Event()
@@ -38,16 +44,18 @@ class ToolEvents:
         self._began[call.item_id] = time.monotonic()
         self._add("gateway.tool.started", call)
 
-    def note_progress(self, call: HostedCall, progress: float, total: float | None, message: str | None) -> None:
-        """Reports the progress of a running call. It replaces what was not sent of it."""
+    def note_progress(
+        self, call: HostedCall, scrub: Scrub, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Reports the progress of a running call. It replaces what was not sent of it.
+
+        `scrub` removes credentials from the message, if it is sent: a server may report thousands of them.
+        """
         if call.item_id not in self._began:
             return
-        text = None if message is None else message[:_MESSAGE_CHARS]
-        self._progress[call.item_id] = _payload_of("gateway.tool.progress", call) | {
-            "progress": progress,
-            "total": total,
-            "message": text,
-        }
+        text = None if message is None else message[:_SCRUBBED_CHARS]
+        payload = _payload_of("gateway.tool.progress", call)
+        self._progress[call.item_id] = payload | {"progress": progress, "total": total, "message": text}, scrub
         self._changed.set()
 
     def end_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
@@ -62,7 +70,7 @@ class ToolEvents:
         events, self._events = self._events, []
         if self._progress and time.monotonic() >= self._progress_due:
             self._progress_due = time.monotonic() + PROGRESS_INTERVAL_S
-            events += [Opaque("responses", payload) for payload in self._progress.values()]
+            events += [Opaque("responses", _scrub_message(*noted)) for noted in self._progress.values()]
             self._progress.clear()
         if not self._progress:
             self._changed.clear()
@@ -77,6 +85,11 @@ class ToolEvents:
     def _add(self, event_type: str, call: HostedCall, **more: object) -> None:
         self._events.append(Opaque("responses", _payload_of(event_type, call) | more))
         self._changed.set()
+
+
+def _scrub_message(payload: Json, scrub: Scrub) -> Json:
+    message = payload["message"]
+    return payload if message is None else payload | {"message": scrub(message)[:_MESSAGE_CHARS]}
 
 
 def _payload_of(event_type: str, call: HostedCall) -> Json:

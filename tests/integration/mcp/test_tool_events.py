@@ -117,6 +117,28 @@ async def test_progress_of_a_running_call_is_an_event_over_every_transport(place
         assert (report["call_id"], report["server_label"]) == ("call_0", "calc")
 
 
+async def test_77_a_credential_in_a_report_of_progress_is_removed() -> None:
+    async def quote(exchange: Exchange) -> None:
+        token = exchange.request.json["params"]["_meta"]["progressToken"]
+        params = {
+            "progressToken": token,
+            "progress": 1,
+            "message": "x" * 490 + exchange.request.headers["authorization"],
+        }
+        note = sse_frame({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        await Reply(headers=SSE, body=[note, Hang()])(exchange)
+
+    async with scripted_mcp(quote) as server, hosting() as gateway:
+        tool = mcp_tool(server.url, authorization="token-of-the-client-1234")
+        request: Json = {"model": "m", "input": "Hi", "tools": [tool], "stream": True}
+        stream: Any = await gateway.client.responses.create(**request, **WATCHED)
+        async with asyncio.timeout(20), stream:
+            async for event in stream:
+                if event.type == "gateway.tool.progress":
+                    break
+        assert event.model_dump()["message"] == "x" * 490 + "Bearer [hi"
+
+
 async def test_they_are_in_the_log_of_a_background_response(tmp_path: Path) -> None:
     store = {"url": ready_sqlite(tmp_path / "state.db"), "poll_s": 0.05}
     settings: Json = {"store": store, "tools": {"events": True}}
@@ -147,22 +169,22 @@ async def test_59_a_flood_of_progress_is_a_few_events(streams: bool) -> None:
 async def test_only_the_last_progress_of_a_call_waits_and_none_after_its_end() -> None:
     events = ToolEvents()
     call = HostedCall(item_id="mcp_1", call_id="c", key=ToolKey("calc", "add"), model_name="x", tool=None, index=0)
-    events.note_progress(call, 1.0, None, None)
+    events.note_progress(call, str, 1.0, None, None)
     assert events.take() == []  # it has not started
     events.start_call(call)
     for step in range(1000):
-        events.note_progress(call, float(step), 1000.0, "x" * 10_000)
+        events.note_progress(call, str, float(step), 1000.0, "x" * 10_000)
     await asyncio.wait_for(events.wait(), 1)
     started, progress = events.take()
     assert isinstance(started, Opaque)
     assert isinstance(progress, Opaque)
     assert (started.payload["type"], progress.payload["progress"]) == ("gateway.tool.started", 999.0)
     assert len(progress.payload["message"]) == 500
-    events.note_progress(call, 1000.0, 1000.0, None)
+    events.note_progress(call, str, 1000.0, 1000.0, None)
     assert events.take() == []  # it is too soon
     await asyncio.wait_for(events.wait(), 1)
     assert len(events.take()) == 1
-    events.note_progress(call, 1001.0, 1000.0, None)
+    events.note_progress(call, str, 1001.0, 1000.0, None)
     events.end_call(call, ToolOutcome("3"))
     (result,) = events.take()
     assert isinstance(result, Opaque)
