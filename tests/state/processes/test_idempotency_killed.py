@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from tests.mcp_server import CountingServer
-from tests.state.processes.killing import background
 from tests.state.replicas import PATIENCE_S, Json, kill, replica, text
 from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_frame, sse_reply
@@ -30,28 +29,41 @@ async def test_the_key_of_a_killed_server_leads_to_one_outcome(
     store_url: str, tmp_path: Path, calc: CountingServer
 ) -> None:
     """In the middle of a text, which is begun anew, and of a call, whose outcome the model reads as not known."""
-    settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
+    settings: Json = {"background": {"lease_s": 1.0}, "egress": {"allow": ["127.0.0.1"]}}
     hanging: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
     tool = {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never"}
     bodies: dict[str, Json] = {"plain": {"input": "One?"}, "tools": {"input": "Hang.", "tools": [tool]}}
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", sse_reply(*hanging), chat_calls(("calc_hang", "{}")), chat_text("Two"))
-        with replica(tmp_path / "first", store_url, upstream.url, **settings) as server:
-            async with httpx.AsyncClient(base_url=server.v1, timeout=PATIENCE_S) as http:
+        with (
+            replica(tmp_path / "first", store_url, upstream.url, **settings) as server,
+            replica(tmp_path / "second", store_url, upstream.url, **settings) as other,
+        ):
+            async with (
+                httpx.AsyncClient(base_url=server.v1, timeout=PATIENCE_S) as http,
+                httpx.AsyncClient(base_url=other.v1, timeout=PATIENCE_S) as second,
+            ):
                 await read_until(http, "plain", bodies["plain"], "output_text.delta")
                 await read_until(http, "tools", bodies["tools"], "mcp_call.in_progress")
                 async with asyncio.timeout(PATIENCE_S):
                     while not calc.runs["hang"]:
                         await http.get("/models")
-                kill(server)
-        with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
-            async with httpx.AsyncClient(base_url=server.v1, timeout=PATIENCE_S) as http:
-                replies = {key: await retry(http, key, bodies[key]) for key in KEYS}
+                # Both follow when the server dies: as a stream, and as JSON.
+                headers, stream = {"idempotency-key": "tools"}, {"model": "m", "stream": True, **bodies["tools"]}
+                async with second.stream("POST", "/responses", json=stream, headers=headers) as joined:
+                    lines = joined.aiter_lines()
+                    assert await anext(lines) == "event: response.created"
+                    waiting = {key: asyncio.ensure_future(retry(second, key, bodies[key])) for key in KEYS}
+                    kill(server)
+                    rest = [line async for line in lines]
+                replies = {key: await waiting[key] for key in KEYS}
+                assert rest[-2:] == ["data: [DONE]", ""]
+                assert "event: response.completed" in rest
                 assert [text(replies[key]) for key in KEYS] == ["Two", "Two"]
                 (call,) = [item for item in replies["tools"]["output"] if item["type"] == "mcp_call"]
                 assert call["status"] == "failed"
                 for key in KEYS:
-                    assert await retry(http, key, bodies[key]) == replies[key]
+                    assert await retry(second, key, bodies[key]) == replies[key]
         assert calc.runs["hang"] == 1
 
 
