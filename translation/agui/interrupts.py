@@ -142,7 +142,8 @@ def _read_answers(
 def _read_input(entry: Json, requested: RequestedInput) -> Item:
     """Returns the answer to a request for input, which may not fit.
 
-    A payload like that of an approval accepts or declines, unless the form has such a field itself.
+    A payload like that of an approval accepts or declines, unless the form has such a field itself. It may have the
+    content beside it.
     """
     answer: Item = {"type": "mcp_approval_response", "approval_request_id": entry["interruptId"], "approve": False}
     if entry["status"] == "cancelled":
@@ -150,12 +151,11 @@ def _read_input(entry: Json, requested: RequestedInput) -> Item:
     payload = entry.get("payload")
     question = requested.describe()
     fields = (question.get("requested_schema") or {}).get("properties") or {}
-    if isinstance(payload, dict) and "approved" not in fields and payload.get("approved") is False:
-        return answer
-    answer["approve"] = True
-    if question["mode"] == "url" and isinstance(payload, dict) and payload.get("approved") is True:
-        return answer
-    return answer | {"content": payload}
+    if isinstance(payload, dict) and "approved" not in fields and isinstance(payload.get("approved"), bool):
+        filled = {name: value for name, value in payload.items() if name != "approved"}
+        content = {"content": filled} if payload["approved"] and filled else {}
+        return answer | {"approve": payload["approved"], **content}
+    return answer | {"approve": True, "content": payload}
 
 
 def _read_answer(entry: Json, index: int) -> Item:

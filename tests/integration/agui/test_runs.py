@@ -208,3 +208,11 @@ async def test_an_old_client_gets_no_event_or_outcome_that_it_does_not_know() ->
         events = await AguiThread(http, tools=[TOOL], protocolVersion=None).run(user("Weather?"))
         assert set(events[0]) == {"type", "threadId", "runId"}
         assert "outcome" not in events[-1]
+
+
+async def test_a_run_that_nobody_can_continue_is_not_asked_for_input(calc: CountingServer) -> None:
+    async with gateway(chat_calls(("calc_book", '{"city": "Rome"}')), chat_text("Then not.")) as (http, _):
+        events = await AguiThread(http).run(user("A table."), forwardedProps={"tools": [calc_tool(calc)]})
+        (result,) = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
+        assert "did not declare the form elicitation capability" in result["content"]
+        assert events[-1]["outcome"] == {"type": "success"}

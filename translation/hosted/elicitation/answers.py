@@ -46,7 +46,7 @@ class UnfitContent(Exception):
 def give_content(requested: RequestedInput, content: Any) -> GivenInput:
     """Returns the input of a user who answers. `content` fits the schema of `RequestedInput.describe`.
 
-    Raises UnfitContent.
+    None is the content of a form in which nothing has to be filled in. Raises UnfitContent.
     """
     if len(requested.forms) == 1:
         (form,) = requested.forms
@@ -80,9 +80,10 @@ def _accept(form: InputForm, content: Any) -> Json:
         if content:
             raise UnfitContent("the question is an address to open, which takes no content")
         return {"action": "accept"}
-    if (fault := _find_content_fault(form.schema or {}, content)) is not None:
+    filled = {} if content is None else content
+    if (fault := _find_content_fault(form.schema or {}, filled)) is not None:
         raise UnfitContent(fault)
-    return {"action": "accept", "content": content}
+    return {"action": "accept", "content": filled}
 
 
 def _find_content_fault(schema: Json, content: Any) -> str | None:

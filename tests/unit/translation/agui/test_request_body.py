@@ -481,6 +481,7 @@ def standings_of(*forms: InputForm) -> RequestStandings:
     return RequestStandings(open_ids={"mcpr_1"}, inputs={"mcpr_1": requested})
 
 
+CONFIRM = InputForm(key="sure", message="Sure?", schema={"type": "object", "properties": {}})
 LOGIN = InputForm(key="login", message="Log in.", url="https://login.example.com")
 
 
@@ -495,6 +496,9 @@ def give(*forms: InputForm, **entry: Any) -> RunRequest:
     [
         ((), {"payload": {"people": 2}}, {"approve": True, "content": {"people": 2}}),
         ((), {"payload": {"approved": False}}, {"approve": False}),
+        ((), {"payload": {"approved": True, "people": 2}}, {"approve": True, "content": {"people": 2}}),
+        ((CONFIRM,), {"payload": {"approved": True}}, {"approve": True}),
+        ((CONFIRM,), {}, {"approve": True, "content": None}),
         ((), {"status": "cancelled"}, {"approve": False, "action": "cancel"}),
         ((LOGIN,), {"payload": {"approved": True}}, {"approve": True}),
         ((LOGIN,), {}, {"approve": True, "content": None}),

@@ -100,10 +100,15 @@ def test_content_accepts_a_form() -> None:
     assert (given.state, given.round, given.call_id) == ("opaque", 3, "mcp_1")
 
 
+def test_a_form_without_required_fields_can_be_accepted_as_it_is() -> None:
+    confirmation = asking(replace(SIZE, schema={"type": "object", "properties": {}}))
+    assert give_content(confirmation, None).responses == {"size": {"action": "accept", "content": {}}}
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "the content must be an object"),
+        (None, '"people" is a required property'),
         ([1], "the content must be an object"),
         ({}, '"people" is a required property'),
         ({"people": 0}, "content.people: "),
