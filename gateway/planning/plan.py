@@ -30,7 +30,7 @@ from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
-from translation.messages.relay_request import remove_sealed_blocks
+from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

@@ -9,10 +9,10 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import PING_FRAME, MessagesEncoder
-from translation.messages.forms import message_of_stream
 from translation.messages.lift import lift
-from translation.messages.relay import MessagesRelay
-from translation.messages.relay_request import relay_body
+from translation.messages.relaying.forms import message_of_stream
+from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.request import relay_body
 from translation.messages.reply_objects import choose_thinking_view
 from translation.messages.schema import validate, validate_count
 from translation.representation.json_types import Json

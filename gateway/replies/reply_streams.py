@@ -15,7 +15,6 @@ from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.event_stage import EventStage
 from translation.representation.events import Event, Failed, Noted, Opaque, Started
 from translation.representation.json_types import Json
-from translation.responses.delta_template import DeltaTemplate
 
 _CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
 """Events without content: if the upstream fails after them, a retry repeats nothing."""
@@ -47,7 +46,7 @@ class FrameEncoder(Protocol):
         """Returns the terminal event and [DONE], once, after `ended`."""
         ...
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> DeltaTemplate | None:
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> ReadTemplate[bytes] | None:
         """Returns the template by which reads of the run become frames without decoding; None if there is none."""
         ...
 
@@ -123,7 +122,7 @@ class TranslatedReply(Source[bytes]):
         overflow_params: OverflowParams | None = None,
     ) -> None:
         # Every read looks these up, and attributes of the class alone are slower to find.
-        self.template: DeltaTemplate | None = None
+        self.template: ReadTemplate[bytes] | None = None
         self.ended = False
         self.has_content = False
         self._batches = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
@@ -187,7 +186,7 @@ class TranslatedReply(Source[bytes]):
             self.template = None if run is None else self._grant_template(run)
         return frames
 
-    def _grant_template(self, run: DeltaRun) -> DeltaTemplate | None:
+    def _grant_template(self, run: DeltaRun) -> ReadTemplate[bytes] | None:
         """Returns the template for a run that may take the fast path: every stage and the encoder must agree."""
         observers = () if self._event_stage is None else self._event_stage.delta_observers(run.text_key)
         return None if observers is None else self._encoder.delta_template(run, observers)

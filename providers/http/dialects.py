@@ -18,7 +18,7 @@ from translation.gemini.lower import build_count_request
 from translation.gemini.lower import lower as lower_to_contents
 from translation.gemini.lower import parse_model_names as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
-from translation.messages.forms import stream_of_message
+from translation.messages.relaying.forms import stream_of_message
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
 from translation.representation.delta_runs import DeltaRun

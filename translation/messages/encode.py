@@ -14,6 +14,7 @@ from translation.messages.block_deltas import split_block
 from translation.messages.failures import build_error_body
 from translation.messages.item_blocks import ItemBlocks
 from translation.messages.reply_objects import BLANK_LINE, ThinkingView
+from translation.messages.text_template import TextTemplate
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
@@ -103,9 +104,13 @@ class MessagesEncoder:
         frames.append(_encode({"type": "message_stop"}))
         return b"".join(frames)
 
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
-        """Returns None: this encoder has no delta template, so every delta has to be fed."""
-        return
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> TextTemplate | None:
+        """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
+        index, part_index = run.text_key
+        template = self._templates.get(run.text_key)
+        if template is None or index not in self._items:
+            return None
+        return TextTemplate(run, self._items[index].state.part_at(part_index).append, template, observers)
 
     def _write_head(self, frames: list[bytes]) -> None:
         """Writes the beginning of the message, once. It waits for the first block, since it has the usage."""

@@ -23,9 +23,10 @@ from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.hygiene.reply import ReplyNormalizer
+from translation.messages.encode import MessagesEncoder
 from translation.representation.delta_runs import TextKey
 from translation.representation.event_stage import EventStage
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
@@ -281,6 +282,41 @@ async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], sho
     frames, taken = await sent(servers[0], wires[0], alike=True)
     assert (frames, taken) == (*(await sent(servers[1], wires[1], alike=False))[:1], short)
     assert wires[0].result() == wires[1].result()
+
+
+class EchoingSeal:
+    """Seals an item as its own JSON, so that a text which the encoder has not stored would be missing."""
+
+    def may_need_seal(self, _payload: bytes, /) -> bool:
+        return True
+
+    def seal_added_item(self, item: Item, /) -> Item:
+        return item
+
+    def seal_done_item(self, item: Item, /) -> Item:
+        return {**item, "encrypted_content": orjson.dumps(item).decode()}
+
+
+@pytest.mark.parametrize("thinking", ["text", "none"])
+@pytest.mark.parametrize(
+    "reads", [reads for reads, _ in (STREAMS | AGENT_STREAMS).values()], ids=STREAMS | AGENT_STREAMS
+)
+async def test_the_short_way_says_the_same_to_clients_of_messages(
+    reads: list[bytes], thinking: Literal["text", "none"]
+) -> None:
+    outcomes = []
+    for fast in (True, False):
+        server = Server(list(reads))
+        encoder = MessagesEncoder(message_id="msg_1", model="m", thinking=thinking, seal=EchoingSeal())
+        outcomes.append(await sent(server, wire_of(server, encoder, normalizer()), alike=fast))
+    assert outcomes[0][0] == outcomes[1][0]
+
+
+async def test_clients_of_messages_get_text_by_the_short_way() -> None:
+    reads, short = STREAMS["one by one"]
+    server = Server(list(reads))
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    assert (await sent(server, wire_of(server, encoder), alike=True))[1] == short
 
 
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))

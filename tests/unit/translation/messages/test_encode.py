@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
+from translation.chat.delta_run import ChatDeltaRun
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder
 from translation.messages.reply_objects import ThinkingView, choose_thinking_view
@@ -285,6 +287,24 @@ def test_only_who_asks_for_thinking_gets_it(thinking: Any, view: ThinkingView) -
     assert choose_thinking_view({"thinking": thinking}) == view
 
 
-def test_nothing_is_learnt_for_the_fast_path() -> None:
-    encoder: Any = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
-    assert encoder.delta_template(None, ()) is None
+def read_of(text: str) -> bytes:
+    delta = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+    return b"data: " + orjson.dumps(delta) + b"\n\n"
+
+
+def test_a_run_of_deltas_is_forwarded_by_a_template() -> None:
+    observed: list[str] = []
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    first = Delta(0, 0, "a")
+    run = ChatDeltaRun.from_delta(read_of("a")[6:-2], "content", first)
+    assert run is not None
+    encoder.feed([Started("m"), ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT)])
+    assert encoder.delta_template(run, ()) is None, "the block has not begun"
+    encoder.feed([first])
+    template = encoder.delta_template(run, (observed.append,))
+    assert template is not None
+    assert template.encode_read(b"data: [DONE]\n\n") is None
+    (frame,) = read_frames(template.encode_read(read_of('"b %')) or b"")
+    assert (frame["delta"]["text"], observed) == ('"b %', ['"b %'])
+    encoder.feed([PartEnded(0, 0), ItemEnded(0)])
+    assert encoder.delta_template(run, ()) is None, "the item has ended"

@@ -9,9 +9,9 @@ from tests.unit.support.driving import fail_to_end, relay_to_end
 from tests.unit.support.golden import GOLDEN, recordings
 from tests.unit.support.messages_order import check_message_stream, read_frames
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.forms import message_of_stream, stream_of_message
-from translation.messages.relay import MessagesRelay
-from translation.messages.relay_request import relay_body, remove_sealed_blocks
+from translation.messages.relaying.forms import message_of_stream, stream_of_message
+from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
