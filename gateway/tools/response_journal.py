@@ -208,7 +208,7 @@ class JournalFactory:
     def add_open_call_journal(self, tool_run: "ToolRun | None", endpoint: Endpoint, owner: str, reply_id: str) -> None:
         """Has the calls of a reply without a response written down while they run, if it has some and there is a
         store."""
-        if tool_run is not None and endpoint.dialect == "chat" and self._store is not None:
+        if tool_run is not None and endpoint.dialect != "responses" and self._store is not None:
             tool_run.journal = OpenCallJournal(self._store, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(

@@ -6,9 +6,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import NotFound, StoreUnavailable
+from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.replies.messages_endpoint import MESSAGES
 from gateway.state.call_records import OpenCall
 from gateway.state.store import LeaseLost
-from gateway.tools.response_journal import OpenCallJournal, ResponseJournal
+from gateway.tools.response_journal import JournalFactory, OpenCallJournal, ResponseJournal
+from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolKey
@@ -62,6 +65,20 @@ async def test_a_reply_without_a_response_goes_on_with_a_result_that_cannot_be_w
         await journal.finish_call(hosted_call(), ToolOutcome("3"))
         await journal.close()
     assert [line["event"] for line in lines] == ["tool_call_not_closed", "tool_calls_not_settled"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "has_journal"),
+    [(CHAT, True), (MESSAGES, True), (RESPONSES, False)],
+    ids=["chat", "messages", "responses"],
+)
+def test_replies_without_a_response_have_a_journal_of_their_own(endpoint: Endpoint, has_journal: bool) -> None:
+    store: Any = FailingStore(StoreUnavailable())
+    tool_run = ToolRun()
+    JournalFactory(store, None, max_outage_s=0).add_open_call_journal(tool_run, endpoint, "ann", "id_1")
+    assert isinstance(tool_run.journal, OpenCallJournal) == has_journal
+    JournalFactory(None, None, max_outage_s=0).add_open_call_journal(without := ToolRun(), endpoint, "ann", "id_1")
+    assert without.journal is None
 
 
 async def test_a_reply_whose_calls_have_ended_leaves_nothing_to_settle() -> None:
