@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, NotFoundError
+from anthropic import Anthropic, NotFoundError, beta_tool
 
 from tests.serving import Gateway, serving
 
@@ -63,3 +63,16 @@ def test_tokens_are_counted(client: Anthropic) -> None:
 def test_models_are_listed_page_by_page(client: Anthropic) -> None:
     assert [model.id for model in client.models.list(limit=1)] == ["demo"]
     assert client.models.retrieve("demo").display_name == "demo"
+
+
+def test_a_runner_of_tools_goes_on_without_a_thread(client: Anthropic) -> None:
+    @beta_tool
+    def add(a: int, b: int) -> str:
+        """Add two numbers."""
+        return "forty-two"
+
+    runner = client.beta.messages.tool_runner(
+        model="demo", max_tokens=500, messages=[{"role": "user", "content": "Add."}], tools=[add]
+    )
+    *_, last = list(runner)
+    assert "forty-two" in str(last.content)
