@@ -8,13 +8,13 @@ from gateway.http.guard import Guard
 from gateway.http.json_reply import build_json_reply
 from gateway.http.messages_errors import request_id_headers
 from gateway.replies.messages_endpoint import MESSAGES
-from gateway.routes.request_docs import json_request_body
+from gateway.routes.request_docs import MESSAGES_FAILURES, json_request_body
 from gateway.service.service import Service
 from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA
 
 
 def messages_routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["Messages"])
+    router = APIRouter(tags=["Messages"], responses=MESSAGES_FAILURES)
 
     @router.post("/v1/messages", openapi_extra=json_request_body(REQUEST_SCHEMA))
     async def create_message(request: Request) -> Response:

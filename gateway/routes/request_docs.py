@@ -49,6 +49,34 @@ def _resolve_schema(body: dict[str, Any]) -> None:
 _ERROR_KEYS = {"message": "string", "type": "string", "param": ["string", "null"], "code": ["string", "null"]}
 _OPTIONAL_ERROR_KEYS = {"upstream_code": "string"}
 
+MESSAGES_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {
+        "description": "Any failure, in the form of the Messages API.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["type", "error"],
+                    "properties": {
+                        "type": {"const": "error"},
+                        "error": {
+                            "type": "object",
+                            "required": ["type", "message"],
+                            "properties": {
+                                "type": {"type": "string"},
+                                "message": {"type": "string"},
+                                "details": {"type": "object"},
+                            },
+                        },
+                        "request_id": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+"""The value of `responses` for the routes of the Messages API."""
+
 FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
         "description": "Any failure; docs/errors.md lists them.",
