@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from dataplane.source import IteratedSource, Source
+from providers.endpoints import EndpointName
 from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -73,6 +74,8 @@ class Capabilities:
     """The model continues a last message of the assistant. Others begin a new one after it."""
     extensions: frozenset[str] = frozenset()
     """Request fields outside the API that the upstream accepts."""
+    endpoints: frozenset[EndpointName] = frozenset()
+    """The endpoints beside the client APIs that the upstream has, and that are relayed to it as bytes."""
 
 
 class Exchange(Protocol):

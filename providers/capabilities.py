@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from providers.base import Capabilities
 from providers.config import ProviderType
+from providers.endpoints import ENDPOINT_PATHS, EndpointName
 
 _CHAT_CAPABILITIES = Capabilities(
     streaming=True,
@@ -39,6 +40,11 @@ _HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
     }
 )
 
+_TEXT_ENDPOINTS: frozenset[EndpointName] = frozenset({"embeddings", "completions"})
+_TOKEN_ENDPOINTS: frozenset[EndpointName] = frozenset({"rerank", "tokenize", "detokenize"})
+_LISTENING_ENDPOINTS: frozenset[EndpointName] = frozenset({"transcriptions", "translations"})
+_ALL_ENDPOINTS: frozenset[EndpointName] = frozenset(ENDPOINT_PATHS)
+
 CAPABILITIES: dict[ProviderType, Capabilities] = {
     "openai": replace(
         _CHAT_CAPABILITIES,
@@ -47,8 +53,9 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         sealed_reasoning=True,
         manages_context=True,
         counting="responses",
+        endpoints=_ALL_ENDPOINTS - _TOKEN_ENDPOINTS,
     ),
-    "openrouter": _CHAT_CAPABILITIES,
+    "openrouter": replace(_CHAT_CAPABILITIES, endpoints=_TEXT_ENDPOINTS),
     "anthropic": Capabilities(
         prefill=True,
         service_tiers=True,
@@ -77,8 +84,17 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "ollama": replace(_CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False, prefill=True),
-    "vllm": replace(_CHAT_CAPABILITIES, service_tiers=False, counting="tokenize", two_pass=True, input_grammars=True),
+    "ollama": replace(
+        _CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False, prefill=True, endpoints=_TEXT_ENDPOINTS
+    ),
+    "vllm": replace(
+        _CHAT_CAPABILITIES,
+        service_tiers=False,
+        counting="tokenize",
+        two_pass=True,
+        input_grammars=True,
+        endpoints=_TEXT_ENDPOINTS | _TOKEN_ENDPOINTS | _LISTENING_ENDPOINTS,
+    ),
     "llama_server": replace(
         _CHAT_CAPABILITIES,
         service_tiers=False,
@@ -87,7 +103,8 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         input_grammars=True,
         choices=False,
         prefill=True,
+        endpoints=_TEXT_ENDPOINTS | _TOKEN_ENDPOINTS,
     ),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
-    "openai_compatible": _CHAT_CAPABILITIES,
+    "openai_compatible": replace(_CHAT_CAPABILITIES, endpoints=_ALL_ENDPOINTS),
 }

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, f
 from pydantic_core import PydanticCustomError
 
 from providers.base import CountMethod, Dialect, WireDialect
+from providers.endpoints import EndpointName
 
 ProviderType: TypeAlias = Literal[
     "openai_compatible",
@@ -171,6 +172,11 @@ class CapabilityOverrides(BaseModel):
     )
     extensions: frozenset[str] | None = Field(
         default=None, description="Request fields outside the API that it accepts."
+    )
+    endpoints: frozenset[EndpointName] | None = Field(
+        default=None,
+        description="The endpoints beside the client APIs that it has, such as `embeddings`. Requests to them are "
+        "relayed as bytes (docs/relay.md).",
     )
 
     def to_overrides(self) -> dict[str, Any]:

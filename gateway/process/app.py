@@ -36,6 +36,7 @@ from gateway.routes.messages import messages_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.pages import pages_routes
+from gateway.routes.relayed import relayed_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.routes.responses import responses_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes
@@ -55,6 +56,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     completions_routes,
     generate_routes,
     messages_routes,
+    relayed_routes,
     agui_routes,
     models_routes,
     owner_data_routes,

@@ -14,6 +14,8 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
+from gateway.endpoint_relays.relays import EndpointRelays
+from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
@@ -135,6 +137,7 @@ class Service:
         self.catalogue = catalogue
         self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
         self.generate_adapter = generate_adapter
+        self._relays = EndpointRelays(resolver, catalogue, self.drain, self.provider_hold)
         self.accept = intake.accept
         self.agui_runs = AguiRuns(
             intake.accept,
@@ -213,6 +216,12 @@ class Service:
         strict = is_strict(headers)
         body, _, weight = await self._read_json(scope, receive)
         return await self.agui_runs.serve(principal, body, model, scope, weight=weight, strict=strict)
+
+    async def serve_relayed(self, row: EndpointRow, request: Request) -> Response:
+        """Returns the reply of a relayed endpoint, as bytes. Raises what `serve_create` raises."""
+        principal = self.authenticate(request)
+        relays, body = self._relays, await self.read_body(request)
+        return await relays.relay_json(row, principal, body, request.scope, request.receive)
 
     async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""

@@ -9,6 +9,7 @@ import orjson
 
 from dataplane.source import Sink, Source
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
+from providers.endpoints import EndpointName, Form
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http.dialects import (
     DIALECTS,
@@ -20,9 +21,11 @@ from providers.http.dialects import (
     PayloadSplitter,
     as_end_of_body_decoder,
 )
+from providers.http.endpoint_relay import relay_endpoint
 from providers.http.relay import HttpRelay, is_json_reply
 from providers.http.token_counting import TokenCounter
-from providers.http.upstream import END_GRACE_S, Upstream, UpstreamReply
+from providers.http.upstream import Upstream
+from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD
@@ -44,6 +47,9 @@ _PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, TypeError, Valu
 
 class HttpProvider:
     """One configured upstream. Turns are sent in `dialect`, relays in any dialect of its capabilities."""
+
+    _base_url_has_version = True
+    """Whether the base URL ends with the version of the API that OpenAI's clients use."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self.name = upstream.name
@@ -70,6 +76,11 @@ class HttpProvider:
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
+
+    async def relay_endpoint(self, endpoint: EndpointName, content: Json | Form, *, streams: bool) -> UpstreamReply:
+        return await relay_endpoint(
+            self._upstream, endpoint, content, streams=streams, has_version=self._base_url_has_version
+        )
 
     def _body_check_of(self, _turn: Turn) -> BodyCheck | None:
         """Returns the check for the body of a turn. Subclasses override it."""

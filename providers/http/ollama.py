@@ -38,6 +38,8 @@ class OllamaProvider(HttpProvider):
     It refuses images for models that cannot read them, because Ollama drops such images silently.
     """
 
+    _base_url_has_version = False
+
     def __init__(
         self, upstream: Upstream, capabilities: Capabilities, *, show_timeout_s: float = 5.0, max_models: int = 1000
     ) -> None:

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 
 from dataplane.source import Sink, Source
 from providers.http.dialects import SSE, Framing, RelayDialectSpec
-from providers.http.upstream import Upstream, UpstreamReply
+from providers.http.upstream import Upstream
+from providers.http.upstream_reply import UpstreamReply
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 

@@ -37,6 +37,13 @@ def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTra
     return httpx.AsyncHTTPTransport(limits=limits, proxy=_proxy_for(httpx.URL(base_url)))
 
 
+def build_upload_transport(config: ProviderConfig) -> httpx.AsyncBaseTransport:
+    """Returns a transport for bodies that are sent while they arrive. It reuses no connection: such a body cannot be
+    sent again if the server was closing it."""
+    limits = httpx.Limits(max_connections=config.max_connections or None, max_keepalive_connections=0)
+    return httpx.AsyncHTTPTransport(limits=limits)
+
+
 def build_pooled_transport(config: ProviderConfig) -> PooledTransport:
     """Returns the gateway's own transport."""
     return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)

@@ -4,19 +4,16 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
-from dataplane.source import Sink, Source
-from dataplane.transport import Body, Limits, PooledTransport, Target
+from dataplane.transport import Limits, PooledTransport, Target
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
     ContextLengthExceeded,
@@ -28,7 +25,7 @@ from providers.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from providers.http.transports import HttpxBody, build_transport
+from providers.http.transports import HttpxBody, build_transport, build_upload_transport
 from providers.http.upstream_errors import (
     ERRORS_BY_STATUS,
     STATUS_BY_ERROR_CODE,
@@ -38,6 +35,7 @@ from providers.http.upstream_errors import (
     parse_error_object,
     retry_after_headers,
 )
+from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
@@ -47,12 +45,6 @@ _MAX_ERROR_BYTES = 64 * 1024
 _RETRY_DELAY_S = 0.1
 
 _EVENT_STREAM = "text/event-stream"
-
-_LF = 0x0A
-
-END_GRACE_S = 0.25
-"""How long a stream is read after its end. That is enough for a late usage chunk, and for the end of the body, after
-which the connection can be reused."""
 
 _MAX_REQUEST_TEMPLATES = 256
 """How many request templates are cached. There is a limit because some paths contain model names from clients."""
@@ -74,101 +66,6 @@ class _RequestTemplate:
     silence_s: float
     limits: Limits
     target: Target
-
-
-RawReply: TypeAlias = Body | HttpxBody
-"""An upstream's reply with any `status`. The names of its `headers` are in lower case."""
-
-
-class UpstreamReply(Source[bytes]):
-    """An upstream's reply with a success status. `content_type` is its media type in lower case, without parameters.
-
-    `take` raises UpstreamTimeout if the upstream sends nothing for `silence_s`, or sends bytes but no line end for that
-    time. It raises UpstreamBroken if the reply breaks off.
-    """
-
-    ended = False
-    _partial_line_since: float | None = None
-
-    def __init__(self, upstream: "Upstream", reply: RawReply, silence_s: float) -> None:
-        self._upstream = upstream
-        self._source = reply
-        self._silence_s = silence_s
-        self.content_type = _media_type(reply.headers.get(b"content-type", b""))
-
-    def take(self) -> bytes:
-        try:
-            read = self._source.take()
-        except _HTTP_FAILURES as failure:
-            self._upstream.raise_provider_error(failure, reply_started=True)
-        self.ended = self._source.ended
-        return self.take_read(read) if read else read
-
-    def take_read(self, read: bytes) -> bytes:
-        if _LF in read:
-            self._partial_line_since = None
-        else:
-            self._check_drip()
-        return read
-
-    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._source.wait_for_read(sink)
-
-    async def read_body(self, limit: int) -> bytes:
-        """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""
-        body = bytearray()
-        try:
-            while not self.ended:
-                if read := self._take():
-                    body += read
-                    if len(body) > limit:
-                        raise UpstreamGarbled(
-                            f"the upstream's reply is longer than {limit} bytes", provider=self._upstream.name
-                        )
-                elif not self.ended:
-                    await self._source.wait_for_read()
-        finally:
-            if not self._source.ended:
-                await self.close()
-        return bytes(body)
-
-    async def close(self, *, whole: bool = False) -> None:
-        """Returns the connection to the pool, or closes it if the body was not read to its end.
-
-        With `whole` the rest of the body is read first, if it arrives within `END_GRACE_S`.
-        """
-        try:
-            if whole and not self.ended:
-                await self._drain()
-        finally:
-            if not self._source.ended:
-                with suppress(*_HTTP_FAILURES):  # the connection is closed in any case
-                    await self._source.close()
-
-    def _take(self) -> bytes:
-        try:
-            read = self._source.take()
-        except _HTTP_FAILURES as failure:
-            self._upstream.raise_provider_error(failure, reply_started=True)
-        self.ended = self._source.ended
-        return read
-
-    def _check_drip(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._partial_line_since is None:
-            self._partial_line_since = now
-        elif now - self._partial_line_since > self._silence_s:
-            raise UpstreamTimeout(
-                f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
-            )
-
-    async def _drain(self) -> None:
-        """Reads to the end of the body if it arrives at once, so that the connection can be reused."""
-        with suppress(TimeoutError, ProviderError):
-            async with asyncio.timeout(END_GRACE_S):
-                while not self.ended:
-                    if not self._take() and not self.ended:
-                        await self._source.wait_for_read()
 
 
 class Upstream:
@@ -195,21 +92,31 @@ class Upstream:
         # time.
         self._transport = transport or build_transport(config, base_url)
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
+        self._uploads: httpx.AsyncBaseTransport | None = None
+        """Sends bodies while they arrive, which the pooled transport cannot. Built by the first such request."""
         self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
         self.find_context_window: Callable[[str], Awaitable[int | None]] | None = None
         """Returns the context window of a model in tokens, or None. Set if the server reports it. It is called when the
         server has refused a prompt as too long."""
 
     def post(
-        self, path: str, body: Json, *, stream: bool, at_root: bool = False, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: Json,
+        *,
+        stream: bool,
+        at_root: bool = False,
+        headers: Mapping[str, str] | None = None,
+        accept: str | None = None,
     ) -> Awaitable[UpstreamReply]:
         """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
-        the API's `/v1`. `headers` replace those of the configuration.
+        the API's `/v1`. `headers` replace those of the configuration. `accept` is JSON or an event stream by default.
 
         Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
         times.
         """
-        accept = _EVENT_STREAM if stream else "application/json"
+        if accept is None:
+            accept = _EVENT_STREAM if stream else "application/json"
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("POST", path, accept)
         template = None if headers else self._request_templates.get(kind)
@@ -218,6 +125,32 @@ class Upstream:
             template = self._build_request_template(*kind, read_s, headers)
         sending = self._send(template, orjson.dumps(body), body.get("model"))
         return self._redact_failures_of(sending, body) if has_credentials(body) else sending
+
+    async def upload(
+        self, path: str, pieces: AsyncIterator[bytes], *, content_type: str, at_root: bool = False
+    ) -> UpstreamReply:
+        """Sends a body in chunks while it arrives, and returns the reply once it has a success status.
+
+        It is sent once, on a connection of its own, because what was sent is not held for a second attempt. Raises
+        ProviderError, and what `pieces` raises.
+        """
+        path = f"{_ROOT_PREFIX}{path}" if at_root else path
+        template = self._build_request_template(
+            "POST", path, "*/*", self._config.answer_s, {"content-type": content_type}
+        )
+        request = httpx.Request("POST", template.url, headers=template.headers, content=pieces)
+        request.extensions["timeout"] = {**template.limits._asdict(), "write": self._config.silence_s}
+        if self._uploads is None:
+            self._uploads = self._transport if self._pooled is None else build_upload_transport(self._config)
+        try:
+            reply = HttpxBody(await self._uploads.handle_async_request(request))
+        except httpx.WriteTimeout as failure:
+            raise UpstreamTimeout("the upstream did not read the request in time", provider=self.name) from failure
+        except HTTP_FAILURES as failure:
+            self.raise_provider_error(failure, reply_started=False)
+        if reply.status >= 300:
+            raise await self._read_rejection(reply)
+        return UpstreamReply(self, reply, template.silence_s)
 
     async def _redact_failures_of(self, sending: Awaitable[UpstreamReply], body: Json) -> UpstreamReply:
         """Waits for a reply. An error loses the credentials of the request, which the upstream may quote."""
@@ -256,6 +189,8 @@ class Upstream:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+        if self._uploads is not None:
+            await self._uploads.aclose()
 
     def _build_request_template(
         self, method: str, path: str, accept: str, read_s: float, own_headers: Mapping[str, str] | None = None
@@ -290,7 +225,7 @@ class Upstream:
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())
                 break
-            except _HTTP_FAILURES as failure:
+            except HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
                     self.raise_provider_error(failure, reply_started=False)
                 if not isinstance(failure, ClosedWhileIdle):
@@ -316,7 +251,7 @@ class Upstream:
                 body += read
                 if len(body) > _MAX_ERROR_BYTES:
                     break
-        except _HTTP_FAILURES:
+        except HTTP_FAILURES:
             body.clear()  # the status alone is enough
         finally:
             await reply.close()
@@ -386,12 +321,3 @@ class Upstream:
         if isinstance(value, str | int) and not isinstance(value, bool):
             return self.redact(str(value))
         return None
-
-
-_HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
-"""All failures that a transport raises."""
-
-
-@lru_cache(maxsize=64)
-def _media_type(header: bytes) -> str:
-    return header.partition(b";")[0].strip().lower().decode("latin-1")

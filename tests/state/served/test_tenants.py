@@ -16,6 +16,7 @@ from fastapi.routing import iter_route_contexts
 from websockets.sync.client import connect
 
 from gateway.config import settings as settings_of
+from gateway.endpoint_relays.rows import ENDPOINT_ROWS
 from gateway.http.guard import Drain
 from gateway.process.app import create_app
 from tests.serving import Gateway, serving
@@ -115,6 +116,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/messages"): "it names a model and keeps nothing",
     ("POST", "/v1/messages/count_tokens"): "it names a model and keeps nothing",
     ("POST", "/generate"): "it names a model and keeps nothing",
+    **{("POST", row.path): "it names a model and keeps nothing" for row in ENDPOINT_ROWS},
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
     ("GET", "/v1/gateway/mcp-servers"): "it takes no id: what it shows is the operator's",

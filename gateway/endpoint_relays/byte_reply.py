@@ -1,0 +1,86 @@
+"""The reply of a relayed endpoint: the upstream's bytes, with its media type."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
+
+import orjson
+import structlog
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from dataplane.http_protocol import CLIENT, ClientWriter
+from gateway.errors import GatewayError, error_body
+from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.http.middleware import BODY_SEND
+from gateway.logs import bind_failure
+from providers.endpoints import EndpointReply
+from providers.errors import ProviderError
+
+_log = structlog.get_logger(__name__)
+
+EVENT_STREAM = "text/event-stream"
+
+
+class ByteReply(Response):
+    """Sends the `head` of a body that was read to examine it, and then the `rest` as it arrives.
+
+    A slow client slows the upstream down. If the client leaves, the upstream's connection is closed. A failure ends an
+    event stream with an error event, and cuts any other body off: the client must not take it for whole. `hold` is
+    kept until the reply has ended.
+    """
+
+    status_code = 200
+    background = None
+
+    def __init__(
+        self, reply: EndpointReply, head: bytes, rest: AsyncIterator[bytes], drain: Drain, hold: object
+    ) -> None:
+        self._reply = reply
+        self._head = head
+        self._rest = rest
+        self._drain = drain
+        self._hold = hold
+        self._is_event_stream = reply.content_type == EVENT_STREAM
+        header = reply.content_type_header or "application/octet-stream"
+        self.raw_headers = [(b"content-type", header.encode("latin-1"))]
+        if reply.content_length is not None:
+            self.raw_headers.append((b"content-length", b"%d" % reply.content_length))
+        if self._is_event_stream:
+            self.raw_headers += [(b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send_body = scope.get(BODY_SEND, send)
+        try:
+            with guard_client(scope, receive, self._drain):
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                if self._head:
+                    await send_body({"type": "http.response.body", "body": self._head, "more_body": True})
+                async for read in self._rest:
+                    await send_body({"type": "http.response.body", "body": read, "more_body": True})
+                await send_body({"type": "http.response.body", "body": b"", "more_body": False})
+        except ClientDisconnected:
+            _log.info("client_left", started=True)
+        except (GatewayError, ProviderError) as error:
+            bind_failure(error)
+            if self._is_event_stream:
+                event = b"\n\ndata: " + orjson.dumps(error_body(error)) + b"\n\n"
+                await send_body({"type": "http.response.body", "body": event, "more_body": False})
+            else:
+                await _cut_off(scope, receive)
+        finally:
+            await self._reply.close()
+
+
+def guard_client(scope: Scope, receive: Receive, drain: Drain) -> AbstractContextManager[object]:
+    """Returns a guard of this request that does not read its body. Other servers than ours have none."""
+    client: ClientWriter | None = scope.get(CLIENT)
+    return nullcontext() if client is None else Guard(receive, drain, client)
+
+
+async def _cut_off(scope: Scope, receive: Receive) -> None:
+    """Closes the client's connection before the end of its reply."""
+    client: ClientWriter | None = scope.get(CLIENT)
+    if client is not None:
+        client.transport.abort()
+        while (await receive())["type"] != "http.disconnect":
+            continue

@@ -1,0 +1,134 @@
+"""Serves the relayed endpoints: finds the model's upstream, and relays the body to it and the reply back."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from gateway.endpoint_relays.byte_reply import EVENT_STREAM, ByteReply, guard_client
+from gateway.endpoint_relays.rows import EndpointRow
+from gateway.http.auth import Principal
+from gateway.http.guard import Drain
+from gateway.logs import bind_fields
+from gateway.planning.resolver import Resolver, Route
+from providers.endpoints import EndpointRelayer, EndpointReply
+from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.json_types import Json
+
+_MAX_LOGGED_CHARS = 200
+
+_EXAMINED_BYTES = 64 * 1024
+"""How much of a JSON reply is read before it is sent. Errors are shorter, and so are most replies."""
+
+
+class ListedModels(Protocol):
+    """Holds models against the lists of their upstreams."""
+
+    async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
+        """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
+        ...
+
+
+class EndpointRelays:
+    """Relays requests of every row. There is one per configuration.
+
+    `hold` is kept by each request until its reply has ended.
+    """
+
+    def __init__(self, resolver: Resolver, models: ListedModels, drain: Drain, hold: object) -> None:
+        self._resolver = resolver
+        self._models = models
+        self._drain = drain
+        self._hold = hold
+
+    async def relay_json(
+        self, row: EndpointRow, principal: Principal, body: Json, scope: Scope, receive: Receive
+    ) -> Response:
+        """Returns the reply to a JSON body, as bytes.
+
+        Raises InvalidRequest, UnknownModel, Unrepresentable, ProviderError, ClientDisconnected and ShuttingDown.
+        """
+        route, relayer = await self._find_upstream(row, principal, body.get("model"))
+        body = {**body, "model": route.upstream_model}
+        with guard_client(scope, receive, self._drain):
+            reply = await relayer.relay_endpoint(row.name, body, streams=_asks_for_stream(body))
+            return await self._build_reply(row, route, reply)
+
+    async def _find_upstream(
+        self, row: EndpointRow, principal: Principal, model: object
+    ) -> tuple[Route, EndpointRelayer]:
+        if not isinstance(model, str) or not model:
+            problem = "model is required" if model in (None, "") else "model must be text"
+            raise InvalidRequest(problem, param="model", code="missing_required_parameter")
+        route = self._resolver.resolve(model, principal.models)
+        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        relayer = route.provider
+        if row.name not in route.capabilities.endpoints or not isinstance(relayer, EndpointRelayer):
+            raise Unrepresentable(
+                f"the upstream of the model '{route.name:.200}' has no {row.path}: use a model whose upstream has it. "
+                f"If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
+                param="model",
+            )
+        if route.must_be_listed:
+            await self._models.require_listed(route, principal.models)
+        return route, relayer
+
+    async def _build_reply(self, row: EndpointRow, route: Route, reply: EndpointReply) -> Response:
+        """Examines the beginning of a reply. Raises ProviderError for one that this endpoint cannot have."""
+        try:
+            reads = reply.iterate_reads()
+            is_json = reply.content_type.endswith("json") or (row.replies_json and not reply.content_type)
+            head = b""
+            if is_json:
+                head, is_whole = await _read_head(reads)
+                _check_json(head, route, is_whole=is_whole)
+                _check_length(reply, head, route, is_whole=is_whole)
+            elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
+                raise _garbled_error(route, f"is of the type {reply.content_type:.100}")
+            return ByteReply(reply, head, reads, self._drain, self._hold)
+        except BaseException:
+            await reply.close()
+            raise
+
+
+async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+    """Returns the beginning of a body, and whether that is all of it."""
+    head = bytearray()
+    async for read in reads:
+        head += read
+        if len(head) > _EXAMINED_BYTES:
+            return bytes(head), False
+    return bytes(head), True
+
+
+def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
+    """Raises UpstreamGarbled for what is no JSON, and UpstreamRejected for an error with a success status."""
+    if not is_whole:
+        if head.lstrip()[:1] not in (b"{", b"["):
+            raise _garbled_error(route, "is not JSON")
+        return
+    try:
+        parsed = orjson.loads(head)
+    except orjson.JSONDecodeError:
+        raise _garbled_error(route, "is not JSON") from None
+    error = parsed.get("error") if isinstance(parsed, Mapping) else None
+    if error:
+        message = error.get("message") if isinstance(error, Mapping) else error
+        text = route.provider.redact(str(message or "the upstream replied with an error"))
+        raise UpstreamRejected(text, provider=route.provider.name, status=502)
+
+
+def _check_length(reply: EndpointReply, head: bytes, route: Route, *, is_whole: bool) -> None:
+    if is_whole and reply.content_length not in (None, len(head)):
+        raise UpstreamBroken("the upstream broke off its reply", provider=route.provider.name)
+
+
+def _garbled_error(route: Route, what: str) -> UpstreamGarbled:
+    return UpstreamGarbled(f"the upstream's reply {what}", provider=route.provider.name)
+
+
+def _asks_for_stream(body: Json) -> bool:
+    return body.get("stream") is True or body.get("stream_format") == "sse"

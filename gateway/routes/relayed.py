@@ -1,0 +1,48 @@
+"""The endpoints that are relayed as bytes: embeddings, completions, audio, images and others."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.endpoint_relays.rows import ENDPOINT_ROWS, EndpointRow
+from gateway.routes.request_docs import json_request_body
+from gateway.service.service import Service
+from translation.representation.json_types import Json
+
+
+def relayed_routes(service: Service) -> APIRouter:
+    router = APIRouter()
+    for row in ENDPOINT_ROWS:
+        router.add_api_route(
+            row.path,
+            _build_handler(service, row),
+            methods=["POST"],
+            name=row.name,
+            summary=row.summary,
+            tags=[row.tag],
+            openapi_extra=_describe_body(row),
+        )
+    return router
+
+
+def _build_handler(service: Service, row: EndpointRow) -> Callable[[Request], Awaitable[Response]]:
+    async def relay(request: Request) -> Response:
+        return await service.serve_relayed(row, request)
+
+    return relay
+
+
+def _describe_body(row: EndpointRow) -> dict[str, Any]:
+    return json_request_body(_build_schema)
+
+
+def _build_schema() -> Json:
+    return {
+        "type": "object",
+        "required": ["model"],
+        "properties": {"model": {"type": "string", "description": "A model of the gateway."}},
+        "additionalProperties": True,
+    }

@@ -1,0 +1,154 @@
+"""One upstream's reply while its body is read. Knows no dialect."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import suppress
+from functools import lru_cache
+from typing import NoReturn, Protocol, TypeAlias
+
+import httpx
+
+from dataplane.source import Sink, Source
+from dataplane.transport import Body
+from providers.errors import ProviderError, UpstreamGarbled, UpstreamTimeout
+from providers.http.transports import HttpxBody
+
+_LF = 0x0A
+
+HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
+"""All failures that a transport raises."""
+
+END_GRACE_S = 0.25
+"""How long a stream is read after its end. That is enough for a late usage chunk, and for the end of the body, after
+which the connection can be reused."""
+
+
+class ReplyOrigin(Protocol):
+    """What a reply needs of its upstream: its name, and the errors that its failures become."""
+
+    @property
+    def name(self) -> str: ...
+
+    def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
+        """Raises the ProviderError for a failure of the transport."""
+        ...
+
+
+RawReply: TypeAlias = Body | HttpxBody
+"""An upstream's reply with any `status`. The names of its `headers` are in lower case."""
+
+
+class UpstreamReply(Source[bytes]):
+    """An upstream's reply with a success status. `content_type` is its media type in lower case, without parameters.
+
+    `take` raises UpstreamTimeout if the upstream sends nothing for `silence_s`, or sends bytes but no line end for that
+    time. It raises UpstreamBroken if the reply breaks off.
+    """
+
+    ended = False
+    _partial_line_since: float | None = None
+
+    def __init__(self, upstream: ReplyOrigin, reply: RawReply, silence_s: float) -> None:
+        self._upstream = upstream
+        self._source = reply
+        self._silence_s = silence_s
+        self.content_type = _media_type(reply.headers.get(b"content-type", b""))
+
+    @property
+    def content_type_header(self) -> str:
+        """The header `content-type` as the upstream sent it; empty if there is none."""
+        return self._source.headers.get(b"content-type", b"").decode("latin-1")
+
+    @property
+    def content_length(self) -> int | None:
+        """The number of bytes of the body. None if the upstream did not announce it, or compressed the body."""
+        length = self._source.headers.get(b"content-length", b"")
+        is_plain = self._source.headers.get(b"content-encoding", b"identity") == b"identity"
+        return int(length) if is_plain and length.isdigit() else None
+
+    def take(self) -> bytes:
+        try:
+            read = self._source.take()
+        except HTTP_FAILURES as failure:
+            self._upstream.raise_provider_error(failure, reply_started=True)
+        self.ended = self._source.ended
+        return self.take_read(read) if read else read
+
+    def take_read(self, read: bytes) -> bytes:
+        if _LF in read:
+            self._partial_line_since = None
+        else:
+            self._check_drip()
+        return read
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.wait_for_read(sink)
+
+    async def iterate_reads(self) -> AsyncGenerator[bytes, None]:
+        """Yields a body without lines as it arrives. Raises ProviderError."""
+        while not self.ended:
+            if read := self._take():
+                yield read
+            elif not self.ended:
+                await self._source.wait_for_read()
+
+    async def read_body(self, limit: int) -> bytes:
+        """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""
+        body = bytearray()
+        try:
+            while not self.ended:
+                if read := self._take():
+                    body += read
+                    if len(body) > limit:
+                        raise UpstreamGarbled(
+                            f"the upstream's reply is longer than {limit} bytes", provider=self._upstream.name
+                        )
+                elif not self.ended:
+                    await self._source.wait_for_read()
+        finally:
+            if not self._source.ended:
+                await self.close()
+        return bytes(body)
+
+    async def close(self, *, whole: bool = False) -> None:
+        """Returns the connection to the pool, or closes it if the body was not read to its end.
+
+        With `whole` the rest of the body is read first, if it arrives within `END_GRACE_S`.
+        """
+        try:
+            if whole and not self.ended:
+                await self._drain()
+        finally:
+            if not self._source.ended:
+                with suppress(*HTTP_FAILURES):  # the connection is closed in any case
+                    await self._source.close()
+
+    def _take(self) -> bytes:
+        try:
+            read = self._source.take()
+        except HTTP_FAILURES as failure:
+            self._upstream.raise_provider_error(failure, reply_started=True)
+        self.ended = self._source.ended
+        return read
+
+    def _check_drip(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._partial_line_since is None:
+            self._partial_line_since = now
+        elif now - self._partial_line_since > self._silence_s:
+            raise UpstreamTimeout(
+                f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
+            )
+
+    async def _drain(self) -> None:
+        """Reads to the end of the body if it arrives at once, so that the connection can be reused."""
+        with suppress(TimeoutError, ProviderError):
+            async with asyncio.timeout(END_GRACE_S):
+                while not self.ended:
+                    if not self._take() and not self.ended:
+                        await self._source.wait_for_read()
+
+
+@lru_cache(maxsize=64)
+def _media_type(header: bytes) -> str:
+    return header.partition(b";")[0].strip().lower().decode("latin-1")
