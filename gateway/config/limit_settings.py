@@ -30,5 +30,7 @@ class LimitSettings(BaseModel):
         default=1024.0, gt=0, description="Size of one owner's streams that can be replayed, in MiB."
     )
     idempotency_keys: WholeNumber = Field(
-        default=10_000, ge=1, description="Values of `Idempotency-Key` that are stored for one owner."
+        default=1_000_000,
+        ge=1,
+        description="Values of `Idempotency-Key` that are stored for one owner. They are counted once a minute.",
     )

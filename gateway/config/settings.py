@@ -150,7 +150,8 @@ class StoreSettings(_Section):
     idempotency_hours: Number = Field(
         default=24.0,
         gt=0,
-        description="Hours in which a request with the `Idempotency-Key` of another is not run again.",
+        description="Hours in which a request with the `Idempotency-Key` of another is not run again. At most "
+        "`events_hours`, since it may ask for the stream.",
     )
     sweep_s: Number = Field(default=600.0, gt=0, description="Seconds between two searches for expired objects.")
     deadline_s: Number = Field(

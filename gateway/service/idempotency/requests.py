@@ -19,7 +19,6 @@ from gateway.errors import (
     IdempotencyKeyReused,
     NotFound,
     StoredFailure,
-    TooManyKeys,
 )
 from gateway.http.auth import Principal
 from gateway.http.guard import Drain, Guard
@@ -30,6 +29,7 @@ from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.loss_header import stored_loss_header
 from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.idempotency.key_room import KeyRoom
 from gateway.service.idempotency.keys import read_keyed_request
 from gateway.state.idempotency import KeyedRequest, KeyTaken
 from gateway.state.store import ACTIVE_STATUSES, Store, StoredResponse
@@ -73,8 +73,9 @@ class IdempotentRequests:
         self._accept = accept
         self._submit = submit
         self._build_event_stream = build_event_stream
-        self._lifetime_s = settings.store.idempotency_hours * 3600
-        self._max_keys = settings.limits.idempotency_keys
+        # A repeated request may ask for the stream, which has to be stored as long as its key holds.
+        self._lifetime_s = min(settings.store.idempotency_hours, settings.store.events_hours) * 3600
+        self._room = KeyRoom(settings.limits.idempotency_keys)
         self._max_outage_s = settings.background.lease_s
 
     async def serve(
@@ -104,7 +105,8 @@ class IdempotentRequests:
                 if accepted.job is None:
                     return accepted
                 accepted.job = replace(accepted.job, keyed=keyed)
-                await self._require_room(principal.name, keyed)
+                if keyed.replaces is None and self._store is not None:
+                    await self._room.take(self._store, principal.name)
                 await self._submit(accepted)
             except KeyTaken:
                 continue
@@ -145,11 +147,6 @@ class IdempotentRequests:
             return True
         types = {item["type"] for item in response["output"]} - CALL_TYPES
         return any(kind.endswith("_call") for kind in types) or bool(await store.load_calls(owner, response["id"]))
-
-    async def _require_room(self, owner: str, keyed: KeyedRequest) -> None:
-        assert self._store is not None
-        if keyed.replaces is None and await self._store.count_keys(owner, self._max_keys) >= self._max_keys:
-            raise TooManyKeys(self._max_keys)
 
     async def _follow_own(
         self, owner: str, accepted: AcceptedRequest, body: Json, scope: Scope, receive: Receive

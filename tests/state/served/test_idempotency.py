@@ -41,8 +41,14 @@ def limits() -> Json:
 
 
 @pytest.fixture
-async def served(store_url: str, calc: CountingServer, limits: Json) -> AsyncIterator[Served]:
+def hours() -> Json:
+    return {}
+
+
+@pytest.fixture
+async def served(store_url: str, calc: CountingServer, limits: Json, hours: Json) -> AsyncIterator[Served]:
     sections: Json = {"egress": {"allow": ["127.0.0.1"]}, "auth": {"keys": KEYS}, "limits": limits}
+    sections["store"] = {"url": store_url, "poll_s": 0.05, **hours}
     async with ScriptedUpstream() as upstream, two_replicas(store_url, upstream.url, **sections) as (first, second):
         for http in (first, second):
             http.headers["authorization"] = f"Bearer {KEYS[0]['key']}"
@@ -197,3 +203,15 @@ async def test_keys_expire_and_are_bounded(served: Served, database: Database) -
         await connection.exec_driver_sql("UPDATE idempotency_keys SET created_us = created_us - 90000000000")
     assert text_of(await create(served.second, "a", input="Another request")) == "One"
     assert served.run_count == 3
+
+
+@pytest.mark.parametrize("hours", [{"events_hours": 1.0}])
+async def test_a_key_does_not_outlive_the_stream_of_its_response(served: Served, database: Database) -> None:
+    served.upstream.on(CHAT, chat_text("One"), chat_text("Two"))
+    await create(served.first, "key", stream=True)
+    async with database.write_transaction() as connection:
+        await connection.exec_driver_sql("UPDATE idempotency_keys SET created_us = created_us - 4000000000")
+        await connection.exec_driver_sql("DELETE FROM events")
+    again = await create(served.second, "key", stream=True)
+    assert events_of(again.text)[-1]["response"]["output"][0]["content"][0]["text"] == "Two"
+    assert served.run_count == 2

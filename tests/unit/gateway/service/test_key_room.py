@@ -1,0 +1,59 @@
+"""The bound of idempotency keys, and how often they are counted."""
+
+from typing import Any, cast
+
+import pytest
+
+from gateway.errors import TooManyKeys
+from gateway.service.idempotency.key_room import KeyRoom
+
+LIMIT = 3
+
+
+class Keys:
+    """A store of keys, and a clock."""
+
+    def __init__(self) -> None:
+        self.stored = 0
+        self.counted = 0
+        self.now = 0.0
+
+    async def count_keys(self, owner: str, limit: int) -> int:
+        assert (owner, limit) == ("ann", LIMIT)
+        self.counted += 1
+        return min(self.stored, limit)
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys()
+
+
+async def test_keys_are_counted_once_a_minute(keys: Keys) -> None:
+    room = KeyRoom(LIMIT, lambda: keys.now)
+    for now, counted in ((0.0, 1), (59.0, 1), (60.0, 2)):
+        keys.now = now
+        await room.take(cast("Any", keys), "ann")
+        assert keys.counted == counted
+
+
+async def test_keys_of_this_process_are_known_at_once(keys: Keys) -> None:
+    room = KeyRoom(LIMIT, lambda: keys.now)
+    for _ in range(LIMIT):
+        await room.take(cast("Any", keys), "ann")
+    keys.stored = LIMIT
+    for _ in range(5):
+        with pytest.raises(TooManyKeys):
+            await room.take(cast("Any", keys), "ann")
+    assert keys.counted == 1
+
+
+async def test_an_owner_without_room_gets_it_back_soon(keys: Keys) -> None:
+    room = KeyRoom(LIMIT, lambda: keys.now)
+    keys.stored = LIMIT
+    with pytest.raises(TooManyKeys):
+        await room.take(cast("Any", keys), "ann")
+    keys.stored = 0
+    keys.now = 1.0
+    await room.take(cast("Any", keys), "ann")
+    assert keys.counted == 2
