@@ -6,6 +6,7 @@ it held. There are no redirects, cookies, proxies, decompression or HTTP/2 here.
 """
 
 import asyncio
+import re
 import ssl
 from collections import deque
 from collections.abc import Iterable
@@ -36,6 +37,10 @@ class Limits(NamedTuple):
     """Between two reads of a reply, and before the first."""
 
 
+_UNSAFE_IN_HEAD = re.compile(rb"[\r\n\0]")
+"""What would end a line of a request's head, and so begin a header or a request that nobody meant to send."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What similar requests have in common: the origin, and the head without `content-length` and the empty line."""
@@ -45,11 +50,16 @@ class Target:
 
     @classmethod
     def of(cls, method: str, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> "Target":
-        """Builds the target of requests to an absolute URL. A header `content-length` is left out."""
-        lines = [b"%s %s HTTP/1.1\r\n" % (method.encode(), url.raw_path)]
-        lines += [b"%s: %s\r\n" % (name, value) for name, value in headers if name.lower() != b"content-length"]
+        """Builds the target of requests to an absolute URL. A header `content-length` is left out.
+
+        Raises ValueError for a line break or a null byte in the method, the path, or a header.
+        """
+        lines = [b"%s %s HTTP/1.1" % (method.encode(), url.raw_path)]
+        lines += [b"%s: %s" % (name, value) for name, value in headers if name.lower() != b"content-length"]
+        if any(map(_UNSAFE_IN_HEAD.search, lines)):
+            raise ValueError("a header or the path of a request contains a line break or a null byte")
         origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
-        return cls(origin, b"".join(lines))
+        return cls(origin, b"\r\n".join([*lines, b""]))
 
 
 class PooledTransport(httpx.AsyncBaseTransport):

@@ -47,6 +47,7 @@ _TYPE_NAMES = {
 _LIMIT_MESSAGES = {
     "greater_than_equal": "it must be at least {ge:g}",
     "less_than_equal": "it must be at most {le:g}",
+    "string_pattern_mismatch": "it must match {pattern}",
     "string_too_long": "at most {max_length} characters are allowed",
     "string_too_short": "it must not be shorter than {min_length}",
     "too_long": "at most {max_length} entries are allowed",

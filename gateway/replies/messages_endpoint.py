@@ -22,9 +22,12 @@ _VERSION_HEADER: Final = b"anthropic-version"
 
 
 def _add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
-    """Returns the body with version and betas, under the names that the API's hosts without such headers use."""
+    """Returns the body with version and betas, under the names that the API's hosts without such headers use.
+
+    They are checked as parts of the body.
+    """
     named: Json = {}
-    if (version := headers.get(_VERSION_HEADER)) is not None:
+    if version := headers.get(_VERSION_HEADER):
         named["anthropic_version"] = version.decode("latin-1")
     if (betas := headers.get(_BETA_HEADER)) is not None:
         named["anthropic_beta"] = [name.strip() for name in betas.decode("latin-1").split(",") if name.strip()]

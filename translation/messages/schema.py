@@ -20,6 +20,11 @@ _MIN_BUDGET = 1024
 _INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 """With this beta a budget for thinking is one for all rounds of a turn, and may exceed `max_tokens`."""
 
+_MAX_BETAS = 64
+
+_HeaderToken: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+"""A text that becomes a header of the upstream's request, where a line break would begin another request."""
+
 _AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
 _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
@@ -115,8 +120,8 @@ class SharedParams(TypedDict, total=False):
 
     model: Required[str]
     messages: Required[Annotated[list[Message], Field(fail_fast=True), Field(min_length=1)]]
-    anthropic_beta: list[str] | None
-    anthropic_version: str | None
+    anthropic_beta: Annotated[list[_HeaderToken], Field(max_length=_MAX_BETAS)] | None
+    anthropic_version: _HeaderToken | None
     cache_control: Json | None
     context_management: Json | None
     frequency_penalty: Penalty | None

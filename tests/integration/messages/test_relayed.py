@@ -68,6 +68,28 @@ async def test_betas_of_the_operator_and_of_the_client_are_added_up() -> None:
     assert (first, second) == (f"context-1m-2025-08-07,{BETA}", "context-1m-2025-08-07")
 
 
+async def test_versions_and_betas_cannot_begin_another_request() -> None:
+    evil = "2023-06-01\r\ncontent-length: 0\r\n\r\nPOST /v1/other HTTP/1.1\r\nhost: x"
+    cases: list[tuple[Json, dict[str, str], str]] = [
+        ({"anthropic_version": evil}, {}, "anthropic_version"),
+        ({"anthropic_version": "€"}, {}, "anthropic_version"),
+        ({"anthropic_beta": [evil]}, {}, "anthropic_beta[0]"),
+        ({}, {"anthropic-beta": "a,b c"}, "anthropic_beta[1]"),
+        ({}, {"anthropic-version": "2023 06 01"}, "anthropic_version"),
+    ]
+    async with gateway(anthropic_text("Hi")) as (client, upstream):
+        for params, headers, named in cases:
+            for own in ("anthropic-version", "anthropic-beta"):
+                client.headers.pop(own, None)
+            reply = await client.post("/messages", json=BODY | params, headers=headers)
+            assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
+            assert f"'{named}'" in reply.json()["error"]["message"]
+        assert upstream.requests == []
+        served = await client.post("/messages", json=BODY, headers={"anthropic-version": ""})
+    assert served.status_code == 200
+    assert [request.headers["anthropic-version"] for request in upstream.requests] == ["2023-06-01"]
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_error_keeps_its_details(*, stream: bool) -> None:
     details = {"error_code": "thread_not_found", "hint": "key-1-of-gateway"}

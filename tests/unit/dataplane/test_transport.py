@@ -9,7 +9,7 @@ import pytest
 
 from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import ClosedWhileIdle, Connection
-from dataplane.transport import Body, PooledTransport
+from dataplane.transport import Body, PooledTransport, Target
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import upstream as upstream_module
@@ -61,6 +61,27 @@ async def body_of(response: httpx.Response) -> bytes:
 
 def reply(*steps: Step, framing: Framing = "chunked", content_length: int | None = None) -> Reply:
     return Reply(body=list(steps), framing=framing, content_length=content_length)
+
+
+@pytest.mark.parametrize(
+    ("method", "header"),
+    [
+        ("POST", (b"x-a", b"1\r\nx-b: 2")),
+        ("POST", (b"x-a", b"1\n")),
+        ("POST", (b"x-a", b"1\r")),
+        ("POST", (b"x-a", b"\0")),
+        ("POST", (b"x-a: 1\r\nx-b", b"2")),
+        ("GET / HTTP/1.1\r\nx:", (b"x-a", b"1")),
+    ],
+)
+def test_no_text_ends_a_line_of_a_request_head(method: str, header: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError, match="line break or a null byte"):
+        Target.of(method, httpx.URL("http://h/x"), [header])
+
+
+def test_the_head_of_a_request_has_its_lines() -> None:
+    target = Target.of("POST", httpx.URL("http://h/x?y"), [(b"host", b"h"), (b"Content-Length", b"3")])
+    assert target.head == b"POST /x?y HTTP/1.1\r\nhost: h\r\n"
 
 
 @pytest.mark.parametrize(

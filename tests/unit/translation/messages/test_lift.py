@@ -220,6 +220,31 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "messages[0].role",
         "Invalid value for 'messages[0].role': 'robot'. Expected 'user', 'assistant' or 'system'.",
     ),
+    "a version that would end its header": (
+        {"anthropic_version": "2023-06-01\r\nx-evil: 1"},
+        "anthropic_version",
+        "Invalid value for 'anthropic_version': it must match ^[A-Za-z0-9._-]{1,100}$.",
+    ),
+    "a version that ends with a line break": (
+        {"anthropic_version": "2023-06-01\n"},
+        "anthropic_version",
+        "Invalid value for 'anthropic_version': it must match ^[A-Za-z0-9._-]{1,100}$.",
+    ),
+    "a version that no header can carry": (
+        {"anthropic_version": "€"},
+        "anthropic_version",
+        "Invalid value for 'anthropic_version': it must match ^[A-Za-z0-9._-]{1,100}$.",
+    ),
+    "a beta that would begin a header": (
+        {"anthropic_beta": ["a", "b\r\nx-evil: 1"]},
+        "anthropic_beta[1]",
+        "Invalid value for 'anthropic_beta[1]': it must match ^[A-Za-z0-9._-]{1,100}$.",
+    ),
+    "more betas than a header should have": (
+        {"anthropic_beta": ["a"] * 65},
+        "anthropic_beta",
+        "Invalid value for 'anthropic_beta': at most 64 entries are allowed.",
+    ),
 }
 
 
