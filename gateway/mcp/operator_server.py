@@ -221,18 +221,24 @@ class OperatorServer:
             allowed = [tool for tool in listed.tools if tool.name not in unaccepted]
             for name, reason in unaccepted.items():
                 _log.warning("mcp_tool_held_back", server=self.label, tool=name, reason=reason)
-            self._check_names(allowed)
+            # A list may have megabytes.
+            items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)
+            self._check_names(allowed)  # nothing is awaited from here on, so no other server takes a name in between
         except McpFault as fault:
             self._report_fault(fault)
             if self.listing is not None:  # the next attempt comes after the time to live
                 self.listing = replace(self.listing, listed_at=time.monotonic())
             raise
-        items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)  # a list may have megabytes
         self.fault = None
         left_out = {name: settings.server.scrub(reason) for name, reason in (listed.left_out | unaccepted).items()}
         self.listing = ToolListing(tools=tuple(allowed), items=items, left_out=left_out, listed_at=time.monotonic())
         _log.info("mcp_tools_listed", server=self.label, tools=len(allowed), left_out=len(left_out))
         return self.listing
+
+    def withdraw_list(self, fault: McpFault) -> None:
+        """Takes the list back, since another server that comes first has one of its names."""
+        self.listing = None
+        self._report_fault(fault)
 
     def _report_change(self) -> None:
         """Reads the list again, since the server says that it changed. Many reports are one."""

@@ -56,6 +56,12 @@ def read_server_settings(label: str, body: Json) -> McpServerSettings:
         problems = find_model_problems(McpServerSettings, error)
         text = "; ".join(": ".join(filter(None, (render_path(path), message))) for path, message in problems)
         raise InvalidRequest(text, param=render_path(problems[0].path) or None) from None
+    if own.prefix == "":
+        raise InvalidRequest(
+            "servers that are added need a prefix, so that their tools do not have the names of others: leave `prefix` "
+            "out for the name of the server",
+            param="prefix",
+        )
     check_headers({name: value.get_secret_value() for name, value in own.headers.items()}, "headers")
     if own.auth.bearer is not None:
         check_headers({"authorization": own.auth.bearer.get_secret_value()}, "auth.bearer")

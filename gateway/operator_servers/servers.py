@@ -22,6 +22,7 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from mcp_types import Tool
 
+    from gateway.mcp.errors import McpFault
     from gateway.mcp.operator_server import OperatorServer
     from gateway.mcp.server import TokenSource
 
@@ -203,11 +204,13 @@ class OperatorServers:
 
     def list_names(self) -> Mapping[str, ToolKey]:
         """Returns all tools that are known at the moment, by the names by which models know them, without waiting."""
+        with self._lock:
+            running = [*self._running.items()]
         return {
             name: ToolKey(label, tool.name)
-            for label, server in self._running.items()
-            if server.listing is not None
-            for name, tool in self._name_tools(label, server.listing.tools)
+            for label, server in running
+            if (listing := server.listing) is not None
+            for name, tool in self._name_tools(label, listing.tools)
         }
 
     async def aclose(self) -> None:
@@ -278,20 +281,36 @@ class OperatorServers:
         return OAuthTokens(issuer)
 
     def _refuse_equal_names(self, label: str, tools: "Sequence[Tool]") -> None:
-        """Raises McpFault if models would know two tools by one name."""
+        """Raises McpFault if models would know two tools by one name.
+
+        Servers of the configuration come first: if one of them lists a name that an added server has, the added one
+        loses its list of tools and gets the fault, so that nobody can take a server of the file out of use.
+        """
+        added = self._set.added
+        others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}
+        displaced: dict[str, McpFault] = {}
+        for name, tool in self._name_tools(label, tools):
+            if (other := others.get(name.casefold())) is None:
+                continue
+            own = ToolKey(label, tool.name)
+            if label in added or other.server not in added:
+                raise self._describe_collision(own, other, name)
+            displaced[other.server] = self._describe_collision(other, own, name)
+        for server, fault in displaced.items():
+            if (running := self._running.get(server)) is not None:
+                running.withdraw_list(fault)
+
+    def _describe_collision(self, own: ToolKey, other: ToolKey, name: str) -> "McpFault":
+        """Returns the fault of a server whose tool has the name of another one."""
         from gateway.mcp.errors import McpFault
 
-        others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}
-        for name, tool in self._name_tools(label, tools):
-            if (other := others.get(name.casefold())) is not None:
-                _log.warning("mcp_names_collide", server=label, tool=tool.name, other=other.server, its=other.name)
-                twin = f"the tool {other.name!r} of the server {other.server!r}"
-                shown = twin if self._names_others else "a tool of another server"
-                message = (
-                    f"its tool {tool.name!r} would be called {name!r}, like {shown}: give one of the two servers "
-                    "another prefix"
-                )
-                raise McpFault("invalid_result", message)
+        _log.warning("mcp_names_collide", server=own.server, tool=own.name, other=other.server, its=other.name)
+        twin = f"the tool {other.name!r} of the server {other.server!r}"
+        shown = twin if self._names_others else "a tool of another server"
+        return McpFault(
+            "invalid_result",
+            f"its tool {own.name!r} would be called {name!r}, like {shown}: give one of the two servers another prefix",
+        )
 
     def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
         own = self.configured.get(label)  # a server that was just removed may still list its tools

@@ -45,6 +45,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "two addresses": ({"url": URL, "sse": URL}, "", "write exactly one of url, sse and stdio"),
     "an unknown key": ({"url": URL, "alow": ["*"]}, "alow", "unknown key; did you mean allow?"),
     "the wrong type": ({"url": URL, "trusted": "maybe"}, "trusted", "write true or false"),
+    "no prefix": ({"url": URL, "prefix": ""}, "prefix", "servers that are added need a prefix"),
     "an invalid URL": ({"url": "file:///etc/passwd"}, "url", "write an address such as https://"),
 }
 
