@@ -117,12 +117,16 @@ class ClientWriter(ChunkWriter):
     def watch(self, on_leave: Callable[[], None]) -> None:
         """Calls `on_leave` when the client disconnects, or at once if it has."""
         self.on_leave = on_leave
-        # A large body may have paused the socket, and a paused socket does not report a disconnect.
+        self.resume_reading()
+        if self._has_left:
+            on_leave()
+
+    def resume_reading(self) -> None:
+        """Reads the socket again after a body was read. A large one may have paused it, and a paused socket does not
+        report a disconnect."""
         flow = self._cycle.flow
         if flow.read_paused:
             flow.resume_reading()
-        if self._has_left:
-            on_leave()
 
     def set_ready(self, ready: bool) -> None:
         """Called when the client falls behind in reading (False), and when it has caught up (True)."""

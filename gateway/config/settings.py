@@ -48,6 +48,12 @@ class ServerSettings(_Section):
     port: WholeNumber = Field(default=8080, ge=0, le=65535, description="The port to listen on. 0 takes a free one.")
     workers: WholeNumber = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
     max_body_mb: Number = Field(default=32.0, gt=0, description="The largest request body, in MiB.")
+    max_form_lookahead_kb: Number = Field(
+        default=1024.0,
+        ge=1,
+        le=16 * 1024,
+        description="How much of a multipart form is held in memory until its field `model` has arrived, in KiB.",
+    )
     max_json_depth: WholeNumber = Field(
         default=200, ge=1, le=900, description="How deep a request's JSON may be nested."
     )

@@ -8,14 +8,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from gateway.endpoint_relays.byte_reply import EVENT_STREAM, ByteReply, guard_client
+from gateway.endpoint_relays.form_upload import FormLimits, FormUpload
 from gateway.endpoint_relays.rows import EndpointRow
+from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import Drain
 from gateway.logs import bind_fields
 from gateway.planning.resolver import Resolver, Route
 from providers.endpoints import EndpointRelayer, EndpointReply
-from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
-from translation.errors import InvalidRequest, Unrepresentable
+from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.json_types import Json
 
 _MAX_LOGGED_CHARS = 200
@@ -56,6 +58,29 @@ class EndpointRelays:
         with guard_client(scope, receive, self._drain):
             reply = await relayer.relay_endpoint(row.name, body, streams=_asks_for_stream(body))
             return await self._build_reply(row, route, reply)
+
+    async def relay_form(
+        self,
+        row: EndpointRow,
+        principal: Principal,
+        model: str | None,
+        limits: FormLimits,
+        scope: Scope,
+        receive: Receive,
+    ) -> Response:
+        """Returns the reply to a form, as bytes. `model` is that of the URL. The form is forwarded as it arrives.
+
+        Raises what `relay_json` and FormUpload raise.
+        """
+        upload = FormUpload(scope, receive, limits, model)
+        try:
+            with guard_client(scope, receive, self._drain):
+                route, relayer = await self._find_upstream(row, principal, await upload.read_model())
+                reply = await relayer.relay_endpoint(row.name, upload.forward(route.upstream_model), streams=False)
+                return await self._build_reply(row, route, reply)
+        except (GatewayError, ProviderError, TranslationError):
+            await upload.discard()
+            raise
 
     async def _find_upstream(
         self, row: EndpointRow, principal: Principal, model: object

@@ -27,7 +27,11 @@ ENDPOINT_ROWS: Final = (
     EndpointRow("rerank", "Rerank", "Sort documents by their relevance to a query."),
     EndpointRow("moderations", "Moderations", "Classify texts and images that may be harmful."),
     EndpointRow("speech", "Audio", "Speak a text: audio, or a stream of events.", replies_json=False),
+    EndpointRow("transcriptions", "Audio", "Write down what is said in a file.", takes_form=True, replies_json=False),
+    EndpointRow("translations", "Audio", "Translate what is said in a file.", takes_form=True, replies_json=False),
     EndpointRow("image_generations", "Images", "Create images from a prompt."),
+    EndpointRow("image_edits", "Images", "Edit images by a prompt.", takes_form=True),
+    EndpointRow("image_variations", "Images", "Create variations of an image.", takes_form=True),
     EndpointRow("tokenize", "Tokens", "Split a text into tokens, as the model's upstream does."),
     EndpointRow("detokenize", "Tokens", "Join tokens to a text, as the model's upstream does."),
 )

@@ -70,7 +70,7 @@ def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
     if body is None:
         return None
     if len(body) > limits.max_bytes:
-        raise _too_large_error(limits.max_bytes)
+        raise build_too_large_error(limits.max_bytes)
     return SizedBody(parse_json_object(body, limits, len(body)), len(body), len(body))
 
 
@@ -106,14 +106,14 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
 async def _read_body(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, deadline_s: float) -> bytes:
     try:
         if (declared := headers.get(b"content-length", b"")).isdigit() and int(declared) > max_bytes:
-            raise _too_large_error(max_bytes)
+            raise build_too_large_error(max_bytes)
         async with asyncio.timeout(deadline_s):
             return await _read_chunks(receive, max_bytes)
     except TimeoutError:
         raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
     except BodyTooLarge:
         if b"expect" not in headers:  # reading would send 100 Continue to a client that waits for it
-            await _discard_body(receive)
+            await discard_body(receive)
         raise
 
 
@@ -127,13 +127,13 @@ async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
-            raise _too_large_error(max_bytes)
+            raise build_too_large_error(max_bytes)
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
 
 
-async def _discard_body(receive: Receive) -> None:
+async def discard_body(receive: Receive) -> None:
     """Reads and drops the rest of a body for up to a second.
 
     Closing a connection on which the client still sends resets it, and the client loses the reply.
@@ -144,7 +144,8 @@ async def _discard_body(receive: Receive) -> None:
                 continue
 
 
-def _too_large_error(max_bytes: int) -> BodyTooLarge:
+def build_too_large_error(max_bytes: int) -> BodyTooLarge:
+    """Returns the error of a body with more bytes. It closes the connection, on which the rest may arrive."""
     return BodyTooLarge(
         f"the body is larger than {max_bytes / (1024 * 1024):g} MB (server.max_body_mb)",
         headers={"connection": "close"},

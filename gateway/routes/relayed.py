@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS, EndpointRow
-from gateway.routes.request_docs import json_request_body
+from gateway.routes.request_docs import form_request_body, json_request_body
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 
@@ -36,7 +36,7 @@ def _build_handler(service: Service, row: EndpointRow) -> Callable[[Request], Aw
 
 
 def _describe_body(row: EndpointRow) -> dict[str, Any]:
-    return json_request_body(_build_schema)
+    return form_request_body(_build_schema) if row.takes_form else json_request_body(_build_schema)
 
 
 def _build_schema() -> Json:

@@ -20,6 +20,11 @@ def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+def form_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
+    """Return `openapi_extra` for a route whose body is a multipart form, as `json_request_body` does for JSON."""
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
 class DocumentedApp(FastAPI):
     """An application with these routers.
 
@@ -37,7 +42,8 @@ class DocumentedApp(FastAPI):
         for router in self._routers:
             for route in router.routes:
                 if isinstance(route, APIRoute) and route.openapi_extra is not None:
-                    _resolve_schema(route.openapi_extra["requestBody"]["content"]["application/json"])
+                    for content in route.openapi_extra["requestBody"]["content"].values():
+                        _resolve_schema(content)
         return super().openapi()
 
 

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
+from gateway.endpoint_relays.form_upload import FormLimits
 from gateway.endpoint_relays.relays import EndpointRelays
 from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
@@ -24,6 +25,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.http.owner_counts import OwnerCounts
+from gateway.http.query_params import single_value
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
 from gateway.operator_servers.added_servers import AddedServers
@@ -86,6 +88,7 @@ class Service:
         self.body_limits = BodyLimits(
             int(settings.server.max_body_mb * _MB), settings.server.max_json_depth, settings.server.max_json_values
         )
+        self._form_limits = FormLimits(self.body_limits.max_bytes, int(settings.server.max_form_lookahead_kb * 1024))
         self._keepalive_s = settings.server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
         self._running_threads = RunningThreads()
@@ -220,7 +223,11 @@ class Service:
     async def serve_relayed(self, row: EndpointRow, request: Request) -> Response:
         """Returns the reply of a relayed endpoint, as bytes. Raises what `serve_create` raises."""
         principal = self.authenticate(request)
-        relays, body = self._relays, await self.read_body(request)
+        relays = self._relays
+        if row.takes_form:
+            model = single_value(request.query_params, "model")
+            return await relays.relay_form(row, principal, model, self._form_limits, request.scope, request.receive)
+        body = await self.read_body(request)
         return await relays.relay_json(row, principal, body, request.scope, request.receive)
 
     async def read_body(self, request: Request) -> Json:
