@@ -14,11 +14,14 @@ CLIENT_KEY = "key-of-the-client-0123456789"
 
 
 @asynccontextmanager
-async def relaying(*, server: Any = None, **provider: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
+async def relaying(
+    *, server: Any = None, limits: Any = None, **provider: Any
+) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
     """Yields a client of the gateway, whose key may use `mine` and `played`, and the upstream of `mine`."""
     async with ScriptedUpstream() as upstream:
         config = {
             "server": server or {},
+            "limits": limits or {},
             "auth": {"keys": [{"name": "ann", "key": CLIENT_KEY, "models": ["mine", "played"]}]},
             "providers": {
                 "p": {"type": "openai_compatible", "base_url": upstream.url, "api_key": OWN_KEY, **provider},

@@ -11,8 +11,9 @@ import pytest
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS
 from tests.integration.relayed.relaying import CLIENT_KEY, OWN_KEY, relaying
-from tests.upstream import Close, Hang, Pause, Repeat, Reply, closed_port, error_reply, json_reply, sse_reply
+from tests.upstream import Close, Hang, Pause, Repeat, Reply, closed_port, error_reply, json_reply, silence, sse_reply
 from tests.upstream.builders import DONE, data_frame
+from tests.upstream.script import Exchange
 
 FLOATS = [0.5, -1.25, 3.0]
 USAGE = {"prompt_tokens": 2, "total_tokens": 2}
@@ -198,3 +199,33 @@ async def test_a_reply_larger_than_what_is_examined_is_relayed_whole() -> None:
         reply = await client.embeddings.with_raw_response.create(model="mine", input="x", encoding_format="float")
     assert reply.content == body
     assert reply.headers["content-length"] == str(len(body))
+
+
+async def test_a_key_has_no_more_open_requests_than_its_limit() -> None:
+    async with relaying(limits={"open_requests": 1}) as (client, upstream):
+        upstream.on("/embeddings", silence)
+        asking = asyncio.create_task(client.embeddings.create(model="mine", input="x"))
+        await upstream.received(1)
+        with pytest.raises(openai.RateLimitError, match="open requests"):
+            await client.moderations.create(model="mine", input="x")
+        asking.cancel()
+
+
+async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
+    sent = 0
+
+    async def speak(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 400000000\r\n\r\n")
+        while sent < 400_000_000:
+            await exchange.send(AUDIO[:250_000])
+            sent += 250_000
+
+    async with relaying() as (client, upstream):
+        upstream.on("/audio/speech", speak)
+        upstream.on("/embeddings", embeddings(FLOATS))
+        async with client.audio.speech.with_streaming_response.create(model="mine", voice="alloy", input="x") as reply:
+            await anext(reply.iter_bytes())
+            for _ in range(50):  # time in which the upstream could send more
+                await client.embeddings.create(model="mine", input="x", encoding_format="float")
+            assert sent < 100_000_000
