@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import Final
 
 _SUGGESTED_PATHS: Final = {
-    "/completions": "/v1/chat/completions",
     "/chat": "/v1/chat/completions",
     "/health": "/healthz",
     "/health/live": "/healthz",

@@ -92,7 +92,7 @@ MEANT: dict[str, tuple[str, str, str]] = {
     "two slashes": ("POST", "/v1//responses", "/v1/responses"),
     "capitals": ("POST", "/V1/Responses", "/v1/responses"),
     "a typing error": ("POST", "/v1/response", "/v1/responses"),
-    "completions of texts": ("POST", "/v1/completions", "/v1/chat/completions"),
+    "completions of texts": ("POST", "/completions", "/v1/completions"),
     "the version of generate": ("POST", "/v1/generate", "/generate"),
     "the base URL": ("GET", "/v1", "/v1/models"),
 }
