@@ -125,7 +125,7 @@ class Intake:
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
             if tool_host is not None:
-                self._journals.add_open_call_journal(accepted.run.tool_run, endpoint, principal.name, identity.id)
+                self._journals.add_open_call_journal(accepted.run.tool_run, principal.name, identity.id)
             return accepted
         storage = NOT_STORED
         if self._store is not None:
@@ -229,6 +229,8 @@ class Intake:
         )
         accepted = AcceptedRequest(run=run, context=state.context, approvals=approvals)
         if not storage.stored:
+            if tool_host is not None:
+                self._journals.add_open_call_journal(run.tool_run, principal.name, identity.id)
             if approvals is not None:
                 approvals.confirmation = approvals.store_answers
             return accepted
@@ -328,7 +330,7 @@ class Intake:
         request = build_upstream_body("chat", body, admitted.route, storage, None)
         run = self._build_run(endpoint, body, request, identity, admitted, tool_host, strict=strict, storage=storage)
         if tool_host is not None:
-            self._journals.add_open_call_journal(run.tool_run, endpoint, owner, identity.id)
+            self._journals.add_open_call_journal(run.tool_run, owner, identity.id)
         recorder = CompletionRecorder(store, owner, body, run.render_losses) if storage.stored else None
         return AcceptedRequest(run=run, recorder=recorder)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from gateway.errors import NotFound, StoreUnavailable
-from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
 from gateway.state.store import LeaseLost, Store
@@ -22,6 +21,10 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _RETRY_DELAYS_S: Final = (0.05, 1.0)
+
+_NOT_SENT: Final = (
+    "the store is unavailable, and no call of a tool is sent that cannot be written down before: try again later"
+)
 
 
 class Journal(Protocol):
@@ -138,7 +141,7 @@ class ResponseJournal:
 
 
 class OpenCallJournal:
-    """The journal of a reply without a response, such as a chat completion: it has the calls that have not ended.
+    """The journal of a reply that is not stored, such as a chat completion: it has the calls that have not ended.
 
     `record_calls` and `start_call` raise StoreUnavailable once the store has failed for `max_outage_s`.
     """
@@ -151,13 +154,18 @@ class OpenCallJournal:
         self._reply_id = reply_id
         self._max_outage_s = max_outage_s
         self._open_ids: set[str] = set()
+        self._finished_ids: set[str] = set()
+        """The calls whose results came while the store failed, so that it has them as open."""
 
     async def record_calls(
         self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
     ) -> None:
         self._open_ids.update(call.item_id for call in calls)
         opened = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
-        await _write_again(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
+        try:
+            await _write_again(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
+        except StoreUnavailable:
+            raise StoreUnavailable(_NOT_SENT) from None  # the usual text advises `store: false`
 
     async def start_call(self, call: HostedCall) -> None:
         await self.record_calls([call], [call], None)
@@ -167,20 +175,25 @@ class OpenCallJournal:
         try:
             await self._store.close_call(self._owner, self._reply_id, call.item_id)
         except StoreUnavailable:
+            self._finished_ids.add(call.item_id)
             _log.warning("tool_call_not_closed", call=call.item_id, call_id=call.call_id)
-        else:
-            self._open_ids.discard(call.item_id)
+        self._open_ids.discard(call.item_id)
 
     async def close(self) -> None:
-        """Writes that the outcome of calls is unknown which were cancelled. A cancelled task can wait for it too."""
-        if self._open_ids:
-            await asyncio.shield(start_detached_task(self._leave_calls()))
+        """Removes the calls that have a result and could not be removed before, and writes that the outcome of calls is
+        unknown which were cancelled. A cancelled task can wait for it too."""
+        if self._open_ids or self._finished_ids:
+            await asyncio.shield(start_detached_task(self._settle_calls()))
 
-    async def _leave_calls(self) -> None:
+    async def _settle_calls(self) -> None:
         try:
-            await self._store.leave_calls(self._owner, self._reply_id)
+            for item_id in self._finished_ids:
+                await self._store.close_call(self._owner, self._reply_id, item_id)
+            if self._open_ids:
+                await self._store.leave_calls(self._owner, self._reply_id)
         except StoreUnavailable:
-            _log.warning("tool_calls_not_settled", reply=self._reply_id, calls=sorted(self._open_ids))
+            open_ids, finished_ids = sorted(self._open_ids), sorted(self._finished_ids)
+            _log.warning("tool_calls_not_settled", reply=self._reply_id, calls=open_ids, finished=finished_ids)
 
 
 async def _write_again(write: Callable[[], Awaitable[None]], max_outage_s: float) -> None:
@@ -205,10 +218,10 @@ class JournalFactory:
         self._lease = lease
         self._max_outage_s = max_outage_s
 
-    def add_open_call_journal(self, tool_run: "ToolRun | None", endpoint: Endpoint, owner: str, reply_id: str) -> None:
-        """Has the calls of a reply without a response written down while they run, if it has some and there is a
+    def add_open_call_journal(self, tool_run: "ToolRun | None", owner: str, reply_id: str) -> None:
+        """Has the calls of a reply that is not stored written down while they run, if it has some and there is a
         store."""
-        if tool_run is not None and endpoint.dialect != "responses" and self._store is not None:
+        if tool_run is not None and self._store is not None:
             tool_run.journal = OpenCallJournal(self._store, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(

@@ -26,7 +26,7 @@ _NOT_ASKED: Final = (
 class ToolRun:
     """The state of one response outside of its process. Set before its exchange is opened.
 
-    `journal` is None for a response that is not stored, and without a store. `interruption` is None unless another
+    `journal` is None without a store. `interruption` is None unless another
     process began it; `records` are then its calls in the journal, by the ids of their items.
     """
 

@@ -226,6 +226,41 @@ async def test_a_foreground_response_of_a_killed_server_keeps_the_calls_that_had
         assert calc.runs == {"add": 1, "hang": 1}
 
 
+async def test_the_calls_of_unstored_replies_of_a_killed_server_are_found(tmp_path: Path) -> None:
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
+    with mcp_server() as calc:
+        async with ScriptedUpstream() as upstream:
+            upstream.on("/chat/completions", *[chat_calls(HANG)] * 3)
+            server_of_all = {"url": calc.url, "approval": "never"}
+            sections = {
+                **settings(store_url),
+                "tools": {"mcp": {"servers": {"calc": server_of_all}}},
+                "models": {"m": {"provider": "chat", "tools": {"mcp": ["calc"]}}},
+            }
+            messages = [{"role": "user", "content": "Hi"}]
+            bodies: dict[str, Json] = {
+                "/chat/completions": {"messages": messages},
+                "/messages": {"messages": messages, "max_tokens": 100},
+                "/responses": {"input": "Hi", "store": False},
+            }
+            with replica(tmp_path / "first", store_url, upstream.url, **sections) as server:
+                async with client(server) as asking:
+                    tasks = [
+                        asyncio.create_task(asking.http.post(path, json={"model": "m", **body}))
+                        for path, body in bodies.items()
+                    ]
+                    await until(has_run, calc, "hang", 3)
+                    kill(server)
+                    await asyncio.gather(*tasks, return_exceptions=True)
+            with replica(tmp_path / "second", store_url, upstream.url, **sections) as server:
+                found = await beside.rows(store_url, select(tool_calls))
+                assert [row.state for row in found] == ["unknown"] * 3
+                assert {row.response_id.partition("_")[0] for row in found} == {"chatcmpl", "msg", "resp"}
+                lines = [line for line in server.log.read_text().splitlines() if "tool_call_outcome_unknown" in line]
+                assert all(any(row.response_id in line for line in lines) for row in found)
+        assert calc.runs == {"hang": 3}
+
+
 KEYS = ["first-key-of-the-tests-0123456789", "other-key-of-the-tests-0123456789"]
 
 

@@ -173,10 +173,22 @@ def chat_sections(store_url: str, url: str, **more: Any) -> Json:
 
 
 QUESTION: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+UNSTORED: Any = pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", QUESTION),
+        ("/v1/messages", {**QUESTION, "max_tokens": 100}),
+        ("/generate", QUESTION),
+        ("/v1/responses", {"model": "m", "input": "Hi", "store": False}),
+    ],
+    ids=["chat", "messages", "generate", "responses"],
+)
+"""Requests whose replies are not stored, of each API."""
 
 
-async def test_a_call_of_a_completion_is_written_down_while_it_runs_and_unknown_if_its_client_leaves(
-    store_url: str,
+@UNSTORED
+async def test_a_call_of_an_unstored_reply_is_written_down_while_it_runs_and_unknown_if_its_client_leaves(
+    path: str, body: Json, store_url: str
 ) -> None:
     held, left = asyncio.Event(), asyncio.Event()
 
@@ -192,19 +204,22 @@ async def test_a_call_of_a_completion_is_written_down_while_it_runs_and_unknown_
     async with (
         scripted_mcp(slow) as server,
         hosting(*model, **chat_sections(store_url, server.url)) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+        httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
     ):
-        done = await http.post("/chat/completions", json={**QUESTION, "stream": True})
+        done = await http.post(path, json={**body, "stream": True})
         assert "Done." in done.text
         assert await open_states(store_url) == []
-        asking = asyncio.create_task(http.post("/chat/completions", json={**QUESTION, "stream": True}))
+        asking = asyncio.create_task(http.post(path, json={**body, "stream": True}))
         await left.wait()
         asking.cancel()
         assert await until(server.calls[1].closed.done) < 1.0
         await becomes_true(lambda: has_states(store_url, ["unknown"]))
 
 
-async def test_a_call_of_a_completion_that_cannot_be_written_down_is_not_sent(store_url: str) -> None:
+@UNSTORED
+async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_sent(
+    path: str, body: Json, store_url: str
+) -> None:
     asked, held = asyncio.Event(), asyncio.Event()
 
     async def call_later(exchange: Exchange) -> None:
@@ -216,15 +231,15 @@ async def test_a_call_of_a_completion_that_cannot_be_written_down_is_not_sent(st
         config = chat_sections(store_url, server.url, lease_s=1.0)
         async with (
             hosting(call_later, **config) as gateway,
-            httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+            httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
         ):
-            asking = asyncio.create_task(http.post("/chat/completions", json={**QUESTION, "stream": True}))
+            asking = asyncio.create_task(http.post(path, json=body))
             await asked.wait()
             async with beside.held(store_url, "ACCESS EXCLUSIVE"):
                 held.set()
                 reply = await asking
-            assert "store_unavailable" in reply.text
-            assert reply.status_code == 503
+            assert "no call of a tool is sent" in reply.text
+            assert reply.status_code == (529 if path == "/v1/messages" else 503)
             assert server.calls == []
 
 
@@ -239,7 +254,7 @@ async def has_states(store_url: str, states: list[str]) -> bool:
     return await open_states(store_url) == states
 
 
-async def test_only_a_stored_response_has_a_journal(store_url: str) -> None:
+async def test_only_a_stored_response_keeps_its_journal(store_url: str) -> None:
     scripts = (chat_calls(LOOK_UP), chat_text("Done."))
     async with (
         scripted_mcp(answer(text_result("found"))) as server,

@@ -6,8 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import NotFound, StoreUnavailable
-from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
-from gateway.replies.messages_endpoint import MESSAGES
 from gateway.state.call_records import OpenCall
 from gateway.state.store import LeaseLost
 from gateway.tools.response_journal import JournalFactory, OpenCallJournal, ResponseJournal
@@ -17,8 +15,8 @@ from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolKey
 
 
-def hosted_call() -> HostedCall:
-    return HostedCall(item_id="mcp_1", call_id="c1", key=ToolKey("calc", "add"), model_name="x", tool=None, index=0)
+def hosted_call(item_id: str = "mcp_1") -> HostedCall:
+    return HostedCall(item_id=item_id, call_id="c1", key=ToolKey("calc", "add"), model_name="x", tool=None, index=0)
 
 
 class FailingStore:
@@ -67,18 +65,47 @@ async def test_a_reply_without_a_response_goes_on_with_a_result_that_cannot_be_w
     assert [line["event"] for line in lines] == ["tool_call_not_closed", "tool_calls_not_settled"]
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "has_journal"),
-    [(CHAT, True), (MESSAGES, True), (RESPONSES, False)],
-    ids=["chat", "messages", "responses"],
-)
-def test_replies_without_a_response_have_a_journal_of_their_own(endpoint: Endpoint, has_journal: bool) -> None:
+def test_a_reply_without_a_stored_response_has_a_journal_of_its_own_if_there_is_a_store() -> None:
     store: Any = FailingStore(StoreUnavailable())
     tool_run = ToolRun()
-    JournalFactory(store, None, max_outage_s=0).add_open_call_journal(tool_run, endpoint, "ann", "id_1")
-    assert isinstance(tool_run.journal, OpenCallJournal) == has_journal
-    JournalFactory(None, None, max_outage_s=0).add_open_call_journal(without := ToolRun(), endpoint, "ann", "id_1")
+    JournalFactory(store, None, max_outage_s=0).add_open_call_journal(tool_run, "ann", "id_1")
+    assert isinstance(tool_run.journal, OpenCallJournal)
+    JournalFactory(None, None, max_outage_s=0).add_open_call_journal(without := ToolRun(), "ann", "id_1")
     assert without.journal is None
+
+
+class InterruptedStore:
+    """A store that is unavailable while `is_down`. It has the open calls of one reply."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+        self.open: set[str] = set()
+        self.unknown: set[str] = set()
+
+    async def open_calls(self, _: str, __: str, calls: Any) -> None:
+        self.open |= {call.item_id for call in calls}
+
+    async def close_call(self, _: str, __: str, item_id: str) -> None:
+        if self.is_down:
+            raise StoreUnavailable
+        self.open.remove(item_id)
+
+    async def leave_calls(self, *_: str) -> None:
+        self.unknown, self.open = self.open, set()
+
+
+@pytest.mark.parametrize("has_cancelled", [False, True], ids=["alone", "beside a cancelled call"])
+async def test_a_call_that_has_ended_in_an_outage_is_not_reported_as_unknown(has_cancelled: bool) -> None:
+    store: Any = InterruptedStore()
+    journal = OpenCallJournal(store, "ann", "chatcmpl_1", max_outage_s=0)
+    calls = [hosted_call(item_id) for item_id in ("mcp_1", "mcp_2")[: 1 + has_cancelled]]
+    await journal.record_calls(calls, calls, None)
+    store.is_down = True
+    await journal.finish_call(calls[0], ToolOutcome("3"))
+    store.is_down = False
+    await journal.close()
+    assert store.open == set()
+    assert store.unknown == ({"mcp_2"} if has_cancelled else set())
 
 
 async def test_a_reply_whose_calls_have_ended_leaves_nothing_to_settle() -> None:
