@@ -53,13 +53,22 @@ _SPLIT_OVERFLOW: Final = re.compile(
 
 _DIGIT_GROUPS: Final = re.compile(r"(?<=\d),(?=\d{3})")
 
-_NUMBER: Final = re.compile(r"\d+")
-
-_LIMIT: Final = re.compile(
-    r"(?:context (?:length|size|window)[^\d]{0,40}|(?:model )?length of |max(?:imum)?[^\d]{0,40}|limit[^\d]{0,20})(\d+)"
-    r"|(\d+)(?: tokens?)? (?:maximum|limit)",
+_COUNT: Final = re.compile(
+    r"(?<![\w.-])(\d+)(?= (?:(?:input|prompt|total) )?tokens?\b)"
+    r"|(?:tokens?|prompt|requested|resulted in)[ (:=]{1,3}(?:(?:count|length|size|of|is|has)[ (:=]{1,3})*"
+    r"(\d+)(?![\w-]|\.\d| (?:output|completion) )",
     re.IGNORECASE,
 )
+"""Matches numbers of tokens. Any other number may be part of a model's name, a date, or the id of a request."""
+
+_LIMIT: Final = re.compile(
+    r"(?:context (?:length|size|window)[^\d]{0,40}|(?:model )?length of |max(?:imum)?[^\d]{0,40}|limit[^\d]{0,20})"
+    r"(?<![\w.-])(\d+)(?![\w-]|\.\d)"
+    r"|(?<![\w.-])(\d+)(?: tokens?)? (?:maximum|limit)",
+    re.IGNORECASE,
+)
+
+_OWN_SPLIT: Final = "input length and `max_tokens` exceed context limit"
 
 
 def build_error_body(message: str, *, code: str | None, status: int = 500, request_id: str | None = None) -> Json:
@@ -90,16 +99,18 @@ def describe_overflow(message: str) -> str:
 
     Claude Code reads the numbers of such a message: it compacts the conversation, or it asks for a shorter answer.
     """
+    if _OWN_SPLIT in message:
+        return message
     text = _DIGIT_GROUPS.sub("", message)
     if (split := _SPLIT_OVERFLOW.search(text)) is not None:
         if int(split["prompt"]) > int(split["limit"]):
             return f"prompt is too long: {split['prompt']} tokens > {split['limit']} maximum"
         return (
-            f"input length and `max_tokens` exceed context limit: {split['prompt']} + {split['answer']} > "
+            f"{_OWN_SPLIT}: {split['prompt']} + {split['answer']} > "
             f"{split['limit']}, decrease input length or `max_tokens` and try again"
         )
     limits = [int(match[1] or match[2]) for match in _LIMIT.finditer(text)]
-    counts = [int(number) for number in _NUMBER.findall(text)]
+    counts = [int(match[1] or match[2]) for match in _COUNT.finditer(text)]
     for limit in limits:
         longer = [count for count in counts if count > limit]
         if longer:

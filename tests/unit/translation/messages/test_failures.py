@@ -28,6 +28,27 @@ OVERFLOWS = {
     "Prompt contains 36000 tokens, too large for model with 32768 maximum context length": (
         "prompt is too long: 36000 tokens > 32768 maximum"
     ),
+    "model claude-3-5-sonnet-20241022: the maximum context length is 200000 tokens, prompt too long": (
+        "prompt is too long: model claude-3-5-sonnet-20241022: the maximum context length is 200000 tokens, prompt too "
+        "long"
+    ),
+    "This model's maximum context length is 8192 tokens (request id 1764000000)": (
+        "prompt is too long: This model's maximum context length is 8192 tokens (request id 1764000000)"
+    ),
+    "context length is 4096 tokens; port 18080: prompt has 5000 tokens": (
+        "prompt is too long: 5000 tokens > 4096 maximum"
+    ),
+    "context length is 4096, model prompt-20241022 is full": (
+        "prompt is too long: context length is 4096, model prompt-20241022 is full"
+    ),
+    "You passed 4097 input tokens and requested 9000 output tokens. However, the model's context length is only 4096 "
+    "tokens.": "prompt is too long: 4097 tokens > 4096 maximum",
+    "the maximum of gpt-4-32k was passed: 40000 tokens": (
+        "prompt is too long: the maximum of gpt-4-32k was passed: 40000 tokens"
+    ),
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length": (
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length"
+    ),
     "the context is full": "prompt is too long: the context is full",
     "Prompt is too long": "Prompt is too long",
     "the context window is 4096 tokens": "prompt is too long: the context window is 4096 tokens",
