@@ -29,7 +29,7 @@ def remove_sealed_blocks(
     if all(one is other for one, other in zip(kept, messages, strict=True)):
         return messages
     losses.append(Loss("messages", "thinking of another model dropped"))
-    return [message for message in kept if message["content"]]
+    return [one for one, other in zip(kept, messages, strict=True) if one is other or one["content"]]
 
 
 def _without_sealed(message: Json, is_sealed: Callable[[str], bool]) -> Json:

@@ -189,9 +189,12 @@ def test_thinking_that_the_gateway_sealed_is_not_for_this_upstream() -> None:
         {"role": "assistant", "content": [own, *sealed, text]},
         {"role": "assistant", "content": sealed},
         {"role": "assistant", "content": "b"},
+        {"role": "system"},
+        {"role": "user", "content": []},
+        {"role": "system", "content": None, "output_config": {"effort": "low"}},
     ]
     losses: list[Loss] = []
     kept = remove_sealed_blocks(messages, lambda value: value.startswith("rgr"), losses)
-    assert kept == [messages[0], {"role": "assistant", "content": [own, text]}, messages[3]]
+    assert kept == [messages[0], {"role": "assistant", "content": [own, text]}, *messages[3:]]
     assert losses == [Loss("messages", "thinking of another model dropped")]
     assert remove_sealed_blocks(kept, lambda value: value.startswith("rgr"), losses) is kept
