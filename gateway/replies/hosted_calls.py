@@ -1,4 +1,4 @@
-"""Replies with hosted tools in chat, which has no items for them: the text of all rounds, and the calls on request."""
+"""Replies with hosted tools in chat and Messages, which have no items for them: the texts of all rounds, and calls."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -28,8 +28,11 @@ def build_message_model(model: Json) -> Json:
 def list_message_models(models: Sequence[Json], params: QueryParams) -> Json:
     """Returns one page of the list: `limit` models after `after_id` or before `before_id`.
 
-    Without `limit` the page has every model. Raises InvalidRequest for a malformed limit or an id that is not listed.
+    A page has at most 1,000 models, also without `limit`. Raises InvalidRequest for a malformed limit, for an id that
+    is not listed, and for both ids together.
     """
+    if "after_id" in params and "before_id" in params:
+        raise InvalidRequest("send 'after_id' or 'before_id', not both: a page has one side.", param="before_id")
     limit = parse_integer(params, "limit", minimum=1, maximum=_MAX_PAGE) or _MAX_PAGE
     first, end = 0, len(models)
     if (after := params.get("after_id")) is not None:

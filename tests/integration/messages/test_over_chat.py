@@ -205,14 +205,18 @@ async def test_models_have_the_shape_of_the_api_that_asks() -> None:
             await client.get("/models", params=params)
             for params in ({"limit": 2}, {"after_id": "b"}, {"before_id": "b"})
         ]
-        wrong = [await client.get("/models", params=params) for params in ({"limit": 0}, {"after_id": "x"})]
+        wrong = [
+            await client.get("/models", params=params)
+            for params in ({"limit": 0}, {"after_id": "x"}, {"after_id": "a", "before_id": "c"})
+        ]
         one = (await client.get("/models/a")).json()
         missing = await client.get("/models/x")
         plain = await client.get("/models", headers={"anthropic-version": ""})
     assert [[model["id"] for model in page.json()["data"]] for page in pages] == [["a", "b"], ["c"], ["a"]]
     assert [page.json()["has_more"] for page in pages] == [True, False, False]
     assert pages[0].json()["last_id"] == "b"
-    assert [page.status_code for page in wrong] == [400, 400]
+    assert [page.status_code for page in wrong] == [400, 400, 400]
+    assert "'before_id'" in wrong[2].json()["error"]["message"]
     assert (one["type"], one["id"], one["created_at"][-1]) == ("model", "a", "Z")
     assert missing.json()["error"]["type"] == "not_found_error"
     assert plain.json()["object"] == "list"
