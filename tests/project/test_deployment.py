@@ -38,6 +38,9 @@ PACKAGES = {
     "AG-UI (`@ag-ui/client`)": "@ag-ui/client",
     "AG-UI of the first generation (`@ag-ui/client`)": "@ag-ui/client-0",
     "CopilotKit (`@copilotkit/runtime`)": "@copilotkit/runtime",
+    "Claude Code": "@anthropic-ai/claude-code-linux-x64",
+    "Anthropic's SDK (`@anthropic-ai/sdk`)": "@anthropic-ai/sdk",
+    "AI SDK with `@ai-sdk/anthropic`": "@ai-sdk/anthropic",
 }
 """Client on the page -> its package in the locks of tests/clients."""
 
