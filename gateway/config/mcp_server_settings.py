@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -83,10 +83,18 @@ class OAuthSettings(_Section):
     def _refuse_plain_urls(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        parts = urlsplit(url)
-        is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
-        if not (parts.hostname and (parts.scheme == "https" or is_local)):
+        try:
+            parts = urlsplit(url)
+            is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+            is_valid = bool(parts.hostname) and (parts.scheme == "https" or is_local) and parts.port != 0
+        except ValueError:
+            is_valid = False
+        if not is_valid:
             raise PydanticCustomError("url", "write an https address: the secret and the tokens go there")
+        if "@" in parts.netloc:
+            raise PydanticCustomError(
+                "url", "write the address without a user: `client_id` and `client_secret` are sent"
+            )
         return url
 
 
@@ -114,7 +122,10 @@ class ProbeSettings(_Section):
 class McpServerSettings(_Section):
     """One MCP server. Exactly one of `url`, `sse` and `stdio` says where it is. It may have a private address."""
 
-    url: _Text | None = Field(default=None, description="The address of a server with streamable HTTP.")
+    url: _Text | None = Field(
+        default=None,
+        description="The address of a server with streamable HTTP. What its query says counts as credentials.",
+    )
     sse: _Text | None = Field(default=None, description="The address of a server with the older HTTP+SSE transport.")
     stdio: tuple[_Text, ...] | None = Field(
         default=None,
@@ -196,7 +207,7 @@ class McpServerSettings(_Section):
             is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_valid = False
-        if not is_valid or (url is not None and "@" in url.partition("://")[2].partition("/")[0]):
+        if not is_valid or "@" in parts.netloc:
             raise PydanticCustomError(
                 "url", "write an address such as https://mcp.example.com/mcp, and credentials in auth"
             )
@@ -213,6 +224,16 @@ class McpServerSettings(_Section):
             raise PydanticCustomError("place", "auth and headers are for servers with url or sse: use env for stdio")
         return self
 
+    @model_validator(mode="after")
+    def _refuse_equal_headers(self) -> "McpServerSettings":
+        # Names of headers have no case (RFC 9110, section 5.1), and servers differ in which of two they read.
+        names = [name.lower() for name in self.headers]
+        if len({*names}) < len(names):
+            raise PydanticCustomError("headers", "headers has one name twice, in upper and lower case: remove one")
+        if "authorization" in names and self.auth != McpAuthSettings():
+            raise PydanticCustomError("headers", "write auth or the header Authorization, not both")
+        return self
+
     @property
     def address(self) -> str:
         """The URL of the server; empty for a command."""
@@ -222,6 +243,15 @@ class McpServerSettings(_Section):
     def host(self) -> str | None:
         """The host of its address; None for a command."""
         return urlsplit(self.address).hostname
+
+    @property
+    def addresses(self) -> Mapping[tuple[str, ...], str]:
+        """All addresses that are written, by the path of their key. Their queries may have credentials."""
+        urls: dict[tuple[str, ...], str | None] = {("url",): self.url, ("sse",): self.sse}
+        if (oauth := self.auth.oauth) is not None:
+            urls["auth", "oauth", "token_url"] = oauth.token_url
+            urls["auth", "oauth", "authorization_url"] = oauth.authorization_url
+        return {path: url for path, url in urls.items() if url}
 
     @property
     def require_approval(self) -> Any:
@@ -234,12 +264,18 @@ class McpServerSettings(_Section):
 
     def list_secrets(self) -> list[str]:
         """Returns what must not be in any text that leaves the gateway."""
+        in_queries = [secret for url in self.addresses.values() for secret in _list_query_values(url)]
         secrets = [*self.headers.values(), *self.env.values()]
         if self.auth.bearer is not None:
             secrets.append(self.auth.bearer)
         if self.auth.oauth is not None and self.auth.oauth.client_secret is not None:
             secrets.append(self.auth.oauth.client_secret)
-        return [secret.get_secret_value() for secret in secrets]
+        return [*in_queries, *(secret.get_secret_value() for secret in secrets)]
+
+
+def _list_query_values(url: str) -> list[str]:
+    """Returns the values in the query of an address, and the parameters without one."""
+    return [value or name for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
 
 
 class ModelToolSettings(_Section):

@@ -4,6 +4,7 @@ its file may have: commands, the environment, and logins."""
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import ValidationError
 
@@ -24,6 +25,9 @@ _FILE_KEYS: Final = {
     ),
 }
 """Paths of keys that a server that is added cannot have, and why."""
+
+_HIDDEN: Final = "*" * 10
+"""What credentials are shown as, like the values of `SecretStr`."""
 
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
@@ -74,12 +78,19 @@ def find_credential(own: McpServerSettings) -> str | None:
         return "auth.bearer"
     if own.auth.oauth is not None and own.auth.oauth.client_secret is not None:
         return "auth.oauth.client_secret"
-    return "headers" if own.headers else None
+    if own.headers:
+        return "headers"
+    return next((render_path(path) for path, url in own.addresses.items() if urlsplit(url).query), None)
 
 
 def hide_credentials(own: McpServerSettings) -> Json:
-    """Returns the settings as they were written, with asterisks in the place of credentials."""
+    """Returns the settings as they were written, with asterisks in the place of credentials, and of the queries of
+    addresses."""
     hidden: Json = own.model_dump(mode="json", exclude_unset=True)
+    for path, url in own.addresses.items():
+        parts = urlsplit(url)
+        if parts.query:
+            _find(hidden, path[:-1])[path[-1]] = urlunsplit(parts._replace(query=_HIDDEN))
     return hidden
 
 

@@ -74,6 +74,23 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"a": {"url": "http://h/", "auth": {"oauth": {"grant": "login", "client_id": "i", "token_url": "https://l/"}}}},
         "write authorization_url too, or neither of the two addresses",
     ),
+    "a token in two places": (
+        {"a": {"url": "http://h/", "auth": {"bearer": "b"}, "headers": {"AUTHORIZATION": "Bearer a"}}},
+        "write auth or the header Authorization, not both",
+    ),
+    "a header twice": (
+        {"a": {"url": "http://h/", "headers": {"X-Key": "a", "x-key": "b"}}},
+        "headers has one name twice",
+    ),
+    "a user in the address for tokens": (
+        {
+            "a": {
+                "url": "http://h/",
+                "auth": {"oauth": {"client_id": "i", "client_secret": "s", "token_url": "https://u:p@l/"}},
+            }
+        },
+        "write the address without a user",
+    ),
     "a variable that is not set": (
         {"a": {"url": "http://h/", "auth": {"bearer_env": "NO"}}},
         "the environment variable NO",

@@ -46,6 +46,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown key": ({"url": URL, "alow": ["*"]}, "alow", "unknown key; did you mean allow?"),
     "the wrong type": ({"url": URL, "trusted": "maybe"}, "trusted", "write true or false"),
     "no prefix": ({"url": URL, "prefix": ""}, "prefix", "servers that are added need a prefix"),
+    "a user in an address": ({"url": "https://user:password@h/mcp"}, "url", "and credentials in auth"),
+    "a user in the address for tokens": (
+        {
+            "url": URL,
+            "auth": {"oauth": {"client_id": "a", "client_secret": "b", "token_url": "https://user:password@h/token"}},
+        },
+        "auth.oauth.token_url",
+        "write the address without a user",
+    ),
+    "a token in two places": (
+        {"url": URL, "headers": {"Authorization": "Bearer a"}, "auth": {"bearer": "b"}},
+        "",
+        "write auth or the header Authorization, not both",
+    ),
     "an invalid URL": ({"url": "file:///etc/passwd"}, "url", "write an address such as https://"),
 }
 
@@ -82,3 +96,27 @@ def test_credentials_are_found_and_hidden() -> None:
 def test_what_was_hidden_can_be_read_again() -> None:
     own = read_server_settings("crm", {"url": URL, "approval": {"never": {"tool_names": ["a"]}}, "allow": ["a", "b*"]})
     assert read_server_settings("crm", hide_credentials(own)) == own
+
+
+@pytest.mark.parametrize("key", ["url", "sse"])
+def test_the_query_of_an_address_is_a_credential(key: str) -> None:
+    own = read_server_settings("crm", {key: f"{URL}?api_key=secret%2D1&secret-2"})
+    assert find_credential(own) == key
+    assert own.list_secrets() == ["secret-1", "secret-2"]
+    assert hide_credentials(own) == {key: f"{URL}?**********"}
+
+
+def test_the_query_of_the_address_for_tokens_is_a_credential() -> None:
+    oauth = {
+        "client_id": "gateway",
+        "client_secret": "secret-1",
+        "token_url": "https://auth.example.com/t?key=secret-2",
+    }
+    own = read_server_settings("crm", {"url": URL, "auth": {"oauth": oauth}})
+    assert sorted(own.list_secrets()) == ["secret-1", "secret-2"]
+    assert hide_credentials(own)["auth"]["oauth"]["token_url"] == "https://auth.example.com/t?**********"
+    assert read_server_settings("crm", hide_credentials(own)).address == URL
+
+
+def test_an_at_sign_after_the_host_is_no_user() -> None:
+    assert read_server_settings("crm", {"url": "https://h?user=a@b"}).host == "h"
