@@ -3,8 +3,10 @@
 Source: the Model Context Protocol, revision 2026-07-28, `elicitation/create` in an `InputRequiredResult`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +18,8 @@ from translation.representation.json_types import Json
 
 _HTTPS: Final = "https"
 _MAX_URL_CHARS: Final = 8192
+_NAME: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +96,39 @@ def find_form_fault(requested: RequestedInput, *, max_bytes: int, schema_limits:
     for form in requested.forms:
         if form.url is not None:
             if not _is_safe_url(form.url):
-                return "it wants the user to open an address that is not https"
+                return "it wants the user to open an address that is not https, or whose host cannot be judged"
         elif (fault := find_schema_fault(form.schema, schema_limits)) is not None:
             return fault
     return None
 
 
 def _is_safe_url(url: str) -> bool:
+    """Whether every reader of an address finds the same host in it, which the user can judge."""
+    # In ASCII, because letters of other scripts can make a host look like another one. Browsers read a backslash as a
+    # slash (WHATWG URL, "special authority"), so what is before it would be the host.
+    if not (url.isascii() and url.isprintable()) or " " in url or "\\" in url or len(url) > _MAX_URL_CHARS:
+        return False
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme == _HTTPS and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme == _HTTPS and parts.port != 0
     except ValueError:
         return False
-    # In ASCII, because letters of other scripts can make a host look like another one.
-    is_plain = url.isascii() and url.isprintable() and " " not in url
-    return is_valid and is_plain and len(url) <= _MAX_URL_CHARS and "@" not in parts.netloc
+    return is_valid and "@" not in parts.netloc and _is_plain_host(parts.hostname or "")
+
+
+def _is_plain_host(host: str) -> bool:
+    """Whether a host is a name of letters, digits and hyphens, or an address in its usual form.
+
+    Browsers read a name whose last part is a number as an address, such as 0x7f.1 as 127.0.0.1.
+    """
+    last = host.rstrip(".").rpartition(".")[2]
+    if _NAME.fullmatch(host) and not _NUMBER.fullmatch(last):
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
 
 
 def _field_of(form: InputForm) -> Json:

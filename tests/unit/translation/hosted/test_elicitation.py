@@ -81,6 +81,18 @@ def test_what_waits_comes_back_from_json() -> None:
                 "https://login.example.com/\x00",
                 "https://login.example.com:0/",
                 "https://[::1",
+                "https://evil.example\\.bank.example/login",
+                "https://evil.example/\\bank.example",
+                "https://bank.example%2eevil.example/",
+                "https://bank.example;evil.example/",
+                "https://bank_example/",
+                "https://-bank.example/",
+                "https://..bank.example/",
+                "https://bank.example\t/",
+                "https://0x7f.1/",
+                "https://2130706433/",
+                "https://127.1./",
+                "https://[fe80::1%25eth0]/",
             )
         ),
     ],
@@ -88,6 +100,22 @@ def test_what_waits_comes_back_from_json() -> None:
 def test_what_nobody_can_be_asked_for(requested: RequestedInput, fault: str | None) -> None:
     found = fault_of(requested)
     assert found == fault or (found is not None and fault is not None and found.startswith(fault))
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://LOGIN.example.com:8443/a@b?c=%20", "login.example.com"),
+        ("https://xn--bcher-kva.example./", "xn--bcher-kva.example."),
+        ("https://1.example.0xyz/", "1.example.0xyz"),
+        ("https://192.0.2.1/", "192.0.2.1"),
+        ("https://[2001:db8::1]:443/", "2001:db8::1"),
+    ],
+)
+def test_a_host_is_a_plain_name_or_an_address(url: str, host: str) -> None:
+    form = replace(LOGIN, url=url)
+    assert fault_of(asking(form)) is None
+    assert form.host == host
 
 
 def test_an_address_may_not_be_longer_than_clients_take() -> None:
