@@ -157,10 +157,18 @@ class McpSession:
         return await stack.enter_async_context(Client(transport, cache=None))
 
     def _note_question(self, context: Context | None) -> None:
-        """Notes that the server asked for input, and got none. Over some transports it does not say for which call."""
+        """Notes that the server asked for input, and got none.
+
+        Over some transports it does not say for which call. Then only one that runs alone is sure to be meant: calls of
+        other clients must not be reported as if they had asked.
+        """
         record = None if context is None else context.get(current_record)
-        for each in self._records if record is None or record.is_of_session else (record,):
-            each.has_declined_input = True
+        if record is None or record.is_of_session:
+            if len(self._records) != 1:
+                _log.info("mcp_question_unassigned", server=self._server.label, calls=len(self._records))
+                return
+            (record,) = self._records
+        record.has_declined_input = True
 
     async def _listen(self, client: Client) -> None:
         """Keeps a subscription to changes of the list of tools open, for a server that needs one to report them.
