@@ -1,6 +1,7 @@
 """Stores in SQL the MCP servers that were added over the API. They belong to the operator, so they have no owner."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -8,6 +9,8 @@ from sqlalchemy.exc import IntegrityError
 from gateway.state.added_servers import AddResult, StoredServer
 from gateway.state.database.database import Database
 from gateway.state.database.tables import mcp_servers
+
+_LOCK: Final = "mcp_servers"
 
 
 class SqlAddedServerStore:
@@ -24,23 +27,28 @@ class SqlAddedServerStore:
             return [StoredServer(*row) for row in rows]
 
     async def store_added_server(self, server: StoredServer, max_servers: int) -> AddResult:
+        try:
+            return await self._try_store(server, max_servers)
+        except IntegrityError:  # a replica of an older version, which takes no lock, was faster
+            return await self._try_store(server, max_servers)
+
+    async def _try_store(self, server: StoredServer, max_servers: int) -> AddResult:
         values = {**server._asdict(), "changed_us": self._database.now_us()}
         label = values.pop("label")
-        try:
-            async with self._database.write_transaction() as connection:
-                rows = await connection.execute(select(mcp_servers.c.id, mcp_servers.c.prefix))
-                prefixes = {row.id: row.prefix for row in rows if row.id != label}
-                if server.prefix is not None and server.prefix in prefixes.values():
-                    return "prefix_taken"
-                if len(prefixes) >= max_servers:
-                    return "too_many"
-                changed = await connection.execute(update(mcp_servers).where(mcp_servers.c.id == label).values(values))
-                if changed.rowcount:
-                    return "replaced"
-                await connection.execute(insert(mcp_servers).values(id=label, **values))
-                return "added"
-        except IntegrityError:  # another replica was faster, with the same label or prefix
-            return "prefix_taken"
+        async with self._database.write_transaction() as connection:
+            # Whoever adds a server has to see those that other replicas add, to count them.
+            await self._database.acquire_advisory_lock(connection, _LOCK)
+            rows = await connection.execute(select(mcp_servers.c.id, mcp_servers.c.prefix))
+            prefixes = {row.id: row.prefix for row in rows if row.id != label}
+            if server.prefix is not None and server.prefix in prefixes.values():
+                return "prefix_taken"
+            if len(prefixes) >= max_servers:
+                return "too_many"
+            changed = await connection.execute(update(mcp_servers).where(mcp_servers.c.id == label).values(values))
+            if changed.rowcount:
+                return "replaced"
+            await connection.execute(insert(mcp_servers).values(id=label, **values))
+            return "added"
 
     async def delete_added_server(self, label: str) -> bool:
         async with self._database.write_transaction() as connection:

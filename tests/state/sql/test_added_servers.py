@@ -53,3 +53,18 @@ async def test_of_two_replicas_that_add_one_prefix_at_once_one_does(store: SqlSt
         )
         assert sorted(results) == ["added", "prefix_taken"]
     assert len(await store.load_added_servers()) == 5
+
+
+async def test_replicas_that_add_at_once_stay_within_the_limit(store: SqlStore, other: SqlStore) -> None:
+    results = await asyncio.gather(
+        *((store, other)[number % 2].store_added_server(server(f"s{number}"), 3) for number in range(8))
+    )
+    assert sorted(results) == ["added"] * 3 + ["too_many"] * 5
+    assert len(await store.load_added_servers()) == 3
+
+
+async def test_of_two_replicas_that_add_one_label_at_once_the_second_replaces(store: SqlStore, other: SqlStore) -> None:
+    for number in range(5):
+        row = server(f"a{number}", f"p{number}")
+        results = await asyncio.gather(store.store_added_server(row, 99), other.store_added_server(row, 99))
+        assert sorted(results) == ["added", "replaced"]
