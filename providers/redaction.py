@@ -41,6 +41,17 @@ class Redactor:
         """Returns the text without the secrets."""
         return text if self._pattern is None else self._pattern.sub(_HIDDEN, text)
 
+    def redact_beginning(self, text: str, chars: int) -> str:
+        """Returns the first characters of the text without the secrets. Little more of the text is read than that."""
+        pieces: list[str] = []
+        found = 0
+        for piece in self.redact_in_steps(text):
+            pieces.append(piece)
+            found += len(piece)
+            if found >= chars:
+                break
+        return "".join(pieces)[:chars]
+
     def redact_in_steps(self, text: str) -> Iterator[str]:
         """Returns the same text in pieces, each of which takes a few milliseconds at most, for texts of any size."""
         if self._pattern is None:

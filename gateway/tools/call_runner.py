@@ -10,10 +10,9 @@ import structlog
 from gateway.mcp.errors import McpFault
 from gateway.tools.executors import ReadResultExecutor, ToolExecutor
 from gateway.tools.loop_clock import LoopClock
-from gateway.tools.redacted_results import redact_outcome
+from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
-from providers.redaction import Redactor
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall, unknown_tool_error
 from translation.hosted.loop import ToolLoop
@@ -37,7 +36,7 @@ class CallRunner:
         reader: ResultReader,
         bounds: LoopBounds,
         clock: LoopClock,
-        redactor: Redactor,
+        redactor: ResultRedactor,
         *,
         parallel_calls: int,
     ) -> None:
@@ -132,7 +131,8 @@ class CallRunner:
         reports = self._tool_run.events
         if reports is not None:
             reports.start_call(call)
-        on_progress = None if reports is None else partial(reports.note_progress, call, self._redactor.redact)
+        on_progress = None if reports is None else partial(reports.note_progress, call, self._redactor.redact_beginning)
+        self._redactor.note_tokens()  # they may be replaced meanwhile
         outcome = await self._find_executor(call).run(call, left_s, on_progress)
         if reports is not None:
             reports.end_call(call, outcome)
@@ -140,7 +140,7 @@ class CallRunner:
         if outcome.has_declined_input:
             _log.warning("tool_input_declined", **ids)
             self._tool_run.note_loss(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
-        return await redact_outcome(outcome, self._redactor)
+        return await self._redactor.redact_outcome(outcome)
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:
         return self._reader_executor if call.tool is READ_RESULT else self._executors[call.key.server]

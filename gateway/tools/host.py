@@ -169,10 +169,11 @@ class ToolHost:
         """
         # Imported here, because most processes never call a tool. Requests have it loaded before (`load_tool_library`).
         from gateway.tools.loop_exchange import ToolLoopExchange
+        from gateway.tools.redacted_results import ResultRedactor
 
         credentials = list_credentials({"tools": list(turn.tools)})
         servers = self._read_servers(turn.tools, Redactor(credentials).redact)
-        redactor = Redactor([*credentials, *self._list_secrets(servers)])
+        redactor = ResultRedactor([*credentials, *self._list_secrets(servers)], lambda: _list_tokens(servers))
         bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
         if not runs_with_client_calls:
             bounds = replace(bounds, runs_with_client_calls=False)
@@ -286,6 +287,12 @@ class ToolHost:
             )
             servers[label] = RequestedServer(server, position, tool.get("allowed_tools"), tool.get("require_approval"))
         return list(servers.values())
+
+
+def _list_tokens(servers: Sequence[RequestedServer]) -> list[str]:
+    """Returns the tokens of the operator's servers among these, as they are now."""
+    sources = [each.server.tokens for each in servers]
+    return [token for source in sources if source is not None for token in source.list_secrets()]
 
 
 def _check_url(url: str, param: str) -> None:

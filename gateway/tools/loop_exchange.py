@@ -24,12 +24,11 @@ from gateway.tools.context_compactor import ContextCompactor
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
 from gateway.tools.host import RequestedServer, ToolHost
 from gateway.tools.loop_clock import LoopClock
-from gateway.tools.redacted_results import redact_json
+from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.rounds import round_source
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, Exchange
 from providers.new_id import new_id
-from providers.redaction import Redactor
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
@@ -63,7 +62,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         bounds: LoopBounds,
         *,
         sees_images: bool,
-        redactor: Redactor,
+        redactor: ResultRedactor,
         approvals: ResponseApprovals | None = None,
         compactor: ContextCompactor | None = None,
         tool_run: ToolRun,
@@ -322,7 +321,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 settings.max_tools,
             )
             left_out = listed.left_out
-            items = await redact_json([item_of_tool(tool) for tool in listed.tools], self._redactor)
+            items = await self._redactor.redact_json([item_of_tool(tool) for tool in listed.tools])
         if self._approvals is None:
             left_out = {**left_out, **{item["name"]: _NO_STORE for item in items if self._asks(requested, item)}}
             items = [item for item in items if not self._asks(requested, item)]

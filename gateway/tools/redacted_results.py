@@ -1,6 +1,7 @@
-"""Removes credentials of a request from what servers of tools return, whatever its size."""
+"""Removes credentials of a request and of the operator from what servers of tools return, whatever its size."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +12,52 @@ from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome
 
 
-async def redact_outcome(outcome: ToolOutcome, redactor: Redactor) -> ToolOutcome:
-    """Returns an outcome that quotes no credentials of the request: it is stored, and the model reads it."""
-    output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
-    error = None if outcome.error is None else await redact_json(outcome.error, redactor)
-    requested = outcome.requested_input
-    if requested is not None:
-        fields = requested.to_json()
-        # The state is the server's own, goes back to it alone, and must not be changed.
-        fields["forms"] = await redact_json(fields["forms"], redactor)
-        requested = RequestedInput.from_json(fields)
-    return replace(outcome, output=output, error=error, requested_input=requested)
+class ResultRedactor:
+    """Removes credentials from what the servers of one response say. `credentials` are those that do not change.
+
+    `list_tokens` returns those that do: tokens are fetched when they are first needed, and replaced while calls run.
+    All that were ever seen are removed, so `note_tokens` is called before a call. The other methods note them too.
+    """
+
+    def __init__(self, credentials: Iterable[str], list_tokens: Callable[[], Iterable[str]]) -> None:
+        self._secrets = frozenset(credentials)
+        self._list_tokens = list_tokens
+        self._redactor = Redactor(self._secrets)
+
+    def note_tokens(self) -> Redactor:
+        """Returns what removes all credentials that are known now or were known before."""
+        if not self._secrets.issuperset(tokens := [*self._list_tokens()]):
+            self._secrets = self._secrets.union(tokens)
+            self._redactor = Redactor(self._secrets)
+        return self._redactor
+
+    def redact(self, text: str) -> str:
+        """Returns a short text without credentials."""
+        return self.note_tokens().redact(text)
+
+    def redact_beginning(self, text: str, chars: int) -> str:
+        """Returns the first characters of a text without credentials."""
+        return self.note_tokens().redact_beginning(text, chars)
+
+    async def redact_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
+        """Returns an outcome that quotes no credentials: it is stored, and the model reads it."""
+        redactor = self.note_tokens()
+        output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
+        error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
+        requested = outcome.requested_input
+        if requested is not None:
+            fields = requested.to_json()
+            # The state is the server's own, goes back to it alone, and must not be changed.
+            fields["forms"] = await _redact_json(fields["forms"], redactor)
+            requested = RequestedInput.from_json(fields)
+        return replace(outcome, output=output, error=error, requested_input=requested)
+
+    async def redact_json(self, value: Any) -> Any:
+        """Returns a value without credentials."""
+        return await _redact_json(value, self.note_tokens())
 
 
-async def redact_json(value: Any, redactor: Redactor) -> Any:
+async def _redact_json(value: Any, redactor: Redactor) -> Any:
     return orjson.loads(await _redact_text(orjson.dumps(value).decode(), redactor))
 
 

@@ -18,11 +18,9 @@ PROGRESS_INTERVAL_S: Final = 0.25
 """The shortest time between two reports of progress in one response. What a server sends in between is replaced."""
 
 _MESSAGE_CHARS: Final = 500
-_SCRUBBED_CHARS: Final = 8 * _MESSAGE_CHARS
-"""How much of a message is scrubbed before it is cut, since a credential could be cut in two."""
 
-Scrub: TypeAlias = Callable[[str], str]
-"""Removes credentials from a text."""
+Scrub: TypeAlias = Callable[[str, int], str]
+"""Returns the beginning of a text without credentials, with so many characters at most."""
 
 
 class ToolEvents:
@@ -53,9 +51,8 @@ class ToolEvents:
         """
         if call.item_id not in self._began:
             return
-        text = None if message is None else message[:_SCRUBBED_CHARS]
         payload = _payload_of("gateway.tool.progress", call)
-        self._progress[call.item_id] = payload | {"progress": progress, "total": total, "message": text}, scrub
+        self._progress[call.item_id] = payload | {"progress": progress, "total": total, "message": message}, scrub
         self._changed.set()
 
     def end_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
@@ -89,7 +86,7 @@ class ToolEvents:
 
 def _scrub_message(payload: Json, scrub: Scrub) -> Json:
     message = payload["message"]
-    return payload if message is None else payload | {"message": scrub(message)[:_MESSAGE_CHARS]}
+    return payload if message is None else payload | {"message": scrub(message, _MESSAGE_CHARS)}
 
 
 def _payload_of(event_type: str, call: HostedCall) -> Json:

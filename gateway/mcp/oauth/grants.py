@@ -73,12 +73,15 @@ class GrantedTokens:
         self._server = server
         self._vault = vault
         self._grant: TokenGrant | None = None
+        self._replaced: TokenGrant | None = None
+        """The grant before, whose tokens servers may still quote."""
         self._lock = asyncio.Lock()
 
     def list_secrets(self) -> Sequence[str]:
         """Returns what must not be in any text that leaves the gateway."""
-        grant = self._grant
-        known = [self._server.client.client_secret, *((grant.access_token, grant.refresh_token) if grant else ())]
+        grants = [grant for grant in (self._grant, self._replaced) if grant is not None]
+        tokens = [token for grant in grants for token in (grant.access_token, grant.refresh_token)]
+        known = [self._server.client.client_secret, *tokens]
         return [secret for secret in known if secret is not None]
 
     async def get_token(self, rejected: str | None = None) -> str:
@@ -86,7 +89,9 @@ class GrantedTokens:
         async with self._lock:
             grant = self._grant
             if grant is None or grant.access_token == rejected or time.time() > grant.expires_at:
-                grant = self._grant = await self._find_grant(rejected)
+                found = await self._find_grant(rejected)
+                self._replaced, self._grant = grant, found
+                return found.access_token
             return grant.access_token
 
     async def _find_grant(self, rejected: str | None) -> TokenGrant:

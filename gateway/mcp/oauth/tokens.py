@@ -178,12 +178,15 @@ class OAuthTokens:
     def __init__(self, server: AuthorizationServer) -> None:
         self._server = server
         self._token: str | None = None
+        self._replaced: str | None = None
+        """The token before, which servers may still quote."""
         self._expires_at = 0.0
         self._lock = asyncio.Lock()
 
     def list_secrets(self) -> Sequence[str]:
         """Returns what must not be in any text that leaves the gateway."""
-        return [secret for secret in (self._server.client.client_secret, self._token) if secret is not None]
+        known = (self._server.client.client_secret, self._token, self._replaced)
+        return [secret for secret in known if secret is not None]
 
     async def get_token(self, rejected: str | None = None) -> str:
         """Returns a token, other than the one that the server rejected. Raises McpFault."""
@@ -192,7 +195,7 @@ class OAuthTokens:
                 scope = self._server.client.scope
                 form = {"grant_type": "client_credentials", **({} if scope is None else {"scope": scope})}
                 issued = await self._server.fetch_tokens(form)
-                self._token = issued.access_token
+                self._replaced, self._token = self._token, issued.access_token
                 self._expires_at = time.monotonic() + usable_seconds(issued.lifetime_s)
             return self._token
 

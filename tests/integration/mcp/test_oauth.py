@@ -1,6 +1,8 @@
 """Tokens for MCP servers of the configuration, by OAuth's client credentials."""
 
+import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,10 +13,10 @@ from openai import APIStatusError
 
 from tests.integration.mcp.hosting import LOOK_UP, call_of, hosting, items_of
 from tests.integration.mcp.test_operator_servers import configured, model_with, using
-from tests.mcp_script import ScriptedMcp, answer, scripted_mcp, text_result
-from tests.upstream import Reply, ScriptedUpstream, chat_calls, chat_text
-from tests.upstream.builders import Json, json_reply
-from tests.upstream.script import Script
+from tests.mcp_script import ScriptedMcp, answer, scripted_mcp, sse_frame, text_result
+from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_text
+from tests.upstream.builders import SSE, Json, json_reply
+from tests.upstream.script import Exchange, Script
 
 EXPIRED = Reply(401, headers={"www-authenticate": 'Bearer error="invalid_token"'})
 CALLS = (chat_calls(LOOK_UP), chat_text("Done."))
@@ -76,6 +78,56 @@ async def test_51_a_new_token_that_is_not_accepted_is_named_and_the_tools_stay()
         assert len(server.calls) == 2
         assert items_of(await it.ask(tool_choice="none"), "mcp_list_tools")[0]["tools"]
         assert len(issuer.requests) == 2
+
+
+QUOTE = "you sent access-token-1, then access-token-2"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(text_result(QUOTE)),
+        answer(text_result(QUOTE, isError=True)),
+        answer(text_result(QUOTE + "x" * 1024 * 1024)),
+    ],
+    ids=["result", "error of the tool", "beginning of a large result"],
+)
+async def test_77_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_result(reply: Script) -> None:
+    async with (
+        issuing(token(1), token(2)) as (_, auth),
+        scripted_mcp([EXPIRED, reply]) as server,
+        hosting(
+            *CALLS,
+            mcp={**configured(lookup={"url": server.url, "auth": auth}), "max_result_mb": 1},
+            models=model_with("lookup"),
+        ) as it,
+    ):
+        said = json.dumps([await it.ask(), await it.last_request()])
+        assert said.count("you sent [hidden], then [hidden]") == 2
+        assert "access-token" not in said
+        assert tokens_sent(server) == ["Bearer access-token-1", "Bearer access-token-2"]
+
+
+async def report_tokens(exchange: Exchange) -> None:
+    token = exchange.request.json["params"]["_meta"]["progressToken"]
+    params = {"progressToken": token, "progress": 1, "message": QUOTE}
+    note = sse_frame({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    await Reply(headers=SSE, body=[note, Hang()])(exchange)
+
+
+async def test_77_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_progress() -> None:
+    async with (
+        issuing(token(1), token(2)) as (_, auth),
+        scripted_mcp([EXPIRED, report_tokens]) as server,
+        hosting(*CALLS, mcp=configured(lookup={"url": server.url, "auth": auth}), models=model_with("lookup")) as it,
+    ):
+        request: Json = {"model": "m", "input": "Hi", "stream": True, "extra_body": {"tool_events": True}}
+        stream: Any = await it.client.responses.create(**request)
+        async with asyncio.timeout(20), stream:
+            async for event in stream:
+                if event.type == "gateway.tool.progress":
+                    break
+        assert event.message == "you sent [hidden], then [hidden]"
 
 
 async def test_an_authorization_server_that_refuses_is_named_without_the_secret() -> None:

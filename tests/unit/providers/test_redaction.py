@@ -73,3 +73,11 @@ def test_steps_give_the_same_text_wherever_a_secret_lies(offset: int) -> None:
 
 def test_without_secrets_there_is_one_step() -> None:
     assert list(Redactor([]).redact_in_steps("x" * 50_000)) == ["x" * 50_000]
+
+
+@pytest.mark.parametrize("chars", [1, 100, 500, 20_000])
+def test_the_beginning_of_a_text_has_no_part_of_a_secret(chars: int) -> None:
+    redactor = Redactor(["a-very-long-secret-" * 20])
+    text = ("a-very-long-secret-" * 20 + ", ") * 2_000
+    assert redactor.redact_beginning(text, chars) == redactor.redact(text)[:chars]
+    assert Redactor([]).redact_beginning(text, chars) == text[:chars]

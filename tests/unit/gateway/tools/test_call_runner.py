@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.tools.call_runner import CallRunner
 from gateway.tools.loop_clock import LoopClock
+from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
-from providers.redaction import Redactor
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text
 from tests.tool_rounds import round_of as events_of_round
 from translation.hosted.bounds import LoopBounds
@@ -78,7 +78,7 @@ async def _drive(data: st.DataObject) -> None:
     driver, executor = LoopDriver(hosted_tool(), bounds=_BOUNDS), GatedExecutor()
     journal = RecordingJournal(executor)
     most = data.draw(st.integers(1, 3))
-    reader, clock, redactor = ResultReader(_BOUNDS.result_chars), LoopClock(None), Redactor([])
+    reader, clock, redactor = ResultReader(_BOUNDS.result_chars), LoopClock(None), ResultRedactor([], list)
     runner = CallRunner(ToolRun(journal), {"calc": executor}, reader, _BOUNDS, clock, redactor, parallel_calls=most)
     numbers = count()
     is_cancelled = False
