@@ -10,15 +10,14 @@ import orjson
 import structlog
 
 from gateway.mcp.errors import McpFault
-from gateway.mcp.request_record import PROGRESS, ReplyCut, RequestRecord
+from gateway.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
+from gateway.mcp.request_record import ReplyCut, RequestRecord
 from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
 
 _log = structlog.get_logger(__name__)
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
 
-_CHANGED: Final = "notifications/tools/list_changed"
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 """Notifications that mean something here, besides progress: the second one ends the wait for a subscription."""
 
 _FLOOD: Final = 100
@@ -154,11 +153,11 @@ class NotificationFilter:
         if "id" in message:
             return True
         method = message["method"]
-        if method == _CHANGED:
+        if method == TOOLS_CHANGED:
             self._report_change()
         elif method == PROGRESS:
             self._report_progress(message.get("params"))
-        return bool(method == _ACKNOWLEDGED)
+        return bool(method == SUBSCRIBED)
 
 
 def _read_message(frame: bytes) -> dict[str, Any] | None:

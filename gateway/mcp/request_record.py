@@ -16,9 +16,6 @@ from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
-PROGRESS: Final = "notifications/progress"
-
-
 _BEGINNING_BYTES: Final = 64 * 1024
 """How much of an answer is kept in case that it is too large."""
 

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from gateway.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.mcp.errors import TOO_LARGE, McpFault, describe_too_large
-from gateway.mcp.request_record import PROGRESS
+from gateway.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
 from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 
 _READ_BYTES: Final = 64 * 1024
@@ -33,8 +33,6 @@ _ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
 _ID_BYTES: Final = 200
 """The first bytes of a message that is too large, in which its id is searched."""
 
-_CHANGED: Final = "notifications/tools/list_changed"
-_PASSED_NOTIFICATIONS: Final = frozenset({"notifications/subscriptions/acknowledged"})
 _DISCOVER: Final = "server/discover"
 
 _Message = SessionMessage | Exception
@@ -171,11 +169,11 @@ class StdioTransport:
     def _passes(self, message: dict[str, Any]) -> bool:
         """Whether the library gets a notification or a request of the server. Requests over the limit are left out."""
         if "id" not in message:
-            if message["method"] == _CHANGED:
+            if message["method"] == TOOLS_CHANGED:
                 self._report_change()
             elif message["method"] == PROGRESS:
                 self._report_progress(message.get("params"))
-            return message["method"] in _PASSED_NOTIFICATIONS
+            return bool(message["method"] == SUBSCRIBED)
         now = time.monotonic()
         if now - self._minute_began > MINUTE_S:
             self._minute_began, self._requests = now, 0

@@ -16,6 +16,7 @@ from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest,
 from pydantic import ValidationError
 
 from gateway.mcp.errors import McpFault
+from gateway.mcp.messages import ServerMessages
 from translation.hosted.bounds import SchemaLimits
 from translation.hosted.schema_checks import find_schema_fault
 
@@ -92,33 +93,15 @@ async def with_readable_messages(transport: AbstractAsyncContextManager[Any]) ->
         yield _ReadableMessages(read_stream, write_stream), write_stream
 
 
-class _ReadableMessages:
-    """The stream of messages of a server. It has the interface of those of the library."""
+class _ReadableMessages(ServerMessages):
+    """The messages of a server that the library can read. `replies` is the stream to the server."""
 
     def __init__(self, stream: Any, replies: Any) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._replies = replies
 
-    @property
-    def last_context(self) -> Any:
-        """The context in which the last message was received, which the library restores."""
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        while await self._refuse(received := await self._stream.receive()):
-            pass
-        return _make_readable(received)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> "_ReadableMessages":
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        while await self._refuse(received := await anext(self._stream)):
-            pass
-        return _make_readable(received)
+    async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception | None:
+        return None if await self._refuse(received) else _make_readable(received)
 
     async def _refuse(self, received: SessionMessage | Exception) -> bool:
         """Answers a request that no client may get. The library would say that it is invalid, and not unknown."""
@@ -128,14 +111,6 @@ class _ReadableMessages:
         error = ErrorData(code=METHOD_NOT_FOUND, message=f"Method not found: {message.method}")
         await self._replies.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error)))
         return True
-
-    async def __aenter__(self) -> "_ReadableMessages":
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: object) -> bool | None:
-        ended: bool | None = await self._stream.__aexit__(*details)
-        return ended
 
 
 def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exception:

@@ -13,13 +13,12 @@ from typing import Any, Final
 from mcp.shared.message import SessionMessage
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCRequest
 
+from gateway.mcp.messages import ELICIT, MessageStream, ServerMessages
+
 TAKES_INPUT: Final = "responses-gateway/takes_input"
 """The key in the metadata of a call by which the declaration passes the library. No server gets it."""
 
 _CAPABILITY: Final[Mapping[str, Any]] = {"elicitation": {"form": {}, "url": {}}}
-
-
-_QUESTION: Final = "elicitation/create"
 
 
 @asynccontextmanager
@@ -32,67 +31,28 @@ async def with_declared_input(
     known.
     """
     async with transport as (read_stream, write_stream):
-        yield _WatchedStream(read_stream, note_question), _DeclaringStream(write_stream)
+        yield _WatchedMessages(read_stream, note_question), _DeclaringMessages(write_stream)
 
 
-class _WatchedStream:
-    """The stream of messages of a server. It has the interface of those of the library."""
+class _WatchedMessages(ServerMessages):
+    """The messages of a server, among which questions are noted."""
 
     def __init__(self, stream: Any, note_question: Callable[[Context | None], None]) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._note_question = note_question
 
-    @property
-    def last_context(self) -> Context | None:
-        """The context in which the last message was received, which the library restores."""
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        return self._watch(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> "_WatchedStream":
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._watch(await anext(self._stream))
-
-    def _watch(self, received: SessionMessage | Exception) -> SessionMessage | Exception:
+    async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception:
         message = received.message if isinstance(received, SessionMessage) else None
-        if isinstance(message, JSONRPCRequest) and message.method == _QUESTION:
+        if isinstance(message, JSONRPCRequest) and message.method == ELICIT:
             self._note_question(self.last_context)
         return received
 
-    async def __aenter__(self) -> "_WatchedStream":
-        await self._stream.__aenter__()
-        return self
 
-    async def __aexit__(self, *details: object) -> bool | None:
-        ended: bool | None = await self._stream.__aexit__(*details)
-        return ended
-
-
-class _DeclaringStream:
-    """The stream of messages to a server. It has the interface of those of the library."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+class _DeclaringMessages(MessageStream):
+    """The messages to a server, which declare what their calls can do."""
 
     async def send(self, sent: SessionMessage) -> None:
         await self._stream.send(_declare(sent))
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> "_DeclaringStream":
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: object) -> bool | None:
-        ended: bool | None = await self._stream.__aexit__(*details)
-        return ended
 
 
 def _declare(sent: SessionMessage) -> SessionMessage:
