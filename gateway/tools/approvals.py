@@ -1,6 +1,5 @@
 """The approvals of one response, and the input of its calls: what its request gives, and what it asks for."""
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -10,6 +9,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.approvals import ApprovalStore
+from gateway.state.clock import read_clock_us
 from gateway.tools.input_seal import InputSeal
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import (
@@ -98,7 +98,7 @@ class ResponseApprovals:
 
     async def store_requests(self, requests: Sequence[ApprovalRequest]) -> None:
         """Stores what the response asks for, before the client learns of it. Raises StoreUnavailable."""
-        expires_us = time.time_ns() // 1000 + self._ttl_us
+        expires_us = read_clock_us() + self._ttl_us
         records = [self._record_of(request, expires_us) for request in requests]
         await self._store.store_approvals(self._owner, records)
         self.expiries.update({record.id: record.expires_us for record in records})

@@ -1,12 +1,12 @@
 """Stores idempotency keys in SQL."""
 
-import time
 from collections.abc import Sequence
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import idempotency_keys
 from gateway.state.idempotency import KeyedRequest, KeyTaken, StoredKey
@@ -42,7 +42,7 @@ async def claim_key(
 
     It is one conditional insert, so that of several requests with one key, on whichever replicas, one begins.
     """
-    values = {"created_us": time.time_ns() // 1000, "digest": request.digest, "response_id": response_id}
+    values = {"created_us": read_clock_us(), "digest": request.digest, "response_id": response_id}
     statement = (sqlite.insert if is_sqlite else postgresql.insert)(idempotency_keys).values(
         owner=owner, id=request.key, **values
     )

@@ -5,7 +5,6 @@ other replica claims it between the check and the commit: whoever claims it then
 """
 
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import CallRecord
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import jobs, tool_calls
 from gateway.state.database.write_queue import ROW_BYTES
@@ -107,7 +107,7 @@ class SqlCallJournal:
         self, statement: Any, owner: str, response_id: str, item_id: str, worker: str, result: Values
     ) -> None:
         values = {"its_owner": owner, "its_id": response_id}
-        parameters = {**values, "its_call": item_id, "now_us": _now_us(), **result}
+        parameters = {**values, "its_call": item_id, "now_us": read_clock_us(), **result}
         if not self._database.is_sqlite:
             async with self._database.write_transaction(owner) as connection:
                 await _require_worker(connection, values, worker)
@@ -183,12 +183,8 @@ def _build_row(owner: str, response_id: str, call: CallRecord) -> dict[str, Any]
         "repeatable": call.is_repeatable,
         "item": dump_json(call.item),
         "media": None,
-        "changed_us": _now_us(),
+        "changed_us": read_clock_us(),
     }
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
 
 
 _LOCK_WORKER: Final = SELECT_WORKER.with_for_update(read=True)

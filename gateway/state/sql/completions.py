@@ -1,6 +1,5 @@
 """Stores chat completions in SQL."""
 
-import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
@@ -8,6 +7,7 @@ import orjson
 from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
@@ -32,7 +32,7 @@ class SqlCompletionStore:
         row = {
             "owner": owner,
             "id": completion["id"],
-            "created_us": time.time_ns() // 1000,
+            "created_us": read_clock_us(),
             "model": _encode_model_column(completion["model"]),
             "body": dump_json(completion),
             "messages": orjson.dumps(list(messages)).decode(),

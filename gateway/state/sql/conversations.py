@@ -1,6 +1,5 @@
 """Stores conversations and their items in SQL, and the threads that are conversations."""
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import RunInProgress
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.ids import is_valid_id
@@ -29,7 +29,7 @@ class SqlConversationStore:
         self._database = database
 
     async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None:
-        now = time.time_ns() // 1000
+        now = read_clock_us()
         row = {"owner": owner, "id": conversation["id"], "created_us": now, "used_us": now, "next_position": 0}
         async with self._database.write_transaction(owner) as connection:
             await connection.execute(insert(conversations).values(**row, body=dump_json(conversation)))
@@ -122,7 +122,7 @@ async def append_item_rows(
     next_position = await connection.scalar(
         update(conversations)
         .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
-        .values(next_position=conversations.c.next_position + len(items), used_us=time.time_ns() // 1000)
+        .values(next_position=conversations.c.next_position + len(items), used_us=read_clock_us())
         .returning(conversations.c.next_position)
     )
     if next_position is None:
@@ -155,7 +155,7 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
     """
     conversation_id = turn.conversation["id"]
     is_thread = (conversations.c.owner == owner, conversations.c.id == conversation_id)
-    now = time.time_ns() // 1000
+    now = read_clock_us()
     body = await connection.scalar(
         update(conversations).where(*is_thread).values(used_us=now).returning(conversations.c.body)
     )

@@ -13,6 +13,7 @@ from sqlalchemy import delete, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
+from gateway.state.clock import read_clock_us
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, jobs
@@ -192,7 +193,7 @@ def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[
     return {
         "owner": new.owner,
         "id": response["id"],
-        "created_us": time.time_ns() // 1000,
+        "created_us": read_clock_us(),
         "status": response["status"],
         "parent_id": new.parent_id,
         "conversation_id": new.conversation_id,
