@@ -89,6 +89,9 @@ jobs = Table(
     Index("ix_jobs_created_us", "created_us"),
 )
 
+NO_POSITION: Final = -1
+"""The position of a call of a reply that is not stored: no output has it."""
+
 tool_calls = Table(
     "tool_calls",
     metadata,
@@ -102,6 +105,8 @@ tool_calls = Table(
     Column("media", Text, comment="Parts of the result that the item does not have."),
     Column("changed_us", BigInteger, nullable=False),
 )
+_IS_OPEN = tool_calls.c.position == NO_POSITION
+Index("ix_tool_calls_open", tool_calls.c.changed_us, sqlite_where=_IS_OPEN, postgresql_where=_IS_OPEN)
 
 workers = Table(
     "workers",

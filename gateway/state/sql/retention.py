@@ -93,8 +93,7 @@ class SqlRetention:
             order=approvals.c.expires_us,
         )
         await settle_left_calls(self._database)
-        async with self._database.write_transaction() as connection:
-            await delete_open_calls(connection, tool_calls.c.changed_us < cutoff_us)
+        await delete_open_calls(self._database, tool_calls.c.changed_us < cutoff_us)
         await self._delete_in_batches(
             idempotency_keys,
             idempotency_keys.c.created_us < _now_us() - self._key_ttl_us,
@@ -116,8 +115,7 @@ class SqlRetention:
             conversations, conversations.c.owner == owner, delete_rows=delete_conversations
         )
         await self._delete_in_batches(approvals, approvals.c.owner == owner, delete_rows=_delete_approvals)
-        async with self._database.write_transaction(owner) as connection:
-            await delete_open_calls(connection, tool_calls.c.owner == owner)
+        await delete_open_calls(self._database, tool_calls.c.owner == owner)
         await self._delete_in_batches(idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys)
         return deleted_count + await self._delete_in_batches(
             completions, completions.c.owner == owner, delete_rows=delete_completions

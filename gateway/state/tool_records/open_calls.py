@@ -5,25 +5,26 @@ stored unless their client asks for it.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import orjson
 import structlog
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import OpenCall
 from gateway.state.database.database import Database
-from gateway.state.database.tables import tool_calls
+from gateway.state.database.pacing import PacedTransactions
+from gateway.state.database.tables import NO_POSITION, tool_calls
 
 _log = structlog.get_logger(__name__)
 
-_NO_POSITION: Final = -1
-"""The position of such a call in the table: no output has it."""
+_IS_OPEN_CALL: Final = tool_calls.c.position == literal(NO_POSITION, literal_execute=True)
+"""In the text of the statement, because no database uses a partial index for the value of a parameter."""
 
-_IS_OPEN_CALL: Final = tool_calls.c.position == _NO_POSITION
+_BATCH_ROWS: Final = 50
 _LEFT_US: Final = 3600 * 1_000_000
 """After this time nobody waits for a call any more. It is far longer than the deadline of any call."""
 
@@ -45,7 +46,7 @@ class SqlOpenCallStore:
                 "owner": owner,
                 "response_id": reply_id,
                 "id": call.item_id,
-                "position": _NO_POSITION,
+                "position": NO_POSITION,
                 "state": "started" if call.is_started else "intended",
                 "repeatable": False,
                 "item": orjson.dumps({"server_label": call.server_label, "name": call.name}).decode(),
@@ -77,23 +78,46 @@ async def settle_left_calls(database: Database, *, is_only_process: bool = False
 
     `is_only_process` says that no other process uses this database, so that nobody waits for any of them.
     """
-    is_left = tool_calls.c.changed_us < _now_us() - (0 if is_only_process else _LEFT_US)
-    async with database.read_transaction() as connection:
-        found = select(tool_calls.c.id).where(_IS_OPEN_CALL, tool_calls.c.state != "unknown", is_left).limit(1)
-        if (await connection.execute(found)).first() is None:
-            return
-    async with database.write_transaction() as connection:
-        await _settle(connection, is_left)
+    before_us = _now_us() - (0 if is_only_process else _LEFT_US)
+    is_left = [tool_calls.c.state.in_(("intended", "started")), tool_calls.c.changed_us < before_us]
+    await _change_in_batches(database, _settle, *is_left)
 
 
-async def delete_open_calls(connection: AsyncConnection, *conditions: Any) -> None:
+async def delete_open_calls(database: Database, *conditions: ColumnElement[bool]) -> None:
     """Delete such calls, whatever became of them."""
+    await _change_in_batches(database, _delete, *conditions)
+
+
+async def _change_in_batches(
+    database: Database, change: Callable[..., Awaitable[None]], *conditions: ColumnElement[bool]
+) -> None:
+    """Call `change` in small transactions, each time with the condition of one row, until none match the conditions.
+
+    `change` must have it match no longer. Rows are looked for in no transaction that writes, since that may read many.
+    """
+    transactions = PacedTransactions(database, most_rows=_BATCH_ROWS)
+    query = select(*tool_calls.primary_key.columns).where(_IS_OPEN_CALL, *conditions)
+    while True:
+        limit = transactions.rows
+        async with database.read_transaction() as connection:
+            keys = (await connection.execute(query.limit(limit))).all()
+        if keys:
+            async with transactions.open() as connection:
+                await database.acquire_advisory_lock(connection, "retention")
+                for owner, reply_id, item_id in keys:
+                    is_row = tool_calls.c.response_id == reply_id, tool_calls.c.id == item_id
+                    await change(connection, tool_calls.c.owner == owner, *is_row, *conditions)
+        if len(keys) < limit:
+            return
+
+
+async def _delete(connection: AsyncConnection, *conditions: ColumnElement[bool]) -> None:
     await connection.execute(delete(tool_calls).where(_IS_OPEN_CALL, *conditions))
 
 
-async def _settle(connection: AsyncConnection, *conditions: Any) -> None:
+async def _settle(connection: AsyncConnection, *conditions: ColumnElement[bool]) -> None:
     """End calls that nobody waits for: what was started is unknown, and what was not is nothing."""
-    await delete_open_calls(connection, tool_calls.c.state == "intended", *conditions)
+    await _delete(connection, tool_calls.c.state == "intended", *conditions)
     result = await connection.execute(
         update(tool_calls)
         .where(_IS_OPEN_CALL, tool_calls.c.state == "started", *conditions)

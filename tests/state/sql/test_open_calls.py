@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from structlog.testing import capture_logs
 
 from gateway.state.call_records import OpenCall
+from gateway.state.database.database import Database
 from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
 from gateway.state.tool_records.open_calls import settle_left_calls
+from tests.state.sql.test_lineage import queries_that_contain
 from tests.state.sql.test_retention import LATER
 
 INTENDED = OpenCall("mcp_1", "calc", "add", is_started=False)
@@ -71,3 +73,31 @@ async def test_they_are_deleted_with_age_and_with_their_owner(store: SqlStore) -
         assert (await connection.execute(select(tool_calls.c.owner))).scalars().all() == ["bob"]
     await store.delete_expired(before=LATER)
     assert await rows(store) == {}
+
+
+async def test_many_calls_of_a_process_that_died_are_found_in_small_steps(store: SqlStore) -> None:
+    calls = [STARTED._replace(item_id=f"mcp_{number}") for number in range(60)]
+    calls += [INTENDED._replace(item_id=f"mcp_not_sent_{number}") for number in range(60)]
+    await store.open_calls("ann", "chatcmpl_1", calls)
+    with capture_logs() as lines, queries_that_contain("UPDATE tool_calls") as updates:
+        await settle_left_calls(store._database, is_only_process=True)
+    assert set((await rows(store)).values()) == {"unknown"}
+    assert len([line for line in lines if line["event"] == "tool_call_outcome_unknown"]) == 60
+    assert all("tool_calls.id = " in statement for statement, _ in updates), "no statement changes all rows"
+
+
+async def test_a_sweep_looks_at_open_calls_alone(database: Database, store: SqlStore) -> None:
+    stored = {"owner": "ann", "response_id": "resp_1", "position": 1, "state": "finished", "repeatable": False}
+    async with database.write_transaction() as connection:
+        await connection.execute(
+            insert(tool_calls).values(**stored, changed_us=0), [{"id": f"mcp_{number}"} for number in range(5000)]
+        )
+    with queries_that_contain("FROM tool_calls") as queries:
+        await store.delete_expired(before=LATER)
+    looking = [query for query in queries if query[0].startswith("SELECT")]
+    assert len(looking) == 2
+    async with database.read_transaction() as connection:
+        explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+        for statement, parameters in looking:
+            plan = str([row[-1] for row in await connection.exec_driver_sql(explain + statement, parameters)])
+            assert "ix_tool_calls_open" in plan
