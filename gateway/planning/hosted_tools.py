@@ -57,14 +57,10 @@ def prepare_hosted_exchange(
     with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools,
     or cannot count tokens for a compaction.
     """
-    if not route.capabilities.tools:
-        what_to_do = "leave out tools" if body.get("tools") else "the operator has to take tools.mcp from the model"
-        raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
+    _require_tools(body, route)
     if dialect == "responses" and has_compaction_trigger(body.get("input")):
         return _prepare_summary(turn, route)
-    _describe_servers(turn, tool_host)
-    if route.mcp_servers:
-        turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
+    _add_servers(turn, route, tool_host)
     make_round = exchange_factory(route, dialect)
     if dialect == "responses" and asks_for_truncation(body):
         make_round = partial(make_truncating_exchange, make_round, report_loss)
@@ -91,6 +87,53 @@ def prepare_hosted_exchange(
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
     return HostedExchange(exchange, losses, tool_run)
+
+
+async def find_first_turn(
+    turn: Turn,
+    body: Json,
+    route: Route,
+    tool_host: ToolHost,
+    approvals: ResponseApprovals | None = None,
+    dialect: Dialect = "responses",
+) -> Turn:
+    """Returns the turn that the model gets first, with the tools that the servers list now.
+
+    The parameters are those of `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and Unrepresentable
+    if the turn is not known yet.
+    """
+    _require_tools(body, route)
+    _add_servers(turn, route, tool_host)
+    exchange = tool_host.make_exchange(
+        turn,
+        exchange_factory(route, dialect),
+        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
+        in_background=False,
+        sees_images=route.capabilities.images,
+        approvals=approvals,
+        runs_with_client_calls=dialect == "responses",
+        tool_run=ToolRun(),
+    )
+    first_turn = await exchange.find_first_turn()
+    if first_turn is None:
+        raise Unrepresentable(
+            "the input approves a call, whose result is not known before it has run: count without the approval",
+            param="input",
+        )
+    return first_turn
+
+
+def _require_tools(body: Json, route: Route) -> None:
+    if not route.capabilities.tools:
+        what_to_do = "leave out tools" if body.get("tools") else "the operator has to take tools.mcp from the model"
+        raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
+
+
+def _add_servers(turn: Turn, route: Route, tool_host: ToolHost) -> None:
+    """Adds the servers that the model's configuration names, and what the request says of its own."""
+    _describe_servers(turn, tool_host)
+    if route.mcp_servers:
+        turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
 
 
 def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:

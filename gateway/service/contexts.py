@@ -9,16 +9,20 @@ from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.continuation import resolve_continuation
-from gateway.planning.plan import may_relay, require_no_loss
+from gateway.planning.hosted_tools import find_first_turn
+from gateway.planning.plan import find_tool_host, may_relay, require_no_loss
 from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import RESPONSES
+from gateway.replies.endpoints import RESPONSES, Endpoint
 from gateway.replies.messages_endpoint import COUNTING
 from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store
+from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
+from gateway.tools.host import ToolHost
+from gateway.tools.library import load_tool_library
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.item_groups import is_user_message
@@ -44,10 +48,25 @@ class CompactionReply(NamedTuple):
     losses: Sequence[Loss]
 
 
+class _PreparedTurn(NamedTuple):
+    """A turn with its history, and the client's parameter names. `relayed` is whether the body would be relayed.
+
+    `tool_host` is what runs tools of the turn; None if none are run. `approvals` are those of their calls.
+    """
+
+    turn: Turn
+    params: ClientParams
+    route: Route
+    relayed: bool
+    tool_host: ToolHost | None = None
+    approvals: ResponseApprovals | None = None
+
+
 class ContextService:
     """Compacts contexts and counts their tokens. There is one per server process.
 
-    If `store` is None, parameters about stored state are refused by name.
+    If `store` is None, parameters about stored state are refused by name. `tool_host` lists the tools that a response
+    would have; `approvals` is None if none can be stored.
     """
 
     def __init__(
@@ -56,11 +75,15 @@ class ContextService:
         threads: LargeBodyThreads,
         store: Store | None,
         provider_hold: ProviderHold | None = None,
+        tool_host: ToolHost | None = None,
+        approvals: ApprovalFactory | None = None,
     ) -> None:
         self._admission = admission
         self._threads = threads
         self._store = store
         self._provider_hold = provider_hold
+        self._tool_host = tool_host
+        self._approvals = approvals
         self._clock: Callable[[], int] = lambda: int(time.time())
 
     async def compact_context(self, principal: Principal, body: Json, *, weight: int, strict: bool) -> CompactionReply:
@@ -76,7 +99,7 @@ class ContextService:
                     param=name,
                     code="unknown_parameter",
                 )
-        turn, params, route, _ = await self._prepare_turn(principal, body, weight)
+        turn, params, route, *_ = await self._prepare_turn(principal, body, weight)
         make_exchange = exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
@@ -102,16 +125,17 @@ class ContextService:
     async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
         """Returns the object with the number of input tokens that a response to this body would use.
 
-        `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable and
-        ProviderError; Unrepresentable if the upstream cannot count them.
+        With tools that the gateway runs it is that of the first request to the model, with the tools that their servers
+        list now. `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
+        ToolListFailed and ProviderError; Unrepresentable if the upstream cannot count them.
         """
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
-        turn, params, route, relayed = await self._prepare_turn(principal, body, weight)
+        prepared = await self._prepare_turn(principal, body, weight, counts=True)
         try:
-            token_count = await count_tokens(turn, route, relayed=relayed)
+            token_count = await _count_prepared(prepared, body, RESPONSES)
         except InvalidRequest as error:
-            params.rename_param_of(error)
+            prepared.params.rename_param_of(error)
             raise
         return {"object": "response.input_tokens", "input_tokens": token_count}
 
@@ -128,34 +152,64 @@ class ContextService:
         if route.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
         turn, params = await self._threads.run(weight, lift_body, COUNTING, admitted.body, route, 0)
+        tool_host = await self._find_tool_host(COUNTING, admitted.body, route, principal)
+        prepared = _PreparedTurn(turn, params, route, relayed=False, tool_host=tool_host)
         try:
-            return {"input_tokens": await count_tokens(turn, route, dialect="messages")}
+            return {"input_tokens": await _count_prepared(prepared, admitted.body, COUNTING)}
         except InvalidRequest as error:
             params.rename_param_of(error)
             raise
 
+    async def _find_tool_host(
+        self, endpoint: Endpoint, body: Json, route: Route, principal: Principal
+    ) -> ToolHost | None:
+        """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
+        if self._tool_host is None or not (route.mcp_servers or body.get("tools")):
+            return None
+        tool_host = find_tool_host(endpoint, body, route, self._tool_host, principal.mcp_servers)
+        if tool_host is not None:
+            await load_tool_library()
+        return tool_host
+
     async def _prepare_turn(
-        self, principal: Principal, body: Json, weight: int
-    ) -> tuple[Turn, ClientParams, Route, bool]:
-        """Returns the body's turn with its history, the client's parameter names, the route, and whether the body would
-        be relayed. For a large body this happens in a thread."""
+        self, principal: Principal, body: Json, weight: int, *, counts: bool = False
+    ) -> _PreparedTurn:
+        """Returns the body's turn with its history. For a large body this happens in a thread.
+
+        With `counts` the tools that the gateway would run are part of it.
+        """
         admitted = await self._threads.run(weight, self._admission.admit, RESPONSES, principal, body)
         body, route = admitted.body, admitted.route
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
-        history_count = None
+        tool_host = await self._find_tool_host(RESPONSES, body, route, principal) if counts else None
+        history_count, approvals = None, None
         if self._store is not None:
             state = await resolve_continuation(self._store, principal.name, body)
             history_count = state.history_count
+            if tool_host is not None and self._approvals is not None:
+                labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
+                approvals = await self._approvals.load(
+                    principal.name, new_id("resp"), state.context, state.new_items, labels
+                )
             body = {name: value for name, value in body.items() if name not in _STATE_PARAMS}
             if history_count is not None:
                 body["input"] = state.context
-        return await self._threads.run(weight, _lift_with_history, body, route, history_count or 0)
+        prepared = await self._threads.run(weight, _lift_with_history, body, route, history_count or 0, tool_host)
+        return prepared._replace(tool_host=tool_host, approvals=approvals)
 
 
-def _lift_with_history(body: Json, route: Route, history_count: int) -> tuple[Turn, ClientParams, Route, bool]:
+async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> int:
+    turn, route, tool_host = prepared.turn, prepared.route, prepared.tool_host
+    # An upstream that cannot count is reported without asking the servers.
+    if tool_host is not None and route.capabilities.counting != "none":
+        turn = await find_first_turn(turn, body, route, tool_host, prepared.approvals, endpoint.dialect)
+    return await count_tokens(turn, route, relayed=prepared.relayed, dialect=endpoint.dialect)
+
+
+def _lift_with_history(body: Json, route: Route, history_count: int, tool_host: ToolHost | None) -> _PreparedTurn:
     if route.reasoning_seal is not None:
         route.reasoning_seal.check_input(body.get("input"), history_count)
-    relayed = may_relay(RESPONSES, body, route)
+    relayed = tool_host is None and may_relay(RESPONSES, body, route)
     turn, params = lift_body(RESPONSES, body, route, history_count, native_compaction=relayed)
-    return turn, params, route, relayed
+    return _PreparedTurn(turn, params, route, relayed)

@@ -138,7 +138,9 @@ class Service:
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = catalogue
-        self.contexts = ContextService(admission, self.large_bodies, self.store, self.provider_hold)
+        self.contexts = ContextService(
+            admission, self.large_bodies, self.store, self.provider_hold, tool_host, approvals
+        )
         self.generate_adapter = generate_adapter
         self._relays = EndpointRelays(resolver, catalogue, self.drain, self.provider_hold)
         self.accept = intake.accept

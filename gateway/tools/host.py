@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.mcp.server import McpServer
     from gateway.tools.approvals import ResponseApprovals
     from gateway.tools.context_compactor import ContextCompactor
+    from gateway.tools.loop_exchange import ToolLoopExchange
 
 _PLACES: Final = ("server_url", "connector_id", "tunnel_id")
 """Keys of an `mcp` tool that say where its server is. Without any, it is one of the configuration."""
@@ -158,7 +159,7 @@ class ToolHost:
         runs_with_client_calls: bool,
         compactor: "ContextCompactor | None" = None,
         tool_run: ToolRun,
-    ) -> Exchange:
+    ) -> "ToolLoopExchange":
         """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
         `max_tool_calls` is that of the request; `in_background` is whether nobody waits for the reply. `approvals` may
@@ -293,6 +294,13 @@ def _list_tokens(servers: Sequence[RequestedServer]) -> list[str]:
     """Returns the tokens of the operator's servers among these, as they are now."""
     sources = [each.server.tokens for each in servers]
     return [token for source in sources if source is not None for token in source.list_secrets()]
+
+
+def forces_server(choice: Json, label: str) -> bool:
+    """Whether a tool choice demands a tool of a server, and can be met by no other tool."""
+    if choice["type"] != "allowed_tools":
+        return choice.get("server_label") == label
+    return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])
 
 
 def _check_url(url: str, param: str) -> None:

@@ -22,7 +22,7 @@ from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner
 from gateway.tools.context_compactor import ContextCompactor
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
-from gateway.tools.host import RequestedServer, ToolHost
+from gateway.tools.host import RequestedServer, ToolHost, forces_server
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.rounds import round_source
@@ -113,16 +113,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         async with AsyncExitStack() as stack:
             if self._tool_run.journal is not None:
                 stack.push_async_callback(self._tool_run.journal.close)
-            for requested in (each for each in self._servers if each.operator is None):
-                connection = McpConnection(requested.server, self._host.egress)
-                self._connections[requested.label] = await stack.enter_async_context(connection)
-                self._executors[requested.label] = McpExecutor(
-                    connection,
-                    self._input_rules,
-                    deadline_s=self._host.settings.call_deadline_s,
-                    max_pages=self._host.settings.max_list_pages,
-                    sees_images=self._sees_images,
-                )
+            await self._connect(stack)
             loop, opening = await self._begin()
             if opening:
                 yield opening
@@ -150,6 +141,29 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 if events := await self._store_requests(loop):
                     yield events
             yield loop.end_events()
+
+    async def find_first_turn(self) -> Turn | None:
+        """Returns the turn that the model would get first; None if a call is run before. Only lists of tools are read.
+
+        It is called instead of opening the exchange, and raises what that raises.
+        """
+        async with AsyncExitStack() as stack:
+            await self._connect(stack)
+            loop, _ = await self._list_tools()
+        return None if self._approved_labels else loop.next_turn()
+
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        """Adds the connections of the servers whose URLs the request gives, which `stack` closes."""
+        for requested in (each for each in self._servers if each.operator is None):
+            connection = McpConnection(requested.server, self._host.egress)
+            self._connections[requested.label] = await stack.enter_async_context(connection)
+            self._executors[requested.label] = McpExecutor(
+                connection,
+                self._input_rules,
+                deadline_s=self._host.settings.call_deadline_s,
+                max_pages=self._host.settings.max_list_pages,
+                sees_images=self._sees_images,
+            )
 
     @cached_property
     def _input_rules(self) -> InputRules:
@@ -345,7 +359,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
     def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_needed: bool) -> None:
         """Raises ToolListFailed if the request makes no sense without this server: it `is_needed`, or forced."""
         choice = self._turn.tool_choice
-        is_forced = isinstance(choice, dict) and _forces_server(choice, requested.label)
+        is_forced = isinstance(choice, dict) and forces_server(choice, requested.label)
         if is_needed or is_forced:
             label, reason = requested.label, self._redactor.redact(str(fault))
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
@@ -379,10 +393,3 @@ class ToolLoopExchange(SteppedSource[Batch]):
             )
         taken = [tool["name"] for tool in self._turn.tools if tool.get("name")]
         return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
-
-
-def _forces_server(choice: Json, label: str) -> bool:
-    """Whether a tool choice demands a tool of a server, and can be met by no other tool."""
-    if choice["type"] != "allowed_tools":
-        return choice.get("server_label") == label
-    return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])

@@ -1,0 +1,86 @@
+"""Tokens of requests with tools that the gateway runs: those of the tools count as well."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai import BadRequestError, NotFoundError
+
+from tests.databases import ready_sqlite
+from tests.integration.mcp.hosting import Hosting, calc_tool, hosting
+from tests.mcp_server import CountingServer
+from tests.upstream import closed_port
+from tests.upstream.builders import json_reply
+
+HELLO: Any = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@asynccontextmanager
+async def counting(url: str, *, approval: Any = "never", ways: str = "chat", **config: Any) -> AsyncIterator[Hosting]:
+    """Serves the model `m` with the server `calc`, and `plain` without one. The upstream counts 42 tokens."""
+    server = {"url": url, "approval": approval, "allow": ["add", "fail"]}
+    plain = {"provider": "up", "capabilities": {"counting": ways}}
+    models = {"m": {**plain, "tools": {"mcp": ["calc"]}}, "plain": plain}
+    async with hosting(mcp={"servers": {"calc": server}}, models=models, **config) as gateway:
+        gateway.model.on("/chat/completions/input_tokens", json_reply({"input_tokens": 42}))
+        yield gateway
+
+
+async def tools_counted(gateway: Hosting) -> list[str]:
+    return [tool["function"]["name"] for tool in (await gateway.last_request()).get("tools") or ()]
+
+
+async def count_messages(gateway: Hosting, **more: Any) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+        return await client.post("/messages/count_tokens", json=HELLO | more)
+
+
+async def count(gateway: Hosting, **more: Any) -> int:
+    return (await gateway.client.responses.input_tokens.count(**{"model": "m", "input": "Hi", **more})).input_tokens
+
+
+async def test_tools_of_the_model_count_in_every_api(calc: CountingServer) -> None:
+    own = {"name": "ask", "input_schema": {"type": "object"}}
+    async with counting(calc.url) as gateway:
+        assert (await count_messages(gateway, tools=[own])).json() == {"input_tokens": 42}
+        assert await tools_counted(gateway) == ["ask", "calc_add", "calc_fail"]
+        assert await count(gateway) == 42
+        assert await tools_counted(gateway) == ["calc_add", "calc_fail"]
+        assert await count(gateway, model="plain") == 42
+        assert await tools_counted(gateway) == []
+    assert calc.runs == {}
+
+
+async def test_tools_of_servers_in_the_request_count(calc: CountingServer) -> None:
+    async with counting(calc.url) as gateway:
+        assert await count(gateway, model="plain", tools=[calc_tool(calc, allowed_tools=["add"])]) == 42
+        assert await tools_counted(gateway) == ["calc_add"]
+    assert calc.runs == {}
+
+
+async def test_tools_that_need_an_approval_count_where_one_can_be_given(calc: CountingServer, tmp_path: Path) -> None:
+    store = {"url": ready_sqlite(tmp_path / "state.db")}
+    async with counting(calc.url, approval={"never": {"tool_names": ["add"]}}, store=store) as gateway:
+        await count(gateway)
+        assert await tools_counted(gateway) == ["calc_add", "calc_fail"]
+        await count_messages(gateway)
+        assert await tools_counted(gateway) == ["calc_add"], "a message cannot ask for an approval"
+
+
+async def test_an_upstream_that_cannot_count_is_named_before_a_server_is_asked(calc: CountingServer) -> None:
+    calc.reset()
+    async with counting(calc.url, ways="none") as gateway:
+        with pytest.raises(BadRequestError, match="cannot count tokens"):
+            await count(gateway, model="plain", tools=[calc_tool(calc)])
+        assert (await count_messages(gateway)).status_code == 404
+    assert calc.methods["tools/call"] == 0
+
+
+async def test_a_server_that_cannot_be_listed_is_no_smaller_number(calc: CountingServer) -> None:
+    async with counting(calc.url) as gateway:
+        with pytest.raises(Exception, match="Error retrieving tool list") as failed:
+            await count(gateway, model="plain", tools=[calc_tool(calc, server_url=f"http://127.0.0.1:{closed_port()}")])
+    assert not isinstance(failed.value, NotFoundError)
