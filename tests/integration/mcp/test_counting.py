@@ -10,6 +10,7 @@ import pytest
 from openai import BadRequestError, NotFoundError
 
 from tests.databases import ready_sqlite
+from tests.integration.mcp.approving import answer, approving, request_of
 from tests.integration.mcp.hosting import Hosting, calc_tool, hosting
 from tests.mcp_server import CountingServer
 from tests.upstream import closed_port
@@ -84,3 +85,18 @@ async def test_a_server_that_cannot_be_listed_is_no_smaller_number(calc: Countin
         with pytest.raises(Exception, match="Error retrieving tool list") as failed:
             await count(gateway, model="plain", tools=[calc_tool(calc, server_url=f"http://127.0.0.1:{closed_port()}")])
     assert not isinstance(failed.value, NotFoundError)
+
+
+async def test_an_input_that_approves_a_call_has_no_count_and_the_approval_can_still_be_used(
+    calc: CountingServer, tmp_path: Path
+) -> None:
+    async with approving(calc, tmp_path) as gateway:
+        asked = await gateway.ask()
+        given = [answer(request_of(asked))]
+        body = {"model": "m", "input": given, "previous_response_id": asked["id"], "tools": [gateway.tool()]}
+        counted = await gateway.raw.post("/responses/input_tokens", json=body)
+        assert (counted.status_code, counted.json()["error"]["param"]) == (400, "input")
+        assert "count without the approval" in counted.json()["error"]["message"]
+        assert calc.runs["add"] == 0
+        await gateway.ask(given, previous_response_id=asked["id"])
+        assert calc.runs["add"] == 1
