@@ -16,6 +16,7 @@ from providers.egress import EgressClient
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.hosted.policy import is_allowed, may_need_approval, needs_approval
+from translation.hosted.tools import HostedTool, ToolKey
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 from translation.tools.credentials import list_credentials
@@ -56,6 +57,27 @@ class RequestedServer:
     @property
     def label(self) -> str:
         return self.server.label
+
+    def build_tools(self, listed: Sequence[Json]) -> list[HostedTool]:
+        """Returns the tools of an `mcp_list_tools` item that the request may use."""
+        tools: list[HostedTool] = []
+        for tool in listed:
+            name = tool["name"]
+            is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
+            if self.allows(name, is_read_only=is_read_only):
+                tools.append(
+                    HostedTool(
+                        key=ToolKey(self.label, name),
+                        parameters=tool["input_schema"],
+                        description=tool.get("description"),
+                        is_read_only=is_read_only,
+                        needs_approval=self.needs_approval(name, is_read_only=is_read_only),
+                        origin=self.server.origin,
+                        prefix=self.prefix,
+                        is_repeatable=self.may_repeat(name),
+                    )
+                )
+        return tools
 
     def may_repeat(self, name: str) -> bool:
         """Whether a call of a tool may be sent again if its outcome is not known. Only an operator can say so."""

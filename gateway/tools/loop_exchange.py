@@ -36,7 +36,7 @@ from translation.hosted.compaction import split_hosted_context
 from translation.hosted.history import resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.result_reader import READ_RESULT, ResultReader
-from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
+from translation.hosted.tools import ToolCatalogue
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -238,7 +238,6 @@ class ToolLoopExchange(SteppedSource[Batch]):
             approved_ids=self._answers.approved,
             continued_ids=self._answers.inputs,
         )
-        listed_before = past.listed
         self._approved_labels = {call.key.server for call in past.approved}
         # What was listed before an interruption stays as it is until the end of the response.
         kept = {item["server_label"] for item in context_items if item["type"] == "mcp_list_tools"}
@@ -246,12 +245,33 @@ class ToolLoopExchange(SteppedSource[Batch]):
             each
             for each in self._servers
             if each.label not in kept
-            and (each.operator is not None or each.label not in listed_before or each.label in self._approved_labels)
+            and (each.operator is not None or each.label not in past.listed or each.label in self._approved_labels)
         ]
         for each in self._servers:
             if each.label in kept and each.operator is not None:
                 self._add_executor(each.label, each.operator, each.operator.listing)
         results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
+        listed, shown = self._judge_lists(past.listed, missing, results)
+        loop = self._build_loop(listed)
+        events: list[Event] = []
+        if interruption is not None:
+            events = loop.resume(interruption)
+        elif shown:
+            events = loop.start()
+        for item in shown:
+            started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
+            phase = "completed" if item["server_label"] in listed else "failed"
+            events += loop.show_item(item, started=started, phases=("in_progress", phase))
+        return loop, events
+
+    def _judge_lists(
+        self,
+        listed_before: Mapping[str, Item],
+        missing: Sequence[RequestedServer],
+        results: Sequence[tuple[list[Json], str | None] | BaseException],
+    ) -> tuple[dict[str, Item], list[Item]]:
+        """Returns the lists of tools by the labels of their servers, and the items to show: lists that are new or other
+        than before, and faults. `results` are those of the servers in `missing`. Raises ToolListFailed."""
         listed: dict[str, Item] = dict(listed_before)
         shown: list[Item] = []
         faults = [result for result in results if isinstance(result, McpFault)]
@@ -273,6 +293,10 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 if item["tools"] == listed_before.get(requested.label, {}).get("tools"):
                     continue
             shown.append(item)
+        return listed, shown
+
+    def _build_loop(self, listed: dict[str, Item]) -> ToolLoop:
+        """Returns the loop with these lists of tools, over the input of the turn."""
         catalogue = self._build_catalogue(listed)
         history = resolve_history(
             self._turn.items,
@@ -287,7 +311,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._changed_ids = self._answers.find_changed(tools)
         self._lists = listed
         self._open_ids = history.open_ids.difference(tools)
-        loop = ToolLoop(
+        return ToolLoop(
             turn,
             catalogue,
             history.approved,
@@ -298,17 +322,6 @@ class ToolLoopExchange(SteppedSource[Batch]):
             reader=self._reader,
             sources=history.sources,
         )
-        if interruption is not None:
-            events = loop.resume(interruption)
-        elif shown:
-            events = loop.start()
-        else:
-            events = []
-        for item in shown:
-            started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
-            phase = "completed" if item["server_label"] in listed else "failed"
-            events += loop.show_item(item, started=started, phases=("in_progress", phase))
-        return loop, events
 
     async def _list_server(self, requested: RequestedServer) -> tuple[list[Json], str | None]:
         """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item, and a text about any
@@ -365,25 +378,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
     def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
-        tools: list[HostedTool] = []
-        for requested in self._servers:
-            label, origin = requested.label, requested.server.origin
-            for tool in (listed.get(label) or {"tools": []})["tools"]:
-                name = tool["name"]
-                is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
-                if requested.allows(name, is_read_only=is_read_only):
-                    tools.append(
-                        HostedTool(
-                            key=ToolKey(label, name),
-                            parameters=tool["input_schema"],
-                            description=tool.get("description"),
-                            is_read_only=is_read_only,
-                            needs_approval=requested.needs_approval(name, is_read_only=is_read_only),
-                            origin=origin,
-                            prefix=requested.prefix,
-                            is_repeatable=requested.may_repeat(name),
-                        )
-                    )
+        tools = [
+            tool
+            for requested in self._servers
+            for tool in requested.build_tools((listed.get(requested.label) or {"tools": []})["tools"])
+        ]
         if len(tools) > self._host.settings.max_tools:
             raise InvalidRequest(
                 f"the MCP servers have {len(tools)} tools; at most {self._host.settings.max_tools} are allowed "
