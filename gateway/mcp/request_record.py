@@ -105,8 +105,7 @@ class RequestRecord:
     def take_bytes(self, piece: bytes) -> None:
         """Counts bytes of a reply. Raises ReplyCut if they are too many; the request has then failed."""
         self._size += len(piece)
-        if len(self._beginning) < _BEGINNING_BYTES:
-            self._beginning += piece[:_BEGINNING_BYTES]
+        self._beginning += piece[: _BEGINNING_BYTES - len(self._beginning)]
         self.check_bytes(0)
 
     def check_bytes(self, held: int) -> None:
