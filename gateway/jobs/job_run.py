@@ -1,9 +1,8 @@
 """Runs one job: appends its frames to the event log, and stores the end of its response. It knows no client."""
 
-import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final, Protocol
 
@@ -13,6 +12,7 @@ import structlog
 from gateway.errors import GatewayError, StoreUnavailable, failed_event
 from gateway.replies.event_stream import ReplyStream
 from gateway.state import endings
+from gateway.state.outages import retry_write
 from gateway.state.store import Job, LeaseLost, LogEntry, Store
 from providers.errors import ProviderError
 from translation.errors import TranslationError
@@ -21,8 +21,6 @@ from translation.representation.json_types import Item, Json
 from translation.responses.snapshot import Snapshot
 
 _log = structlog.get_logger(__name__)
-
-_RETRY_DELAYS_S: Final = (0.05, 1.0)
 
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """The beginning of frames that the gateway's encoder makes. Frames with another one are parsed."""
@@ -81,8 +79,9 @@ class LogEntryBuilder:
 class JobRun:
     """Runs one job of `worker`.
 
-    Its methods raise LeaseLost once this worker no longer holds the response, and StoreUnavailable if the store failed
-    for `max_outage_s`. A failure of the upstream is the end of the response, and is not raised.
+    The upstream is not read while a write is retried. The methods raise LeaseLost once this worker no longer holds the
+    response, and StoreUnavailable if the store failed for `max_outage_s`. A failure of the upstream is the end of the
+    response, and is not raised.
     """
 
     def __init__(self, store: Store, job: Job, *, worker: str, max_outage_s: float) -> None:
@@ -146,8 +145,9 @@ class JobRun:
             await self._commit_end(response, entry)
         elif entry is not None:
             job, worker = self._job, self._worker
-            await self._retry_write(
-                lambda: self._store.append_log_entry(job.owner, job.response_id, entry, worker=worker)
+            await retry_write(
+                lambda: self._store.append_log_entry(job.owner, job.response_id, entry, worker=worker),
+                self._max_outage_s,
             )
 
     async def _end_early(self, build_response: Callable[[Json, list[Item]], Json]) -> None:
@@ -171,7 +171,7 @@ class JobRun:
 
     async def _commit_end(self, response: Json, last: LogEntry | None, *, has_calls: bool = False) -> None:
         job, worker, losses = self._job, self._worker, self._losses
-        await self._retry_write(
+        await retry_write(
             lambda: self._store.finish_response(
                 job.owner,
                 response,
@@ -179,22 +179,10 @@ class JobRun:
                 last=last,
                 losses=losses,
                 has_calls=has_calls or bool(job.request.get("runs_tools")),
-            )
+            ),
+            self._max_outage_s,
         )
         self._finished = True
-
-    async def _retry_write(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Writes, and retries while the store is unavailable. The upstream is not read meanwhile."""
-        deadline = time.monotonic() + self._max_outage_s
-        delay_s, longest_s = _RETRY_DELAYS_S
-        while True:
-            try:
-                return await write()
-            except StoreUnavailable:
-                if time.monotonic() + delay_s > deadline:
-                    raise
-            await asyncio.sleep(delay_s)
-            delay_s = min(delay_s * 2, longest_s)
 
 
 def _number_frame(frame: bytes, number: int) -> bytes:

@@ -1,7 +1,6 @@
 """Writes the calls of one reply to the journal, and waits while the store is unavailable."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -10,6 +9,7 @@ import structlog
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
+from gateway.state.outages import retry_write
 from gateway.state.store import LeaseLost, Store
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gateway.tools.tool_run import ToolRun
 
 _log = structlog.get_logger(__name__)
-
-_RETRY_DELAYS_S: Final = (0.05, 1.0)
 
 _NOT_SENT: Final = (
     "the store is unavailable, and no call of a tool is sent that cannot be written down before: try again later"
@@ -133,7 +131,7 @@ class ResponseJournal:
 
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
         try:
-            await _write_again(write, self._max_outage_s)
+            await retry_write(write, self._max_outage_s)
         except LeaseLost:
             if self.is_job:
                 raise
@@ -163,7 +161,7 @@ class OpenCallJournal:
         self._open_ids.update(call.item_id for call in calls)
         opened = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
         try:
-            await _write_again(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
+            await retry_write(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
         except StoreUnavailable:
             raise StoreUnavailable(_NOT_SENT) from None  # the usual text advises `store: false`
 
@@ -194,20 +192,6 @@ class OpenCallJournal:
         except StoreUnavailable:
             open_ids, finished_ids = sorted(self._open_ids), sorted(self._finished_ids)
             _log.warning("tool_calls_not_settled", reply=self._reply_id, calls=open_ids, finished=finished_ids)
-
-
-async def _write_again(write: Callable[[], Awaitable[None]], max_outage_s: float) -> None:
-    """Writes, again and again if the store is unavailable. Raises StoreUnavailable once that has lasted so long."""
-    deadline = time.monotonic() + max_outage_s
-    delay_s, longest_s = _RETRY_DELAYS_S
-    while True:
-        try:
-            return await write()
-        except StoreUnavailable:
-            if time.monotonic() + delay_s > deadline:
-                raise
-        await asyncio.sleep(delay_s)
-        delay_s = min(delay_s * 2, longest_s)
 
 
 class JournalFactory:
