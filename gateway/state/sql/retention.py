@@ -1,6 +1,5 @@
 """Deletes expired objects, and deletes or exports all objects of an owner, in SQL. Each transaction is small."""
 
-import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -9,6 +8,7 @@ import orjson
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, bindparam, delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import (
@@ -96,7 +96,7 @@ class SqlRetention:
         await delete_open_calls(self._database, tool_calls.c.changed_us < cutoff_us)
         await self._delete_in_batches(
             idempotency_keys,
-            idempotency_keys.c.created_us < _now_us() - self._key_ttl_us,
+            idempotency_keys.c.created_us < read_clock_us() - self._key_ttl_us,
             delete_rows=delete_keys,
         )
         await self._delete_expired_logs()
@@ -197,7 +197,7 @@ class SqlRetention:
             .where(
                 events.c.first == 0,
                 responses.c.status.not_in(ACTIVE_STATUSES),
-                responses.c.created_us < _now_us() - self._log_ttl_us,
+                responses.c.created_us < read_clock_us() - self._log_ttl_us,
             )
             .limit(_SELECTED_KEYS)
         )
@@ -307,7 +307,3 @@ async def _delete_approvals(connection: AsyncConnection, keys: RowKeys) -> int:
     for owner, request_id in keys:
         await connection.execute(delete(approvals).where(approvals.c.owner == owner, approvals.c.id == request_id))
     return len(keys)
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

@@ -4,7 +4,6 @@ They are rows of the journal without a place in an output. Nothing of what they 
 stored unless their client asks for it.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import OpenCall
+from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import NO_POSITION, tool_calls
@@ -40,7 +40,7 @@ class SqlOpenCallStore:
         self._database = database
 
     async def open_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
-        now_us = _now_us()
+        now_us = read_clock_us()
         rows = [
             {
                 "owner": owner,
@@ -78,7 +78,7 @@ async def settle_left_calls(database: Database, *, is_only_process: bool = False
 
     `is_only_process` says that no other process uses this database, so that nobody waits for any of them.
     """
-    before_us = _now_us() - (0 if is_only_process else _LEFT_US)
+    before_us = read_clock_us() - (0 if is_only_process else _LEFT_US)
     is_left = [tool_calls.c.state.in_(("intended", "started")), tool_calls.c.changed_us < before_us]
     await _change_in_batches(database, _settle, *is_left)
 
@@ -121,7 +121,7 @@ async def _settle(connection: AsyncConnection, *conditions: ColumnElement[bool])
     result = await connection.execute(
         update(tool_calls)
         .where(_IS_OPEN_CALL, tool_calls.c.state == "started", *conditions)
-        .values(state="unknown", changed_us=_now_us())
+        .values(state="unknown", changed_us=read_clock_us())
         .returning(tool_calls.c.owner, tool_calls.c.response_id, tool_calls.c.id, tool_calls.c.item)
     )
     for row in result:
@@ -134,7 +134,3 @@ async def _settle(connection: AsyncConnection, *conditions: ColumnElement[bool])
             server=tool["server_label"],
             tool=tool["name"],
         )
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
