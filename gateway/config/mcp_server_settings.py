@@ -262,6 +262,10 @@ class McpServerSettings(_Section):
         """Whether a tool of this name may be used."""
         return any(fnmatchcase(name, pattern) for pattern in self.allow)
 
+    def prefix_for(self, label: str) -> str:
+        """Returns the prefix of the names of a server with this label; an empty text for none."""
+        return label if self.prefix is None else self.prefix
+
     def list_secrets(self) -> list[str]:
         """Returns what must not be in any text that leaves the gateway."""
         in_queries = [secret for url in self.addresses.values() for secret in _list_query_values(url)]
@@ -290,7 +294,7 @@ def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:
     for label, server in servers.items():
         if not LABEL.fullmatch(label):
             return f"{label!r} is no name of a server: write up to 32 letters, digits, _ and -, beginning with a letter"
-        prefix = label if server.prefix is None else server.prefix
+        prefix = server.prefix_for(label)
         if not prefix:
             continue  # equal names of their tools are found when they are listed
         if (other := prefixes.setdefault(prefix.casefold(), label)) != label:
