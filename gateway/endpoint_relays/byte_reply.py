@@ -13,6 +13,7 @@ from gateway.errors import GatewayError, error_body
 from gateway.http.guard import ClientDisconnected, Drain, Guard
 from gateway.http.middleware import BODY_SEND
 from gateway.logs import bind_failure
+from gateway.replies.event_stream import UNBUFFERED_HEADERS
 from providers.endpoints import EndpointReply
 from providers.errors import ProviderError
 
@@ -46,7 +47,7 @@ class ByteReply(Response):
         if reply.content_length is not None:
             self.raw_headers.append((b"content-length", b"%d" % reply.content_length))
         if self._is_event_stream:
-            self.raw_headers += [(b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no")]
+            self.raw_headers += UNBUFFERED_HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send_body = scope.get(BODY_SEND, send)

@@ -25,11 +25,10 @@ from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 
-_STREAM_HEADERS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
+UNBUFFERED_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
+"""The headers by which proxies forward each event at once."""
+
+_STREAM_HEADERS = ((b"content-type", b"text/event-stream; charset=utf-8"), *UNBUFFERED_HEADERS)
 
 
 class ReplyStream(Protocol):
