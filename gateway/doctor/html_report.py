@@ -174,16 +174,7 @@ def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
     sound = sum(not server.failed for server in servers)
     return f"""<section aria-labelledby="servers">
 <h2 id="servers">MCP servers: {sound} of {len(servers)} without failures</h2>
-<div class="scroll" role="region" aria-label="MCP servers" tabindex="0">
-<table class="checks">
-<caption>Checks of the MCP servers of the configuration</caption>
-<thead><tr><th scope="col">Server</th><th scope="col">Check</th><th scope="col">Verdict</th>
-<th scope="col">Remarks</th><th scope="col" class="number">Took</th></tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-</div>
+{_render_table("MCP servers", "Checks of the MCP servers of the configuration", _SERVER_HEADINGS, rows)}
 </section>"""
 
 
@@ -195,17 +186,28 @@ def _render_model(number: int, diagnosis: Diagnosis) -> str:
 <h2 id="model-{number}">{name}: {render_score(diagnosis)}</h2>
 <p class="faint">Provider <code>{escape(diagnosis.provider)}</code> of type <code>{diagnosis.provider_type}</code>,
 upstream model <code>{upstream}</code>. Losses: {losses}.</p>
-<div class="scroll" role="region" aria-label="{name}" tabindex="0">
+{_render_table(name, "Checks, in the order in which they ran", _MODEL_HEADINGS, rows)}
+</section>"""
+
+
+_SERVER_HEADINGS = """<th scope="col">Server</th><th scope="col">Check</th><th scope="col">Verdict</th>
+<th scope="col">Remarks</th><th scope="col" class="number">Took</th>"""
+
+_MODEL_HEADINGS = """<th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
+<th scope="col" class="number">First token</th><th scope="col" class="number">Took</th>"""
+
+
+def _render_table(label: str, caption: str, headings: str, rows: str) -> str:
+    """Return a table of checks that scrolls in itself on narrow screens. All arguments are HTML."""
+    return f"""<div class="scroll" role="region" aria-label="{label}" tabindex="0">
 <table class="checks">
-<caption>Checks, in the order in which they ran</caption>
-<thead><tr><th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
-<th scope="col" class="number">First token</th><th scope="col" class="number">Took</th></tr></thead>
+<caption>{caption}</caption>
+<thead><tr>{headings}</tr></thead>
 <tbody>
 {rows}
 </tbody>
 </table>
-</div>
-</section>"""
+</div>"""
 
 
 def _render_finding(number: int, finding: Finding) -> str:
