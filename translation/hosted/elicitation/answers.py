@@ -50,21 +50,21 @@ def give_content(requested: RequestedInput, content: Any) -> GivenInput:
     """
     if len(requested.forms) == 1:
         (form,) = requested.forms
-        return _given(requested, {form.key: _accept(form, content)})
+        return _build_input(requested, {form.key: _accept(form, content)})
     if not isinstance(content, dict):
         raise UnfitContent("the content must be an object")
     forms = {form.key: form for form in requested.forms}
     if (unknown := next((key for key in content if key not in forms), None)) is not None:
         raise UnfitContent(f"the content has the field {unknown!r:.100}, which the form does not have")
-    return _given(requested, {key: _accept_part(form, content.get(key)) for key, form in forms.items()})
+    return _build_input(requested, {key: _accept_part(form, content.get(key)) for key, form in forms.items()})
 
 
 def refuse_input(requested: RequestedInput, refusal: InputRefusal) -> GivenInput:
     """Returns the input of a user who does not answer."""
-    return _given(requested, {form.key: {"action": refusal} for form in requested.forms})
+    return _build_input(requested, {form.key: {"action": refusal} for form in requested.forms})
 
 
-def _given(requested: RequestedInput, responses: Mapping[str, Json]) -> GivenInput:
+def _build_input(requested: RequestedInput, responses: Mapping[str, Json]) -> GivenInput:
     return GivenInput(responses=responses, state=requested.state, round=requested.round, call_id=requested.call_id)
 
 
