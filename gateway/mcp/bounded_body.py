@@ -34,8 +34,8 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     A stream of events loses its notifications here: nothing waits for them, and a server may send any number. Those
     that say that the list of tools changed are reported by `report_change`, and progress by `report_progress`. A stream
-    that `is_lasting` ends with its
-    connection, so only single events and the rate of requests are bounded. `on_end` is called when the body ends.
+    that `is_lasting` ends with its connection, so only single events and the rate of requests are bounded. `on_end` is
+    called when the body ends.
     """
 
     def __init__(

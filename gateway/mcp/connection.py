@@ -51,7 +51,10 @@ class McpConnection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.gather(*(session.close() for session in self._sessions))
+        # Not `gather`: a cancelled task would take its sessions with it, before they have begun to close.
+        if self._sessions:
+            start = asyncio.get_running_loop().create_task
+            await asyncio.wait([start(session.close()) for session in self._sessions])
 
     async def list_tools(self, *, max_pages: int, deadline_s: float) -> ToolList:
         """Returns all tools of the server. Raises McpFault, also for a list that does not end."""

@@ -185,6 +185,22 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
     assert asyncio.all_tasks() <= before | {calling}
 
 
+@pytest.mark.parametrize("turns", range(1, 7))
+async def test_no_connection_is_left_when_its_end_is_cancelled(turns: int) -> None:
+    async with scripted_mcp(silence) as server:
+        connection = McpConnection(McpServer(label="lookup", url=server.url), EgressClient(allow=["127.0.0.1"]))
+        listing = (connection.list_tools(max_pages=1, deadline_s=5) for _ in range(3))
+        await asyncio.gather(*listing)
+        assert server.upstream.open_connections > 1
+        closing = asyncio.create_task(connection.__aexit__(None, None, None))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        with suppress(asyncio.CancelledError):
+            await closing
+        await until(lambda: server.upstream.open_connections == 0)
+
+
 async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_http, "_NOTICE_S", 0.2)
     methods = {"notifications/cancelled": silence}
