@@ -22,17 +22,17 @@ from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
 from gateway.process.providers import build_providers
 from gateway.process.reload import Reloader
+from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES
-from gateway.replies.messages_endpoint import MESSAGES
-from gateway.routes.agui import agui_routes
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
 from gateway.routes.conversations import conversations_routes
+from gateway.routes.dialects.agui import agui_routes
+from gateway.routes.dialects.messages import messages_routes
 from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.mcp_servers import mcp_servers_routes
-from gateway.routes.messages import messages_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.pages import pages_routes

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from gateway.http.json_reply import build_json_reply
 from gateway.http.messages_errors import is_messages_request, request_id_headers
-from gateway.replies.message_models import build_message_model, list_message_models
+from gateway.replies.dialects.message_models import build_message_model, list_message_models
 from gateway.service.service import Service
 
 

@@ -17,7 +17,7 @@ from gateway.http.auth import Principal
 from gateway.http.owner_counts import ON_END
 from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
-from gateway.replies.agui_reply import AGUI, AguiReplyEncoder, encode_stored_run
+from gateway.replies.dialects.agui_reply import AGUI, AguiReplyEncoder, encode_stored_run
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import EventStreamReply, build_whole_event_stream
 from gateway.service.accepted_request import AcceptedRequest

@@ -15,8 +15,8 @@ from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_e
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
+from gateway.replies.dialects.messages_endpoint import COUNTING
 from gateway.replies.endpoints import RESPONSES, Endpoint
-from gateway.replies.messages_endpoint import COUNTING
 from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store

@@ -10,8 +10,8 @@ import orjson
 from gateway.config import settings as settings_of
 from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
+from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
-from gateway.replies.messages_endpoint import MESSAGES
 from providers.base import Capabilities, Dialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType

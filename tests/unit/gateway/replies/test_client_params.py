@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.replies.client_params import ClientParams
+from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES
-from gateway.replies.messages_endpoint import MESSAGES
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
