@@ -6,9 +6,8 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Scope, Send
 
-from gateway import errors
+from gateway.http.dialect_errors.rendering import render_error
 from gateway.http.headers import encode_headers
-from gateway.http.messages_errors import is_messages_request, render_messages_error
 from gateway.http.middleware import ReplySender
 from gateway.logs import bind_failure
 from translation.representation.json_types import Json
@@ -50,9 +49,5 @@ def build_error_reply(error: Exception, scope: Scope | None = None) -> Response:
     `scope` is that of the request, whose API decides the form of the body.
     """
     bind_failure(error)
-    if scope is not None and is_messages_request(scope):
-        body, status, headers = render_messages_error(error)
-        return build_json_reply(body, status, headers)
-    return build_json_reply(
-        errors.error_body(error), errors.resolve_error_reply(error).status, errors.error_headers(error)
-    )
+    body, status, headers = render_error(error, scope)
+    return build_json_reply(body, status, headers)

@@ -4,8 +4,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http.dialect_errors.messages import is_messages_request, request_id_headers
 from gateway.http.json_reply import build_json_reply
-from gateway.http.messages_errors import is_messages_request, request_id_headers
 from gateway.replies.dialects.message_models import build_message_model, list_message_models
 from gateway.service.service import Service
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.http.messages_errors import request_id_headers
+from gateway.http.dialect_errors.messages import request_id_headers
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.messages.collect import MessageCollector

@@ -4,9 +4,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http.dialect_errors.messages import request_id_headers
 from gateway.http.guard import Guard
 from gateway.http.json_reply import build_json_reply
-from gateway.http.messages_errors import request_id_headers
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.routes.request_docs import MESSAGES_FAILURES, json_request_body
 from gateway.service.service import Service
