@@ -1,7 +1,8 @@
 """Encodes events as AG-UI events, one server-sent event each."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import orjson
 
@@ -13,12 +14,11 @@ from translation.agui.run_end import RunEnd
 from translation.agui.tool_items import (
     STREAMED_TYPES,
 )
+from translation.encoding.event_encoder import EventEncoder, TextFrames
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
-    Delta,
-    Event,
     Failed,
     Finished,
     ItemEnded,
@@ -35,7 +35,7 @@ from translation.representation.json_types import Item, Json
 _TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 
 
-class AguiEncoder:
+class AguiEncoder(EventEncoder):
     """Encodes one run, from RUN_STARTED to its end.
 
     The batches must satisfy the event grammar, and every ItemEnded must have its final item. `results` are sent
@@ -59,51 +59,25 @@ class AguiEncoder:
         approved_ids: Iterable[str] = (),
         problems: Mapping[str, str] | None = None,
     ) -> None:
-        self.ended = False
-        """Whether the run is over. Then `conclude` returns its last events."""
-        self.failed: Failed | None = None
-        """The failure that ended the run, if there is one."""
+        super().__init__()
         self._head = head
         self._response_id = response_id
         self._results = results or {}
         self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests, problems=problems)
-        self._is_concluded = False
         self._items: dict[int, OpenItem] = {}
-        self._templates: dict[tuple[int, int | None], bytes] = {}
         self._calls = CallWriter(self._end, closed_ids=closed_ids, approved_ids=approved_ids)
 
-    def feed(self, batch: Sequence[Event]) -> bytes:
-        """Returns the frames of one batch, without the end of the run."""
-        frames: list[bytes] = []
-        templates = self._templates
-        for event in batch:
-            if type(event) is not Delta:
-                _EVENT_WRITERS[type(event)](self, event, frames)
-                continue
-            template = templates.get((event.index, event.part_index))
-            if template is None:
-                self._write_text(event.index, event.part_index, event.text, frames)
-            else:
-                self._items[event.index].texts[event.part_index] += len(event.text)
-                frames.append(template % orjson.dumps(event.text))
-        return frames[0] if len(frames) == 1 else b"".join(frames)
-
-    def conclude(self) -> bytes:
-        """Returns the end of the run, once, after `ended`. A second call returns empty bytes.
-
-        Until then a Failed may still be fed. It replaces the end.
-        """
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        events = self._end.build_error(self.failed) if self.failed is not None else self._end.build_finish()
-        return b"".join(sse.encode_data(orjson.dumps(event)) for event in events)
-
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""
         return
 
-    def _start(self, event: Started, frames: list[bytes]) -> None:
+    def _encode_failure(self, failed: Failed, /) -> bytes:
+        return _encode_events(self._end.build_error(failed))
+
+    def _encode_end(self, _finished: Finished, /) -> bytes:
+        return _encode_events(self._end.build_finish())
+
+    def _start(self, event: Started, frames: list[bytes], /) -> None:
         head = self._head
         started: Json = {"type": "RUN_STARTED", "threadId": head.thread_id, "runId": head.run_id}
         if head.parent_run_id is not None:
@@ -117,7 +91,7 @@ class AguiEncoder:
         for call_id, result in self._results.items():
             self._calls.write_result(call_id, result, frames)
 
-    def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
+    def _start_item(self, event: ItemStarted, frames: list[bytes], /) -> None:
         item = event.item
         entry = self._items[event.index] = OpenItem(item)
         kind = item["type"]
@@ -129,7 +103,7 @@ class AguiEncoder:
             if item.get("arguments"):
                 self._write_text(event.index, None, item["arguments"], frames)
 
-    def _start_part(self, event: PartStarted, frames: list[bytes]) -> None:
+    def _start_part(self, event: PartStarted, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
         part = event.part
         entry.texts[event.part_index] = 0
@@ -137,12 +111,12 @@ class AguiEncoder:
         if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None and part.get(key):
             self._write_text(event.index, event.part_index, part[key], frames)
 
-    def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
+    def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes], /) -> None:
         """Writes a text without a template: the first of its part. It builds the template for those that follow."""
         entry = self._items[index]
         kind = entry.item["type"]
         entry.texts.setdefault(part_index, 0)
-        entry.texts[part_index] += len(text)
+        entry.count_text(part_index, text)
         if not text:
             return
         if kind == "message":
@@ -158,7 +132,7 @@ class AguiEncoder:
             return
         template = orjson.dumps(content)[:-1].replace(b"%", b"%%")
         template = b'data: %b,"delta":%%b}\n\n' % template
-        self._templates[index, part_index] = template
+        self._texts[index, part_index] = TextFrames(template, partial(entry.count_text, part_index))
         frames.append(template % orjson.dumps(text))
 
     def _start_message(self, entry: OpenItem, frames: list[bytes]) -> str:
@@ -179,7 +153,7 @@ class AguiEncoder:
         write_event(frames, {"type": "REASONING_MESSAGE_START", "messageId": message_id, "role": "reasoning"})
         return message_id
 
-    def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
+    def _end_part(self, event: PartEnded, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
         part = event.part or {}
         if event.part_index is None:
@@ -200,7 +174,7 @@ class AguiEncoder:
         if missing := whole[self._items[index].texts.get(part_index, 0) :]:
             self._write_text(index, part_index, missing, frames)
 
-    def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
+    def _end_item(self, event: ItemEnded, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
         item = event.item
         assert item is not None
@@ -246,18 +220,18 @@ class AguiEncoder:
         if entry.is_started:
             write_event(frames, {"type": "REASONING_END", "messageId": entry.item["id"]})
 
-    def _progress(self, event: Progressed, frames: list[bytes]) -> None:
+    def _progress(self, event: Progressed, frames: list[bytes], /) -> None:
         for activity in build_progress(self._items[event.index], event):
             write_event(frames, activity)
 
-    def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
+    def _annotate(self, event: Annotated, frames: list[bytes], /) -> None:
         value = {"messageId": self._items[event.index].item["id"], "annotation": event.annotation}
         write_event(frames, {"type": "CUSTOM", "name": "annotation", "value": value})
 
-    def _note(self, event: Noted, frames: list[bytes]) -> None:
+    def _note(self, event: Noted, frames: list[bytes], /) -> None:
         self._end.usage = event.usage or self._end.usage
 
-    def _forward(self, event: Opaque, frames: list[bytes]) -> None:
+    def _forward(self, event: Opaque, frames: list[bytes], /) -> None:
         if event.payload.get("type") == CALL_PROGRESS:
             running = [entry for entry in self._items.values() if entry.item["id"] == event.payload.get("item_id")]
             for entry in running:
@@ -266,15 +240,14 @@ class AguiEncoder:
         if self._head.sends_raw_events:
             write_event(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
 
-    def _finish(self, event: Finished, frames: list[bytes]) -> None:
+    def _finish(self, event: Finished, frames: list[bytes], /) -> None:
         self._end.finish(event)
         self._calls.end_awaited(frames)
-        self.ended = True
+        super()._finish(event, frames)
 
-    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+    def _fail(self, event: Failed, frames: list[bytes], /) -> None:
         self._end.usage = event.usage or self._end.usage
-        self.failed = event
-        self.ended = True
+        super()._fail(event, frames)
 
 
 def _text_of(message: Item) -> str:
@@ -293,17 +266,5 @@ def reasoning_message_id(item_id: str, part_index: int) -> str:
     return f"{item_id}:{part_index}"
 
 
-_EVENT_WRITERS: Final[dict[type[Event], Callable[[AguiEncoder, Any, list[bytes]], None]]] = {
-    Started: AguiEncoder._start,
-    ItemStarted: AguiEncoder._start_item,
-    PartStarted: AguiEncoder._start_part,
-    PartEnded: AguiEncoder._end_part,
-    ItemEnded: AguiEncoder._end_item,
-    Annotated: AguiEncoder._annotate,
-    Progressed: AguiEncoder._progress,
-    Noted: AguiEncoder._note,
-    Opaque: AguiEncoder._forward,
-    Finished: AguiEncoder._finish,
-    Failed: AguiEncoder._fail,
-}
-"""Type of event -> what writes it."""
+def _encode_events(events: Iterable[Json]) -> bytes:
+    return b"".join(sse.encode_data(orjson.dumps(event)) for event in events)

@@ -36,6 +36,10 @@ class OpenItem:
         self.refusals: set[int] = set()
         """The parts of a message that are refusals."""
 
+    def count_text(self, part_index: int | None, text: str) -> None:
+        """Adds a text to what was sent of a part, or of the item itself, which has begun."""
+        self.texts[part_index] += len(text)
+
     @property
     def call_id(self) -> str:
         """The id of the call that the item is; the item's own id if it is none."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from translation.chat import reply_objects
 from translation.chat.chunk_recorder import ChunkRecorder
-from translation.representation.collector import TurnCollector
-from translation.representation.events import Event, Failed, Usage
+from translation.encoding.turn_reply import TurnReplyCollector
+from translation.representation.events import Event, Finished
 from translation.representation.json_types import Item, Json
 
 
-class CompletionCollector:
-    """Collects one turn. The caller feeds batches that satisfy the event grammar, and calls `result` after Finished.
+class CompletionCollector(TurnReplyCollector):
+    """Collects one turn into a completion.
 
     The completion has `tool_warnings` if its calls have problems. With `extensions` it also has the `extensions` of
     `ChunkRecorder`.
@@ -26,33 +26,19 @@ class CompletionCollector:
         extensions: bool = False,
         legacy_functions: bool = False,
     ) -> None:
+        super().__init__()
         self._identity: Json = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
         self._reasoning_fields = sorted(reasoning_fields)
         self._legacy_functions = legacy_functions
-        self._collector = TurnCollector()
         self._chunk_recorder = ChunkRecorder() if extensions else None
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Takes one batch of events."""
-        self._collector.feed(batch)
+        super().feed(batch)
         if self._chunk_recorder is not None:
             self._chunk_recorder.feed(batch)
 
-    @property
-    def failed(self) -> Failed | None:
-        """The failure that ended the turn, if it failed. Then there is no completion."""
-        return self._collector.failed
-
-    @property
-    def usage(self) -> Usage | None:
-        """The latest token counts that the upstream reported."""
-        return self._collector.usage
-
-    def result(self) -> Json:
-        """Returns the completion. Raises ValueError before the turn has finished."""
-        finished = self._collector.finished
-        if finished is None:
-            raise ValueError("the turn has not finished")
+    def _build_reply(self, finished: Finished, /) -> Json:
         items = self._collector.items
         message = self._build_message(items)
         called = "tool_calls" in message or "function_call" in message

@@ -1,47 +1,27 @@
 """Collects the events of one turn into a message. Does not know the upstream's dialect."""
 
-from collections.abc import Sequence
-
+from translation.encoding.turn_reply import TurnReplyCollector
 from translation.messages import reply_objects
 from translation.messages.reply_objects import ThinkingView
-from translation.representation.collector import TurnCollector
-from translation.representation.events import Event, Failed, Usage
+from translation.representation.events import Finished
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 
 
-class MessageCollector:
-    """Collects one turn. The caller feeds batches that satisfy the event grammar, and calls `result` after Finished.
+class MessageCollector(TurnReplyCollector):
+    """Collects one turn into a message.
 
     `thinking` is what the client gets of reasoning items, and `seal` seals what it has to send back of items.
     """
 
     def __init__(self, *, message_id: str, model: str, thinking: ThinkingView, seal: ItemSeal | None = None) -> None:
+        super().__init__()
         self._message_id = message_id
         self._model = model
         self._thinking = thinking
         self._seal = seal
-        self._collector = TurnCollector()
 
-    def feed(self, batch: Sequence[Event]) -> None:
-        """Takes one batch of events."""
-        self._collector.feed(batch)
-
-    @property
-    def failed(self) -> Failed | None:
-        """The failure that ended the turn, if it failed. Then there is no message."""
-        return self._collector.failed
-
-    @property
-    def usage(self) -> Usage | None:
-        """The latest token counts that the upstream reported."""
-        return self._collector.usage
-
-    def result(self) -> Json:
-        """Returns the message. Raises ValueError before the turn has finished."""
-        finished = self._collector.finished
-        if finished is None:
-            raise ValueError("the turn has not finished")
+    def _build_reply(self, finished: Finished, /) -> Json:
         items, facts = self._collector.items, self._collector.facts
         message = reply_objects.build_head(
             self._message_id, self._model, reply_objects.build_message_usage(self.usage, facts)

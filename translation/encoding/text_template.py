@@ -1,4 +1,4 @@
-"""The fast path from a delta of an upstream to a delta of the Messages stream, without decoding it to an event."""
+"""The fast path from a delta of an upstream to a delta of the client, without decoding it to an event."""
 
 from collections.abc import Sequence
 
