@@ -17,10 +17,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
 _MESSAGE_BYTES = 1 << 16
+
+_IMPORTS = (
+    "gateway.process.server",
+    "gateway.process.workers",
+    "gateway.state.database.migrate",
+    "gateway.state.sql.store",
+)
+
+_FURTHER_IMPORTS: Mapping[str, Sequence[str]] = {
+    "serve": ("gateway.mcp.operator_server", "gateway.operator_servers.opening", "gateway.tools.loop_exchange"),
+    "doctor": ("gateway.doctor.command", "gateway.mcp.operator_server", "mcp.server.lowlevel"),
+}
+"""What the processes of a subcommand may need beyond that. The MCP library alone takes half a second of CPU."""
 
 
 class Forked:
@@ -95,6 +109,18 @@ def _fork_server() -> socket.socket:
     return ours
 
 
+@cache
+def _import_what_needs(subcommand: str) -> None:
+    """Imports the modules that a subcommand imports when it needs them, so that forked processes share them."""
+    from gateway.process.serving import lean_imports
+
+    with lean_imports():
+        for name in (*_IMPORTS, *_FURTHER_IMPORTS.get(subcommand, ())):
+            import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
 def _serve_forks(requests: socket.socket) -> bool:
     """Forks a process for each request, until the socket is closed.
 
@@ -107,6 +133,7 @@ def _serve_forks(requests: socket.socket) -> bool:
         while not message.endswith(b"\n"):
             message += requests.recv(_MESSAGE_BYTES)
         stdout, stderr, exit_pipe = files
+        _import_what_needs(json.loads(message)["arguments"][0])
         if os.fork() == 0:
             break
         for file in files:
@@ -136,14 +163,6 @@ def _serve_forks(requests: socket.socket) -> bool:
 
 if __name__ == "__main__":
     from gateway.cli.commands import main
-    from gateway.process.serving import lean_imports
 
-    with lean_imports():
-        import gateway.process.server
-        import gateway.process.workers
-        import gateway.state.database.migrate
-        import gateway.state.sql.store  # noqa: F401
-    gc.collect()
-    gc.freeze()
     if _serve_forks(socket.socket(fileno=int(sys.argv[1]))):
         main()

@@ -46,7 +46,7 @@ def client(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "models": {"tiny": {"provider": "engine", "thinking_switch": "chat_template_kwargs"}},
     }
     with (
-        command(config, tmp_path_factory.mktemp("gateway")) as gateway,
+        command(config, tmp_path_factory.mktemp("gateway"), forked=True) as gateway,
         OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, timeout=60) as client,
     ):
         yield client

@@ -27,7 +27,9 @@ AGENT: dict[str, Any] = {
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     folder: Path = tmp_path_factory.mktemp("demo")
     config = asyncio.run(discover_config({}, ()))
-    with command({**config, "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"}}, folder) as gateway:
+    with command(
+        {**config, "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"}}, folder, forked=True
+    ) as gateway:
         yield gateway
 
 

@@ -53,7 +53,7 @@ needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="there is no /proc to 
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     folder = tmp_path_factory.mktemp("embedded")
     engine = {**ENGINE, "model": str(copy_of_the_model(folder))}
-    with command({**CONFIG, "providers": {"embedded": engine}}, folder) as gateway:
+    with command({**CONFIG, "providers": {"embedded": engine}}, folder, forked=True) as gateway:
         yield gateway
 
 
@@ -326,7 +326,7 @@ def test_an_engine_that_cannot_start_is_told_and_the_rest_is_served(tmp_path: Pa
     cut.write_bytes(MODEL.read_bytes()[:2_000_000])
     providers = {"embedded": {**ENGINE, "model": str(cut)}, "other": {"type": "scripted"}}
     models = {**CONFIG["models"], "other": {"provider": "other"}}
-    with command({**CONFIG, "providers": providers, "models": models}, tmp_path) as gateway:
+    with command({**CONFIG, "providers": providers, "models": models}, tmp_path, forked=True) as gateway:
         reply = ready(http, gateway)
         assert reply.status_code == 503
         assert "model is corrupted or incomplete" in gateway.log.read_text()

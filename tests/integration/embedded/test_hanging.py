@@ -29,7 +29,10 @@ PATIENCE_S = 2.0
 @needs_proc
 def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
     watched = {**CONFIG, "providers": {"embedded": {**ENGINE, "hang_s": PATIENCE_S}}}
-    with command(watched, tmp_path) as gateway, httpx.Client(verify=False, trust_env=False, timeout=60) as http:
+    with (
+        command(watched, tmp_path, forked=True) as gateway,
+        httpx.Client(verify=False, trust_env=False, timeout=60) as http,
+    ):
         victim = engine_of(gateway)
         with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as stream:
             lines = stream.iter_lines()

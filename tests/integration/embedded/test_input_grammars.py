@@ -20,7 +20,9 @@ FORMATS: dict[str, tuple[str, str, str]] = {
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
-    with command({**CONFIG, "providers": {"embedded": ENGINE}}, tmp_path_factory.mktemp("grammars")) as gateway:
+    with command(
+        {**CONFIG, "providers": {"embedded": ENGINE}}, tmp_path_factory.mktemp("grammars"), forked=True
+    ) as gateway:
         yield gateway
 
 

@@ -52,7 +52,7 @@ def is_ready(server: Command) -> bool:
 
 
 async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: Path) -> None:
-    with command(config(2048, "a"), tmp_path) as server:
+    with command(config(2048, "a"), tmp_path, forked=True) as server:
         [first] = engines_of(server)
         reload(server, config(2048, "a", "b"))
         await eventually(lambda: "configuration_reloaded" in server.log.read_text())

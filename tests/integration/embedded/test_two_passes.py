@@ -27,7 +27,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     engine = {**ENGINE, "engine": {"n_ctx": 8192, "n_parallel": 4, "cpuparams.n_threads": 1}}
     thinker = {**CONFIG["models"]["thinker"], "max_thinking_tokens": 64, "max_response_tokens": 64}
     config = {**CONFIG, "providers": {"embedded": engine}, "models": {"thinker": thinker}}
-    with command(config, tmp_path_factory.mktemp("two_passes")) as gateway:
+    with command(config, tmp_path_factory.mktemp("two_passes"), forked=True) as gateway:
         yield gateway
 
 

@@ -28,7 +28,7 @@ def client(llama_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
         },
     }
     with (
-        command(config, tmp_path_factory.mktemp("gateway")) as gateway,
+        command(config, tmp_path_factory.mktemp("gateway"), forked=True) as gateway,
         OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, timeout=60) as client,
     ):
         yield client

@@ -80,7 +80,7 @@ def client(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         models["itself"] = {"provider": "engine", "model": "tiny", "two_pass": "engine"}
     config = {"providers": {"engine": {"type": kind, "base_url": f"{engine.url}/v1"}}, "models": models}
     with (
-        command(config, tmp_path_factory.mktemp("gateway")) as gateway,
+        command(config, tmp_path_factory.mktemp("gateway"), forked=True) as gateway,
         OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, timeout=60) as client,
     ):
         yield client
