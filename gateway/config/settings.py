@@ -70,6 +70,12 @@ class ServerSettings(_Section):
         description="Seconds in which the head of a request must arrive. A new connection that sends nothing is closed "
         "after the same time.",
     )
+    body_s: Number = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds in which a JSON body must arrive, and the longest pause while a multipart form arrives.",
+    )
+    form_s: Number = Field(default=600.0, gt=0, description="Seconds in which all of a multipart form must arrive.")
     max_json_values: WholeNumber = Field(
         default=100_000,
         ge=1000,

@@ -27,18 +27,17 @@ from translation.errors import InvalidRequest
 _MODEL: Final = "model"
 _MAX_MODEL_BYTES: Final = 1000
 
-_SILENCE_S: Final = 60.0
-"""How long a form may stop to arrive."""
-
-_TOTAL_S: Final = 600.0
-"""How long all of a form may take to arrive."""
-
 
 class FormLimits(NamedTuple):
-    """The most bytes of a form, and the most of it that is held while its model has not arrived."""
+    """The most bytes of a form, and the most of it that is held while its model has not arrived.
+
+    A form may pause for `silence_s` seconds, and take `total_s` in all.
+    """
 
     max_bytes: int
     max_lookahead_bytes: int
+    silence_s: float
+    total_s: float
 
 
 class FormUpload:
@@ -62,7 +61,7 @@ class FormUpload:
         self._held: list[FormPiece] = []
         self._size = 0
         self._is_read = False
-        self._deadline = asyncio.get_running_loop().time() + _TOTAL_S
+        self._deadline = asyncio.get_running_loop().time() + limits.total_s
 
     async def read_model(self) -> str:
         """Returns the name of the model, and reads up to it."""
@@ -167,13 +166,15 @@ class FormUpload:
         self._model = model
 
     async def _read(self) -> bytes:
+        limits = self._limits
         try:
-            async with asyncio.timeout(min(_SILENCE_S, self._deadline - asyncio.get_running_loop().time())):
+            async with asyncio.timeout(min(limits.silence_s, self._deadline - asyncio.get_running_loop().time())):
                 message = await self._receive()
         except TimeoutError:
             self._waits_for_continue = True  # the client sends nothing: there is nothing to drop
             raise BodyTooSlow(
-                f"the form stopped to arrive for {_SILENCE_S:g} s, or took more than {_TOTAL_S:g} s"
+                f"the form paused for {limits.silence_s:g} s (server.body_s), or took more than {limits.total_s:g} s "
+                "(server.form_s)"
             ) from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
@@ -182,6 +183,6 @@ class FormUpload:
             self._client.resume_reading()
         data: bytes = message.get("body", b"")
         self._size += len(data)
-        if self._size > self._limits.max_bytes:
-            raise build_too_large_error(self._limits.max_bytes)
+        if self._size > limits.max_bytes:
+            raise build_too_large_error(limits.max_bytes)
         return data

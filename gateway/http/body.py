@@ -26,11 +26,12 @@ _CONTAINERS: Final = frozenset({dict, list})
 
 
 class BodyLimits(NamedTuple):
-    """The most bytes, levels of nesting and values of a body."""
+    """The most bytes, levels of nesting and values of a body, and the seconds in which it must arrive."""
 
     max_bytes: int
     max_depth: int
     max_values: int
+    deadline_s: float = 60.0
 
 
 class SizedBody(NamedTuple):
@@ -41,17 +42,15 @@ class SizedBody(NamedTuple):
     weight: int
 
 
-async def read_json(
-    scope: Scope, receive: Receive, limits: BodyLimits, threads: LargeBodyThreads, *, deadline_s: float
-) -> SizedBody:
+async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads: LargeBodyThreads) -> SizedBody:
     """Reads the request's body and returns it as one JSON object. A large one is parsed in a thread.
 
     Raises UnsupportedEncoding for a compressed body, BodyTooLarge over the limit of bytes, BodyTooSlow after
-    `deadline_s` seconds, NotJson as `parse_json_object` does, and ClientDisconnected.
+    the deadline, NotJson as `parse_json_object` does, and ClientDisconnected.
     """
     if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
-    body = await _read_body(receive, headers_of(scope), limits.max_bytes, deadline_s)
+    body = await _read_body(receive, headers_of(scope), limits)
     weight = weigh_body(body)
     return SizedBody(await threads.run(weight, parse_json_object, body, limits, weight), len(body), weight)
 
@@ -103,14 +102,15 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
     return parsed
 
 
-async def _read_body(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, deadline_s: float) -> bytes:
+async def _read_body(receive: Receive, headers: Mapping[bytes, bytes], limits: BodyLimits) -> bytes:
+    max_bytes = limits.max_bytes
     try:
         if (declared := headers.get(b"content-length", b"")).isdigit() and int(declared) > max_bytes:
             raise build_too_large_error(max_bytes)
-        async with asyncio.timeout(deadline_s):
+        async with asyncio.timeout(limits.deadline_s):
             return await _read_chunks(receive, max_bytes)
     except TimeoutError:
-        raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
+        raise BodyTooSlow(f"the body did not arrive within {limits.deadline_s:g} s (server.body_s)") from None
     except BodyTooLarge:
         if b"expect" not in headers:  # reading would send 100 Continue to a client that waits for it
             await discard_body(receive)

@@ -58,7 +58,6 @@ from translation.errors import InvalidRequest
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.representation.json_types import Json
 
-_BODY_DEADLINE_S = 60.0
 _MB = 1024 * 1024
 
 
@@ -85,10 +84,11 @@ class Service:
         """Why the last attempt to replace the configuration failed; None if it did not."""
         self._sealer = _build_sealer(settings, store)
         self.large_bodies = LargeBodyThreads()
-        self.body_limits = BodyLimits(
-            int(settings.server.max_body_mb * _MB), settings.server.max_json_depth, settings.server.max_json_values
-        )
-        self._form_limits = FormLimits(self.body_limits.max_bytes, int(settings.server.max_form_lookahead_kb * 1024))
+        server = settings.server
+        max_bytes = int(server.max_body_mb * _MB)
+        self.body_limits = BodyLimits(max_bytes, server.max_json_depth, server.max_json_values, server.body_s)
+        max_lookahead_bytes = int(server.max_form_lookahead_kb * 1024)
+        self._form_limits = FormLimits(max_bytes, max_lookahead_bytes, server.body_s, server.form_s)
         self._keepalive_s = settings.server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
         self._running_threads = RunningThreads()
@@ -241,7 +241,7 @@ class Service:
         return self._read_json(request.scope, request.receive)
 
     def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[SizedBody]:
-        return read_json(scope, receive, self.body_limits, self.large_bodies, deadline_s=_BODY_DEADLINE_S)
+        return read_json(scope, receive, self.body_limits, self.large_bodies)
 
     async def serve_log_replay(
         self, owner: str, response_id: str, *, after: int | None, obfuscates: bool = False

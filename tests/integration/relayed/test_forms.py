@@ -170,6 +170,60 @@ async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
         yield piece
 
 
+@pytest.mark.parametrize(("body_s", "form_s"), [(0.2, 60), (60, 0.4)], ids=["pause", "drips"])
+async def test_a_form_that_arrives_too_slowly_is_refused(body_s: float, form_s: float) -> None:
+    async def drip() -> AsyncIterator[bytes]:
+        yield MODEL_PART + FILE_HEAD
+        for _ in range(10):
+            await asyncio.sleep(0.1 if form_s < body_s else 10)  # it is slow because it waits
+            yield b"x"
+
+    async with relaying(server={"body_s": body_s, "form_s": form_s}) as (client, upstream):
+        upstream.on("/audio/transcriptions", HEARD)
+        reply = await post(client, drip())
+    assert reply.status_code == 408
+    assert "server.body_s" in reply.json()["error"]["message"]
+
+
+async def test_an_upstream_that_does_not_read_slows_the_client_down() -> None:
+    piece, count = bytes(1024 * 1024), 48
+    sent, may_read, received = 0, asyncio.Event(), 0
+
+    async def send_pieces() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield MODEL_PART + FILE_HEAD
+        for _ in range(count):
+            yield piece
+            sent += 1
+        yield END
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        await may_read.wait()
+        tail = b""
+        while not tail.endswith(b"0\r\n\r\n"):
+            data = await reader.read(1024 * 1024)
+            received += len(data)
+            tail = (tail + data)[-5:]
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with server, relaying(base_url=base_url, server={"max_body_mb": 64}) as (client, _):
+        asking = asyncio.create_task(post(client, send_pieces()))
+        before = -1
+        while before < sent:  # it has stopped once half a second brings nothing more
+            before = sent
+            await asyncio.wait([asking], timeout=0.5)
+        assert 0 < sent < count / 2, "what the kernel does not hold stays with the client"
+        may_read.set()
+        reply = await asking
+    assert reply.json() == {}
+    assert received > count * len(piece)
+
+
 async def test_failures_of_the_upstream_are_errors() -> None:
     async def reset_early(exchange: Exchange) -> None:
         exchange.reset()

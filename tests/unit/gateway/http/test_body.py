@@ -33,9 +33,9 @@ def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
 
 
 async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
-    limits, threads = BodyLimits(max_bytes, 10, 10_000), LargeBodyThreads()
+    limits, threads = BodyLimits(max_bytes, 10, 10_000, deadline_s), LargeBodyThreads()
     try:
-        content, size, weight = await read_json(asked.scope, asked.receive, limits, threads, deadline_s=deadline_s)
+        content, size, weight = await read_json(asked.scope, asked.receive, limits, threads)
     finally:
         threads.close()
     assert size >= weight >= 2
@@ -78,7 +78,7 @@ async def test_a_body_is_refused_that_is(asked: Request, kind: type[GatewayError
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    with pytest.raises(BodyTooSlow):
+    with pytest.raises(BodyTooSlow, match=r"server\.body_s"):
         await read(request([]), deadline_s=0.01)
 
 
