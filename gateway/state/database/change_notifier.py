@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from gateway.state.database.database import Database
+from gateway.state.database.postgresql_statements import driver_errors
 
 _log = structlog.get_logger(__name__)
 
@@ -169,13 +170,8 @@ class ChangeNotifier:
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a lost connection raises.
-
-    Some are asyncpg's own. It is imported here, so that a gateway with SQLite does not load it.
-    """
-    from asyncpg.exceptions import InterfaceError, PostgresError  # type: ignore[import-untyped]
-
-    return SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError
+    """Return the exceptions that a lost connection raises."""
+    return *driver_errors(), SQLAlchemyError, OSError, TimeoutError
 
 
 class KeyWatch:

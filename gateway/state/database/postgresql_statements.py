@@ -75,7 +75,7 @@ class PostgresStatements:
             except BaseException as error:
                 # The outcome of a statement that its caller left is decided once the connection is closed.
                 await asyncio.wait({self._discard(connection)}, timeout=_CLOSE_TIMEOUT_S)
-                if isinstance(error, _driver_errors()):
+                if isinstance(error, driver_errors()):
                     raise _wrap_error(error) from error
                 raise
             self._put_back(connection, driver)
@@ -146,8 +146,11 @@ def _wrap_error(error: Exception) -> DBAPIError:
     return (IntegrityError if is_conflict else DBAPIError)(None, None, error, hide_parameters=True)
 
 
-def _driver_errors() -> tuple[type[Exception], ...]:
-    """Return the driver's exceptions. It is imported here, so that a gateway with SQLite does not load it."""
-    from asyncpg.exceptions import InterfaceError, PostgresError  # type: ignore[import-untyped]
+def driver_errors() -> tuple[type[Exception], ...]:
+    """Return the driver's exceptions. It is imported here, so that a gateway with SQLite does not load it.
 
-    return PostgresError, InterfaceError
+    A connection that is lost while a statement begins raises InternalClientError.
+    """
+    from asyncpg.exceptions import InterfaceError, InternalClientError, PostgresError  # type: ignore[import-untyped]
+
+    return PostgresError, InterfaceError, InternalClientError

@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from asyncpg import Connection, InternalClientError
 from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from gateway.errors import StoreUnavailable
+from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.failures import TIMEOUT_MESSAGE
 from gateway.state.database.tables import workers
@@ -100,3 +102,41 @@ async def test_idle_connections_go_back_to_the_pool(database: Database) -> None:
     pool: Any = database._engines["write"].sync_engine.pool
     assert pool.checkedout() == 1
     await eventually(lambda: pool.checkedout() == 0)
+
+
+def lose_connection_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next statement is begun on a connection that is being lost; later ones are not."""
+
+    async def fail(*_: Any) -> None:
+        monkeypatch.undo()
+        raise InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+
+    monkeypatch.setattr(Connection, "fetchval", fail)
+
+
+async def test_a_connection_that_is_lost_as_a_statement_begins_is_a_failure_of_the_database(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await database.run_statement(_BACKEND, {})
+    lose_connection_once(monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        await database.run_statement(_BACKEND, {})
+    await eventually(lambda: database.degraded_reason is None)
+    assert await database.run_statement(_BACKEND, {})
+
+
+async def test_signals_arrive_after_a_connection_was_lost_as_a_statement_began(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = ChangeNotifier(database, poll_s=30), ChangeNotifier(database, poll_s=30)
+    async with receiver.watch("key") as watch, sender.watch("other"):
+        await eventually(lambda: min(sender.wait_timeout_s, receiver.wait_timeout_s) > 30)  # both listen
+        lose_connection_once(monkeypatch)
+        sender.notify_changed("key")
+        await eventually(lambda: sender.wait_timeout_s == 30)
+        await eventually(lambda: sender.wait_timeout_s > 30)
+        sender.notify_changed("key")
+        async with asyncio.timeout(10):
+            await watch.wait_for_change()
+    await sender.aclose()
+    await receiver.aclose()
