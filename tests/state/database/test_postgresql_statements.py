@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from asyncpg import Connection, InternalClientError
+from asyncpg import Connection, InternalClientError  # type: ignore[import-untyped]
 from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
