@@ -17,6 +17,7 @@ GatewayError
   OriginRefused        a page of another host asked for a WebSocket
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
+  ThreadNotFound       a thread of the Messages API has no such message, or it has not ended well
   RunInProgress        another run of an AG-UI thread has not ended
   IdempotencyKeyReused  the Idempotency-Key belongs to a request with another body
   IdempotencyKeyInUse  other requests with the same Idempotency-Key begin and fail all the time
@@ -102,6 +103,10 @@ class UnsupportedEncoding(GatewayError):
 
 
 class NotFound(GatewayError):
+    pass
+
+
+class ThreadNotFound(NotFound):
     pass
 
 
@@ -257,6 +262,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     BodyTooSlow: ErrorReply(408, _INVALID_TYPE, "request_timeout"),
     UnsupportedEncoding: ErrorReply(415, _INVALID_TYPE, "unsupported_content_encoding"),
     NotFound: ErrorReply(404, _INVALID_TYPE, None),
+    ThreadNotFound: ErrorReply(404, _INVALID_TYPE, "thread_not_found"),
     MethodNotAllowed: ErrorReply(405, _INVALID_TYPE, "method_not_allowed"),
     OriginRefused: ErrorReply(403, _INVALID_TYPE, "origin_not_allowed"),
     TooManyConnections: ErrorReply(503, _SERVER_TYPE, "too_many_connections"),
@@ -360,8 +366,7 @@ def resolve_error_reply(error: Exception) -> ErrorReply:
 
 def client_message(error: Exception) -> str:
     """Returns the message that the client may read."""
-    row = resolve_error_reply(error)
-    return row.fixed_message or str(error) or "unknown error"
+    return resolve_error_reply(error).fixed_message or str(error) or "unknown error"
 
 
 def error_body(error: Exception) -> Json:
@@ -381,8 +386,7 @@ def _upstream_code(error: Exception, row: ErrorReply) -> str | None:
     """Returns the code of an upstream's refusal, if it has one that is not the row's. Some send the status as code."""
     if not isinstance(error, upstream.UpstreamRejected) or row.fixed_message is not None:
         return None
-    code = error.code
-    return code if code is not None and code != row.code and _CODE_PATTERN.fullmatch(code) else None
+    return code if (code := error.code) and code != row.code and _CODE_PATTERN.fullmatch(code) else None
 
 
 def failed_event(error: Exception) -> Failed:

@@ -96,7 +96,7 @@ async def resolve_continuation(
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
         return Continuation(
-            history=_drop_unfinished_calls(items),
+            history=drop_unfinished_calls(items),
             new_items=new_items,
             has_references=has_references,
             conversation_id=conversation,
@@ -105,7 +105,7 @@ async def resolve_continuation(
         return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
         return Continuation(
-            history=_drop_unfinished_calls(connection_items[previous]),
+            history=drop_unfinished_calls(connection_items[previous]),
             new_items=new_items,
             has_references=has_references,
         )
@@ -126,7 +126,7 @@ async def resolve_continuation(
             code="previous_response_in_conversation",
         )
     return Continuation(
-        history=_drop_unfinished_calls(stored.items),
+        history=drop_unfinished_calls(stored.items),
         new_items=new_items,
         has_references=has_references,
         parent_id=previous,
@@ -137,7 +137,7 @@ async def resolve_continuation(
 def continue_thread(history: Sequence[Item], body: Json, conversation_id: str) -> Continuation:
     """Returns the continuation of a thread by a validated body, whose input follows these items of its conversation."""
     return Continuation(
-        history=_drop_unfinished_calls(history),
+        history=drop_unfinished_calls(history),
         new_items=to_storable_items(body.get("input"), new_id),
         conversation_id=conversation_id,
     )
@@ -178,6 +178,6 @@ def _is_reference(item: Json) -> bool:
     return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
 
 
-def _drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:
+def drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:
     """Removes incomplete tool calls. They were never run and have no output, and no model accepts such a call."""
     return [item for item in items if not (item.get("status") == "incomplete" and "call_id" in item)]

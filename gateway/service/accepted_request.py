@@ -6,12 +6,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway.errors import ShuttingDown, StoreUnavailable
+from gateway.http.auth import Principal
+from gateway.planning.body_views import StorageOptions
+from gateway.planning.continuation import Continuation
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
+from gateway.service.admission import AdmittedRequest
 from gateway.service.run import Run
 from gateway.state.store import NewResponse
 from gateway.tools.approvals import ResponseApprovals
+from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
+from translation.responses.initial_response import new_response
+from translation.responses.storable_items import with_distinct_ids
+from translation.tools.credentials import remove_body_credentials, remove_item_credentials
 
 
 @dataclass(slots=True)
@@ -77,3 +85,60 @@ class AcceptedRequest:
     def loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         return self.run.loss_headers()
+
+
+def build_new_response(
+    accepted: AcceptedRequest,
+    owner: str,
+    view: Json,
+    storage: StorageOptions,
+    state: Continuation,
+    *,
+    worker: str | None,
+) -> NewResponse:
+    """Returns the beginning of a Responses request's response, for the store. `view` is the body that it echoes.
+
+    `worker` is the name of this process in the store.
+    """
+    identity = accepted.run.identity
+    initial = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
+    # History that exists only on the connection has no stored parent, so it is stored with the input.
+    input_items = state.new_items if state.parent_id or state.conversation_id else state.context
+    return NewResponse(
+        owner=owner,
+        response=initial | {"status": "queued"} if storage.background else initial,
+        input_items=remove_item_credentials(with_distinct_ids(input_items, new_id)),
+        parent_id=state.parent_id,
+        conversation_id=state.conversation_id,
+        # The log of a job that calls tools shows that it has begun: a job that has is not started again.
+        logged=storage.logged or (storage.is_detached and accepted.run.tool_run is not None),
+        worker=worker,
+        losses=accepted.run.render_losses(),
+    )
+
+
+def build_job_request(
+    accepted: AcceptedRequest,
+    principal: Principal,
+    admitted: AdmittedRequest,
+    view: Json,
+    state: Continuation,
+    *,
+    strict: bool,
+) -> Json:
+    """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
+    run, approvals = accepted.run, accepted.approvals
+    return {
+        "dialect": run.endpoint.dialect,
+        "models": list(principal.models),
+        "mcp_servers": list(principal.mcp_servers),
+        "strict": strict,
+        "created": run.identity.created,
+        "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
+        "earlier": state.history_count,
+        "tokens": state.history_tokens,
+        "approvals": None if approvals is None else approvals.save_answers(),
+        "runs_tools": run.tool_run is not None,
+        "tool_events": admitted.reports_tools,
+        "elicitation": admitted.takes_input,
+    }

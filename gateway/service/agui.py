@@ -22,7 +22,7 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import EventStreamReply, build_whole_event_stream
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import AdmittedRequest, RequestAdapter, ThreadRun
-from gateway.service.agui_threads import (
+from gateway.service.threads.agui import (
     RunningThreads,
     StoredThread,
     ThreadLimits,

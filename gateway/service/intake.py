@@ -25,13 +25,14 @@ from gateway.planning.plan import find_tool_host, make_plan, require_no_loss, se
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
-from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.accepted_request import AcceptedRequest, build_job_request, build_new_response
 from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
 from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run, adapt_presentation
-from gateway.state.store import Job, NewResponse, Store
+from gateway.service.threads.messages import ThreadedRequest, ThreadHistory, load_thread_history
+from gateway.state.store import Job, Store
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.host import ToolHost
 from gateway.tools.library import load_tool_library
@@ -40,12 +41,6 @@ from providers.new_id import new_id
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.responses.initial_response import new_response
-from translation.responses.storable_items import with_distinct_ids
-from translation.tools.credentials import (
-    remove_body_credentials,
-    remove_item_credentials,
-)
 
 _MB = 1024 * 1024
 
@@ -121,6 +116,10 @@ class Intake:
         if route.mcp_servers or body.get("tools"):
             tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
+            if endpoint.dialect == "messages" and self._store is not None and body.get("thread") is not None:
+                history = await load_thread_history(self._store, principal.name, body["thread"])
+                arguments = principal.name, body, identity, admitted, history, tool_host
+                return await self._threads.run(weight, self._accept_thread, *arguments, strict=strict)
             accepted = await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
@@ -196,6 +195,39 @@ class Intake:
         view = build_echoed_body(endpoint.dialect, body, NOT_STORED, admitted.route.profile)
         return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, tool_host, strict=strict))
 
+    def _accept_thread(
+        self,
+        owner: str,
+        body: Json,
+        identity: ReplyIdentity,
+        admitted: AdmittedRequest,
+        history: ThreadHistory,
+        tool_host: ToolHost | None,
+        *,
+        strict: bool,
+    ) -> AcceptedRequest:
+        threaded = ThreadedRequest(history, body, identity, admitted.route)
+        run = self._build_run(
+            threaded.build_endpoint(),
+            body,
+            body,
+            identity,
+            admitted,
+            tool_host,
+            strict=strict,
+            storage=StorageOptions(stored=True),
+            history_count=threaded.history_count,
+            history_tokens=threaded.history_tokens,
+        )
+        assert self._store is not None
+        assert self._lease is not None
+        recorder = threaded.make_recorder(self._store, self._lease, owner, run, begin_delay_s=self._begin_delay_s)
+        if run.tool_run is not None:
+            recorder.call_records = run.tool_run.journal = self._journals.make_journal(
+                owner, identity.id, ensure_stored=recorder.wait_until_begun
+            )
+        return AcceptedRequest(run=run, recorder=recorder)
+
     def _accept_response(
         self,
         endpoint: Endpoint,
@@ -234,7 +266,8 @@ class Intake:
             if approvals is not None:
                 approvals.confirmation = approvals.store_answers
             return accepted
-        new = self._build_new_response(accepted, principal, view, storage, state)
+        worker = self._lease.worker if self._lease else None
+        new = build_new_response(accepted, principal.name, view, storage, state, worker=worker)
         if approvals is not None:
             new = replace(new, answers=approvals.answers)
         if admitted.thread is not None:
@@ -256,18 +289,7 @@ class Intake:
         if run.tool_run is not None:
             run.tool_run.journal = self._journals.make_journal(principal.name, identity.id)
         job = {
-            "dialect": endpoint.dialect,
-            "models": list(principal.models),
-            "mcp_servers": list(principal.mcp_servers),
-            "strict": strict,
-            "created": identity.created,
-            "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
-            "earlier": state.history_count,
-            "tokens": state.history_tokens,
-            "approvals": None if approvals is None else approvals.save_answers(),
-            "runs_tools": run.tool_run is not None,
-            "tool_events": admitted.reports_tools,
-            "elicitation": admitted.takes_input,
+            **build_job_request(accepted, principal, admitted, view, state, strict=strict),
             **self._credentials.store_request(request, principal.name, identity.id),
         }
         return replace(accepted, job=replace(new, job_request=job))
@@ -333,28 +355,6 @@ class Intake:
             self._journals.add_open_call_journal(run.tool_run, owner, identity.id)
         recorder = CompletionRecorder(store, owner, body, run.render_losses) if storage.stored else None
         return AcceptedRequest(run=run, recorder=recorder)
-
-    def _build_new_response(
-        self, accepted: AcceptedRequest, principal: Principal, view: Json, storage: StorageOptions, state: Continuation
-    ) -> NewResponse:
-        identity = accepted.run.identity
-        initial = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
-        return NewResponse(
-            owner=principal.name,
-            response=initial | {"status": "queued"} if storage.background else initial,
-            # History that exists only on the connection has no stored parent, so it is stored with the input.
-            input_items=remove_item_credentials(
-                with_distinct_ids(
-                    state.new_items if state.parent_id or state.conversation_id else state.context, new_id
-                )
-            ),
-            parent_id=state.parent_id,
-            conversation_id=state.conversation_id,
-            # The log of a job that calls tools shows that it has begun: a job that has is not started again.
-            logged=storage.logged or (storage.is_detached and accepted.run.tool_run is not None),
-            worker=self._lease.worker if self._lease else None,
-            losses=accepted.run.render_losses(),
-        )
 
     def _build_run(
         self,

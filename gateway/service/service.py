@@ -39,7 +39,6 @@ from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
 from gateway.service.agui import AguiRuns
-from gateway.service.agui_threads import RunningThreads, ThreadLimits
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
@@ -48,6 +47,7 @@ from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.threads.agui import RunningThreads, ThreadLimits
 from gateway.state.store import NewResponse, Store
 from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.host import ToolHost, build_egress

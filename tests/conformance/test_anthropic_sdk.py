@@ -1,11 +1,14 @@
 """The official SDK of the Messages API against the demo model, over a socket."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, NotFoundError, beta_tool
+from anthropic import Anthropic, DefaultHttpxClient, NotFoundError, beta_tool
 
+from tests import databases
 from tests.serving import Gateway, serving
 
 DEMO = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
@@ -65,14 +68,37 @@ def test_models_are_listed_page_by_page(client: Anthropic) -> None:
     assert client.models.retrieve("demo").display_name == "demo"
 
 
-def test_a_runner_of_tools_goes_on_without_a_thread(client: Anthropic) -> None:
-    @beta_tool
-    def add(a: int, b: int) -> str:
-        """Add two numbers."""
-        return "forty-two"
+@beta_tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return "forty-two"
 
-    runner = client.beta.messages.tool_runner(
-        model="demo", max_tokens=500, messages=[{"role": "user", "content": "Add."}], tools=[add]
-    )
+
+ADD: list[Any] = [{"role": "user", "content": "Add."}]
+
+
+def test_a_runner_of_tools_goes_on_without_a_thread(client: Anthropic) -> None:
+    runner = client.beta.messages.tool_runner(model="demo", max_tokens=500, messages=ADD, tools=[add])
     *_, last = list(runner)
     assert "forty-two" in str(last.content)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(tmp_path: Path, *, stream: bool) -> None:
+    url = databases.ready_sqlite(tmp_path / "state.db")
+    sent: list[Any] = []
+    with (
+        serving({**DEMO, "store": {"url": url}}) as gateway,
+        DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(json.loads(request.content))]}) as http,
+        Anthropic(base_url=gateway.url, api_key="none", max_retries=0, http_client=http) as client,
+    ):
+        runner: Any = client.beta.messages.tool_runner(
+            model="demo", max_tokens=500, messages=ADD, tools=[add], system="Be brief.", stream=stream
+        )
+        *_, last = list(runner) if not stream else [reply.get_final_message() for reply in runner]
+    assert "forty-two" in str(last.content)
+    first, second = sent
+    assert first["thread"] == {"type": "create"}
+    assert second["thread"]["type"] == "continue"
+    assert [block["type"] for message in second["messages"] for block in message["content"]] == ["tool_result"]
+    assert not {"system", "tools"} & second.keys()

@@ -115,11 +115,29 @@ ToolChoice: TypeAlias = Annotated[
 ]
 
 
+class NewThread(TypedDict, total=False):
+    """Keeps the conversation under the id of the reply."""
+
+    type: Required[Literal["create"]]
+
+
+class ContinuedThread(TypedDict, total=False):
+    """Continues the conversation that is kept under the id of a reply: `messages` are those since then."""
+
+    type: Required[Literal["continue"]]
+    previous_message_id: Required[Name]
+
+
+Thread: TypeAlias = Annotated[
+    Annotated[NewThread, Tag("create")] | Annotated[ContinuedThread, Tag("continue")], discriminate_by("type")
+]
+
+
 class SharedParams(TypedDict, total=False):
     """The parameters that make up the input, and those that may be sent beside them."""
 
     model: Required[str]
-    messages: Required[Annotated[list[Message], Field(fail_fast=True), Field(min_length=1)]]
+    messages: Required[Annotated[list[Message], Field(fail_fast=True)]]
     anthropic_beta: Annotated[list[_HeaderToken], Field(max_length=_MAX_BETAS)] | None
     anthropic_version: _HeaderToken | None
     cache_control: Json | None
@@ -138,7 +156,7 @@ class SharedParams(TypedDict, total=False):
     system: str | list[TextBlock] | None
     temperature: _Share | None
     thinking: Thinking | None
-    thread: Json | None
+    thread: Thread | None
     tool_choice: ToolChoice | None
     tools: Annotated[list[Tool], Field(fail_fast=True)] | None
     top_k: Annotated[int, Field(ge=0)] | None
@@ -177,6 +195,8 @@ def validate_count(body: Json) -> None:
 
 
 def _check_meaning(body: Json) -> None:
+    if not body["messages"] and (body.get("thread") or {}).get("type") != "continue":
+        raise InvalidRequest("Invalid value for 'messages': it must not be shorter than 1.", param="messages")
     for index, tool in enumerate(body.get("tools") or ()):
         if tool.get("type") in (None, "custom"):
             for key in ("name", "input_schema"):

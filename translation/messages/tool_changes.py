@@ -51,6 +51,22 @@ class ToolChanges:
                 )
 
 
+def apply_tool_changes(tools: Sequence[Json], messages: Sequence[Json]) -> list[Json]:
+    """Returns the tools of a request as its messages have changed them, for a request that goes on without these.
+
+    A tool that is not offered is deferred, so that later messages can offer it again.
+    """
+    changes = ToolChanges(messages, [])
+    changed: list[Json] = []
+    for tool in [*tools, *(definition for definition, _ in changes.defined)]:
+        if tool.get("type") in (None, "custom"):
+            tool = {name: value for name, value in tool.items() if name != "defer_loading"} | (
+                {} if changes.is_offered(tool) else {"defer_loading": True}
+            )
+        changed.append(tool)
+    return changed
+
+
 def _list_blocks(messages: Sequence[Json]) -> Iterator[tuple[Json, str]]:
     """Yields the blocks that may change tools, each with its path."""
     for index, message in enumerate(messages):

@@ -10,6 +10,7 @@ from gateway.logs import bound_request_id
 from providers.errors import UpstreamRejected
 from translation.messages.failures import build_error_body
 from translation.messages.lift import THREAD_UNSUPPORTED
+from translation.messages.threads import THREAD_IN_FLIGHT, THREAD_MISMATCH, THREAD_NOT_FOUND
 from translation.representation.json_types import Json
 
 _PATH: Final = "/v1/messages"
@@ -20,6 +21,13 @@ _OVERLOADED: Final = 529
 """The API's status for what the gateway reports as 503."""
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 504, _OVERLOADED})
+
+_RECOVERY_CODES: Final = {
+    **{code: code for code in (THREAD_UNSUPPORTED, THREAD_NOT_FOUND, THREAD_IN_FLIGHT, THREAD_MISMATCH)},
+    # The message was deleted while its thread was continued.
+    "previous_response_not_found": THREAD_NOT_FOUND,
+}
+"""The gateway's code of a failure -> the code in the details by which the API's clients recover."""
 
 _FINAL_CODES: Final = frozenset({"insufficient_quota", "upstream_unauthorized"})
 """Codes of failures that a retry cannot change, although their status looks like it."""
@@ -59,4 +67,5 @@ def _build_details(error: Exception, code: str | None) -> Json | None:
     """Returns the details of a failure that clients recover from: those of the upstream, or a code of the gateway's."""
     if isinstance(error, UpstreamRejected) and error.details is not None:
         return dict(error.details)
-    return {"error_code": code} if code == THREAD_UNSUPPORTED else None
+    recovery = _RECOVERY_CODES.get(code or "")
+    return None if recovery is None else {"error_code": recovery}

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import RunInProgress
-from gateway.service.agui_threads import RunningThreads
+from gateway.service.threads.agui import RunningThreads
 
 
 def test_a_thread_has_one_run_at_a_time() -> None:

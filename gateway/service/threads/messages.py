@@ -1,0 +1,139 @@
+"""Threads of the Messages API in the store: a reply is a stored response, and the next turn continues it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from gateway.errors import StoreUnavailable, ThreadNotFound
+from gateway.planning.continuation import drop_unfinished_calls
+from gateway.planning.resolver import Route
+from gateway.replies.dialects.thread_reply import ThreadRecorder, ThreadReply
+from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.replies.recorder import Lease
+from gateway.service.run import Run
+from gateway.state.store import ACTIVE_STATUSES, NewResponse, Store
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.messages.lift import lift
+from translation.messages.threads import THREAD_IN_FLIGHT, build_thread_state, lift_thread_turn, restore_thread_params
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
+from translation.responses.initial_response import new_response
+from translation.responses.storable_items import to_storable_items, with_distinct_ids
+
+THREAD_STATE_KEY: Final = "messages_thread"
+"""The key of a stored response that has what its thread keeps besides the items."""
+
+_ENDED_WELL: Final = ("completed", "incomplete")
+"""The statuses of a reply that its client has got as a whole."""
+
+
+class ThreadHistory(NamedTuple):
+    """What is stored of a thread before a turn. `previous_id` is None for a new thread."""
+
+    items: Sequence[Item]
+    state: Json
+    previous_id: str | None
+    tokens: int | None
+    """The number of tokens of the items, as the usage of the last reply reports it; None if it is unknown."""
+
+
+async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadHistory:
+    """Returns what is stored of a thread, for the validated parameter `thread` of a request.
+
+    Raises ThreadNotFound for a reply that is unknown, deleted, another owner's, not of a thread, or has failed;
+    InvalidRequest for one that has not ended; StoreUnavailable.
+    """
+    if store.degraded_reason is not None:
+        # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
+        raise StoreUnavailable
+    if thread["type"] == "create":
+        return ThreadHistory((), {}, None, None)
+    previous_id = thread["previous_message_id"]
+    previous = await store.load_response(owner, previous_id)
+    if previous is None or THREAD_STATE_KEY not in previous.response:
+        raise _thread_not_found(previous_id)
+    if previous.response["status"] in ACTIVE_STATUSES:
+        raise InvalidRequest(
+            f"The message '{previous_id:.80}' has not ended: wait for its end, or create a new thread with the whole "
+            "conversation.",
+            param="thread.previous_message_id",
+            code=THREAD_IN_FLIGHT,
+        )
+    stored = await store.load_history(owner, previous_id)
+    if stored is None or stored.status not in _ENDED_WELL:
+        raise _thread_not_found(previous_id)
+    items, tokens = drop_unfinished_calls(stored.items), (stored.usage or {}).get("total_tokens")
+    return ThreadHistory(items, previous.response[THREAD_STATE_KEY], previous_id, tokens)
+
+
+def _thread_not_found(message_id: str) -> ThreadNotFound:
+    return ThreadNotFound(
+        f"No thread has the message '{message_id:.80}': create a new one with the whole conversation.",
+        param="thread.previous_message_id",
+    )
+
+
+class ThreadedRequest:
+    """A request as the next turn of a thread: its endpoint, and the response that it is stored as."""
+
+    def __init__(self, history: ThreadHistory, body: Json, identity: ReplyIdentity, route: Route) -> None:
+        """Lifts a validated body. Raises InvalidRequest."""
+        self._history = history
+        self._body = body if history.previous_id is None else restore_thread_params(body, history.state)
+        turn = lift_thread_turn(self._body)
+        if route.reasoning_seal is not None:
+            turn = route.reasoning_seal.remove_foreign_content(turn)
+        self._turn = turn
+        self._response = self._build_response(identity)
+        self._reply = ThreadReply(self._response)
+
+    def build_endpoint(self) -> Endpoint:
+        """Returns the Messages endpoint for this turn alone, whose lifted turn begins with the history."""
+        return self._reply.build_endpoint(self._lift)
+
+    @property
+    def history_count(self) -> int:
+        """The number of items that the lifted turn begins with and the request does not have."""
+        return len(self._history.items)
+
+    @property
+    def history_tokens(self) -> int | None:
+        """The number of their tokens, if it is known."""
+        return self._history.tokens
+
+    def make_recorder(
+        self, store: Store, lease: Lease, owner: str, run: Run, *, begin_delay_s: float
+    ) -> ThreadRecorder:
+        """Returns what stores the turn's response while `run` produces it."""
+        new = NewResponse(
+            owner=owner,
+            response=self._response,
+            input_items=with_distinct_ids(to_storable_items(self._turn.items, new_id), new_id),
+            parent_id=self._history.previous_id,
+            worker=lease.worker,
+            losses=run.render_losses(),
+        )
+        return ThreadRecorder(self._reply, store, lease, new, run.render_losses, begin_delay_s=begin_delay_s)
+
+    def _lift(self, body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+        if relayed:
+            return lift(body, relayed=True)  # refuses the thread: its upstream would have to keep it
+        turn = self._turn
+        items = [*self._history.items, *turn.items]
+        return replace(turn, model=turn.model if model is None else model, items=items)
+
+    def _build_response(self, identity: ReplyIdentity) -> Json:
+        turn = self._turn
+        parameters: Json = {
+            "instructions": turn.instructions,
+            "max_output_tokens": turn.max_output_tokens,
+            "parallel_tool_calls": turn.parallel_tool_calls,
+            "previous_response_id": self._history.previous_id,
+            "store": True,
+            "tool_choice": turn.tool_choice,
+            "tools": turn.tools,
+            **turn.sampling,
+        }
+        response = new_response(parameters, response_id=identity.id, created_at=identity.created, model=identity.model)
+        return {**response, THREAD_STATE_KEY: build_thread_state(self._body)}

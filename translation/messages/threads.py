@@ -1,0 +1,58 @@
+"""Threads of the Messages API: what a request that continues one leaves out, and what is stored for that.
+
+A request that creates a thread has the whole conversation. One that continues it has the messages since the reply that
+it names; system prompt and tools are those that the thread was created with.
+Source: `anthropic` 2.12.0, types/beta/beta_thread_continue_params.py and lib/threads/_thread_state.py.
+"""
+
+from typing import Final
+
+from translation.errors import InvalidRequest
+from translation.messages.lift import lift
+from translation.messages.tool_changes import apply_tool_changes
+from translation.representation.json_types import Json
+from translation.representation.turn import Turn
+
+THREAD_NOT_FOUND: Final = "thread_not_found"
+THREAD_IN_FLIGHT: Final = "thread_continue_in_flight"
+"""Codes of errors upon which the API's clients send the whole conversation, as a new thread."""
+
+THREAD_MISMATCH: Final = "thread_fingerprint_mismatch"
+
+_STORED_PARAMS: Final = ("system", "tools")
+"""The parameters that a thread keeps. A request that continues it must not change them."""
+
+
+def build_thread_state(body: Json) -> Json:
+    """Returns what has to be stored with a reply so that a request can continue it, for the whole body of its request.
+
+    Changes that messages have made to the tools are in the tools.
+    """
+    state = {name: body[name] for name in _STORED_PARAMS if body.get(name)}
+    if tools := apply_tool_changes(body.get("tools") or (), body["messages"]):
+        state["tools"] = tools
+    return state
+
+
+def restore_thread_params(body: Json, state: Json) -> Json:
+    """Returns the body of a request that continues a thread with the parameters that the thread keeps.
+
+    Raises InvalidRequest for a parameter that differs from the stored one.
+    """
+    for name in _STORED_PARAMS:
+        if body.get(name) and body[name] != state.get(name):
+            raise InvalidRequest(
+                f"'{name}' differs from that of the thread: leave it out, or create a new thread with the whole "
+                "conversation.",
+                param=name,
+                code=THREAD_MISMATCH,
+            )
+    return {**body, **state}
+
+
+def lift_thread_turn(body: Json) -> Turn:
+    """Returns the turn for a body of `restore_thread_params`, or for one that creates a thread, without the history.
+
+    Raises what `lift` raises.
+    """
+    return lift({name: value for name, value in body.items() if name != "thread"})
