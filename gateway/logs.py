@@ -21,6 +21,7 @@ from gateway import errors
 from gateway.log_text import render_text_line
 from gateway.log_writer import LogWriter
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
+from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
@@ -207,6 +208,20 @@ def bind_unreported(params: Sequence[str]) -> None:
     """Adds the requested parameters that the upstream's reply has no result for to the request's log line, if any."""
     if params:
         bind_fields(unreported=", ".join(params))
+
+
+def bind_usage(usage: Usage | None) -> None:
+    """Adds the input tokens of a reply to the request's log line, as far as the upstream reports them.
+
+    If it reports how many of them its prefix cache had, the line has that number too, and its share of all.
+    """
+    if usage is None or usage.input is None:
+        return
+    if usage.cache_read is None:
+        bind_fields(input_tokens=usage.input)
+    else:
+        share = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
+        bind_fields(input_tokens=usage.input, cached_tokens=usage.cache_read, cached_share=share)
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:

@@ -101,6 +101,10 @@ _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
 """Parameters of vLLM's engine. Those that only its server knows, and those that the gateway handles itself, are left
 out."""
 
+_VOLATILE_LINES: Final = ("x-anthropic-billing-header:*",)
+"""Lines at the beginning of the system prompts of clients that change with each session or request, and are no use to a
+model. Claude Code sends accounting data for Anthropic's servers in this one, in some versions with a nonce."""
+
 _LLAMA_SERVER_PROFILE = Profile(
     # The server separates thinking itself, unless its flags say otherwise.
     parsing_format="leading_think_tags",
@@ -112,7 +116,7 @@ _LLAMA_SERVER_PROFILE = Profile(
 )
 """llama.cpp's own server, https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
 
-PROFILES: dict[ProviderType, Profile] = {
+_PROFILES: Final[Mapping[ProviderType, Profile]] = {
     "openai": Profile(
         system_messages="keep",
         developer_role="developer",
@@ -159,6 +163,14 @@ PROFILES: dict[ProviderType, Profile] = {
         two_pass_profile(_LLAMA_SERVER_PROFILE), tool_parser="hermes", max_thinking_tokens=256, max_response_tokens=512
     ),
     "scripted": DEFAULT_PROFILE,
+}
+
+_KEEPING_LINES: Final[frozenset[ProviderType]] = frozenset({"anthropic", "scripted"})
+"""Types whose prompts keep their lines where they are: the API that the line is for, and a model without a cache."""
+
+PROFILES: Final[Mapping[ProviderType, Profile]] = {
+    name: profile if name in _KEEPING_LINES else replace(profile, volatile_lines=_VOLATILE_LINES)
+    for name, profile in _PROFILES.items()
 }
 
 

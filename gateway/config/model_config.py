@@ -183,6 +183,13 @@ class ModelConfig(BaseModel):
         description="`merge_leading`: leading system and developer messages become one. `merge_all`: later ones too. "
         "`keep`: they remain unchanged.",
     )
+    volatile_lines: tuple[NonEmptyText, ...] | None = Field(
+        default=None,
+        description="Patterns, with `*` and `?`, of whole lines in the system prompt that change from request to "
+        "request. They are moved to the [end of the newest message](prefix-cache.md), so that the upstream can reuse "
+        "its cache of the prompt. The default has Claude Code's billing header, except for `anthropic` and "
+        "`scripted`. `[]` moves none.",
+    )
     developer_role: Literal["developer", "system", "user"] | None = Field(
         default=None, description="The role with which a developer message is sent."
     )

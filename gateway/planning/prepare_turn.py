@@ -16,6 +16,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
+from translation.hygiene.volatile_lines import move_volatile_lines_of_turn
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
@@ -67,6 +68,8 @@ def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss])
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
     fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
+    if route.profile.volatile_lines:
+        fitted = move_volatile_lines_of_turn(fitted, route.profile.volatile_lines)
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, route.profile, None)

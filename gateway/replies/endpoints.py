@@ -16,9 +16,10 @@ from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
+from translation.chat.usage import read_usage as read_chat_usage
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
-from translation.representation.events import Event, Failed
+from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -30,6 +31,7 @@ from translation.responses.relaying import relay as responses_relay
 from translation.responses.relaying.request import relay_body as responses_relay_body
 from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import Snapshot
+from translation.responses.usage import read_usage as read_responses_usage
 
 
 @dataclass(slots=True)
@@ -117,6 +119,8 @@ class Endpoint:
     collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
     """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
     although JSON was requested. Raises TurnFailed."""
+    read_usage: Callable[[Json], Usage | None]
+    """Returns the token counts of the `usage` object of a relayed JSON reply."""
     allows_relay: bool = True
     """Whether replies of an upstream with the same dialect may be relayed."""
     allows_storage: bool = True
@@ -264,6 +268,7 @@ CHAT = Endpoint(
     relay=_chat_relay,
     relay_json=_relay_chat_json,
     collect_relayed_stream=_collect_chat_relay,
+    read_usage=read_chat_usage,
 )
 
 RESPONSES = Endpoint(
@@ -277,6 +282,7 @@ RESPONSES = Endpoint(
     relay=_responses_relay,
     relay_json=_relay_responses_json,
     collect_relayed_stream=_collect_responses_relay,
+    read_usage=read_responses_usage,
 )
 
 ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Event, Noted
+from translation.representation.events import Event, Failed, Finished, Noted, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -56,6 +56,12 @@ def warnings_in(facts: Iterable[Json]) -> list[Json]:
 def unreported_in(facts: Iterable[Json]) -> list[str]:
     """Returns the client's parameters that the reply has no result for, by the facts of a batch."""
     return [fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact]
+
+
+def usage_in(batch: Sequence[Event]) -> Usage | None:
+    """Returns the token counts with which a batch ends a reply; None if it does not end one, or has none."""
+    end = batch[-1] if batch else None
+    return end.usage if isinstance(end, Finished | Failed) else None
 
 
 def warnings_of(reply: Json) -> list[Json]:

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
-from translation.representation.events import Failed
+from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
 _PADDED_BYTES: Final = 128
@@ -101,6 +101,10 @@ class ObfuscatingRelay:
     @property
     def response(self) -> Json | None:
         return self._relay.response
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._relay.usage
 
     @property
     def warnings(self) -> Sequence[Json]:

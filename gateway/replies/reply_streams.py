@@ -5,15 +5,15 @@ from typing import Final, Protocol
 
 from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
 from gateway.errors import TurnFailed, failed_event
-from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported
+from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.replies.client_params import ClientParams, OverflowParams
-from gateway.replies.loss_header import facts_in, unreported_in, warnings_in
+from gateway.replies.loss_header import facts_in, unreported_in, usage_in, warnings_in
 from providers.base import Batch, Exchange, RelayExchange
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.event_stage import EventStage
-from translation.representation.events import Event, Failed, Noted, Opaque, Started
+from translation.representation.events import Event, Failed, Noted, Opaque, Started, Usage
 from translation.representation.json_types import Json
 
 _CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
@@ -72,6 +72,11 @@ class Relay(Protocol):
     @property
     def response(self) -> Json | None:
         """The reply as one object. It is final once the relay has `ended`; None if there is nothing to store."""
+        ...
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token counts that the upstream has reported so far."""
         ...
 
     @property
@@ -198,6 +203,7 @@ class TranslatedReply(Source[bytes]):
         if facts := facts_in(self._last_batch):
             bind_tool_warnings(warnings_in(facts))
             bind_unreported(unreported_in(facts))
+        bind_usage(usage_in(self._last_batch))
         if self._failed is not None:
             bind_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)
@@ -276,6 +282,7 @@ class RelayedReply(Source[bytes]):
 
     async def close(self, *, whole: bool = False) -> None:
         bind_tool_warnings(self._relay.warnings)
+        bind_usage(self._relay.usage)
         if self.ended and self._relay.failed is not None:
             bind_failure(TurnFailed(self._relay.failed))
         await self._reads.close(whole=self.ended)

@@ -77,6 +77,10 @@ class StoredChatRelay:
         return _build_completion([*self._sent_frames, self._relay.closing_frames], self._relay.usage)
 
     @property
+    def usage(self) -> Usage | None:
+        return self._relay.usage
+
+    @property
     def warnings(self) -> Sequence[Json]:
         return self._relay.warnings
 

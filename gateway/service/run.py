@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from dataplane.source import IteratedSource, Source
 from gateway.errors import TurnFailed, failed_event
-from gateway.logs import bind_tool_warnings, bind_unreported
+from gateway.logs import bind_tool_warnings, bind_unreported, bind_usage
 from gateway.planning.body_views import SEALED_REASONING
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Route
@@ -17,6 +17,7 @@ from gateway.replies.loss_header import (
     facts_in,
     render_loss_header,
     unreported_in,
+    usage_in,
     warning_losses,
     warnings_in,
     warnings_of,
@@ -108,6 +109,8 @@ class Run:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
                 answer = self.endpoint.collect_relayed_stream(self.body, answer, self.identity, self.presentation)
+            elif isinstance(reported := answer.get("usage"), dict):
+                bind_usage(self.endpoint.read_usage(reported))
             reply = self.endpoint.relay_json(self.body, answer, self.identity, self.presentation)
             self._record_warnings(warnings_of(reply))
             return reply
@@ -121,6 +124,7 @@ class Run:
                 self._record_warnings(warnings_in(facts))
                 self._record_unreported(unreported_in(facts))
             collector.feed(events)
+            bind_usage(usage_in(events))
 
         source = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
         try:

@@ -105,7 +105,7 @@ def _profile_rows() -> Iterator[list[str]]:
 
 
 def _render_value(value: object) -> str:
-    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
+    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset | tuple) else str(value)
 
 
 _CHAT_FIELDS = {

@@ -47,6 +47,8 @@ These are the effects of the fields:
 - **Roles**: `developer_role` is the role of developer messages. `system_messages` says where system messages may stand. Some chat
   templates accept a system message only at the beginning and refuse others (400, `upstream_rejected`): `merge_all` moves them to
   the beginning, which is a loss.
+- **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
+  the [end of the newest message](prefix-cache.md).
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template

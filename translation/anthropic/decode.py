@@ -9,8 +9,8 @@ from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
 from translation.anthropic.searches import SEARCH_TOOL_NAME, SearchDecoder
-from translation.anthropic.usage import read_usage
 from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.message_usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.representation.events import (
     STOP_SEQUENCE_FACT,

@@ -119,8 +119,14 @@ class ToolCatalogue:
         return ToolKey(next(iter(servers.values()), ""), model_name)
 
     def functions(self) -> Sequence[Json]:
-        """Returns the tools of servers as function tools of the Responses API, which any upstream can be sent."""
-        return _functions_of(self.tools)
+        """Returns the tools of servers as function tools of the Responses API, which any upstream can be sent.
+
+        Those of one server are sorted by name: a server may list them in another order each time, and a prompt with
+        another order is none that an upstream has cached.
+        """
+        places = {tool.key.server: place for place, tool in enumerate(self.tools.values())}
+        by_name = sorted(self.tools.items(), key=lambda named: (places[named[1].key.server], named[1].key.name))
+        return _functions_of(dict(by_name))
 
     def own_functions(self) -> Sequence[Json]:
         """Returns the tools of the gateway itself in the same form."""

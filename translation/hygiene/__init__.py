@@ -1,4 +1,5 @@
-"""Corrects what can go wrong around tool calls on any upstream: past calls, tools, and the calls of a reply.
+"""Corrects what can go wrong on any upstream around tool calls: past calls, tools, and the calls of a reply. Moves what
+would spoil an upstream's prefix cache.
 
 May import `translation.parsers`, `translation.tools` and the packages below them; no dialect.
 """

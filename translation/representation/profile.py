@@ -42,6 +42,9 @@ class Profile:
     system_messages: SystemMessages = "merge_leading"
     """`merge_leading`: leading system and developer messages become one, later ones stay where they are. `merge_all`:
     later ones are moved into the first, which is a loss. `keep`: nothing is changed."""
+    volatile_lines: tuple[str, ...] = ()
+    """Patterns of lines in the instructions and leading system messages that change from request to request. They are
+    moved to the end of the newest message, so that the upstream can reuse what it has cached of the prompt."""
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role that a developer message is sent with."""
     reasoning_part: ReasoningPart = "reasoning_text"

@@ -4,7 +4,7 @@ from typing import Final
 
 from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
-from translation.representation.json_types import Json
+from translation.representation.json_types import Json, mapping_or_empty
 
 _REQUIRED_DETAILS: Final = {
     "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
@@ -20,8 +20,8 @@ def read_usage(reported: Json | None) -> Usage | None:
     """
     if not reported:
         return None
-    input_details = reported.get("input_tokens_details") or {}
-    output_details = reported.get("output_tokens_details") or {}
+    input_details = mapping_or_empty(reported.get("input_tokens_details"))
+    output_details = mapping_or_empty(reported.get("output_tokens_details"))
     input_tokens, output_tokens = read_count(reported.get("input_tokens")), read_count(reported.get("output_tokens"))
     return Usage(
         input=input_tokens,

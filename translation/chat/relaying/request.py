@@ -9,6 +9,7 @@ from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims
+from translation.hygiene.volatile_lines import move_volatile_lines
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -57,16 +58,19 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
 
     What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
-    role, the place of system messages, the field of past reasoning, call ids (unique), the fields required beside
-    calls, tool outputs (truncated to their limit), tool schemas, the default of `parallel_tool_calls`, and
-    `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are left out. If the upstream
-    ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent. Raises InvalidRequest if
-    `tool_choice` names a tool that is not in `tools`, or requires a tool when there are none.
+    role, the place of system messages and of volatile lines in them, the field of past reasoning, call ids (unique),
+    the fields required beside calls, tool outputs (truncated to their limit), tool schemas, the default of
+    `parallel_tool_calls`, and `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are
+    left out. If the upstream ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent.
+    Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are
+    none.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
     losses: list[Loss] = []
     unique = with_unique_message_call_ids(body["messages"])
+    if profile.volatile_lines:
+        unique = move_volatile_lines(unique, profile.volatile_lines)
     messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]
     relayed["messages"] = _merge_system_messages(messages, profile, losses)
     _rename_limit(relayed, profile)

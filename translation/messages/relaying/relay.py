@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import orjson
 
+from translation.decoding.message_usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.failures import build_error_body, parse_failure
-from translation.representation.events import Failed
+from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
@@ -49,6 +50,8 @@ class MessagesRelay:
         """Whether the message is over. Then `conclude` returns the closing frames."""
         self.response: Json | None = None
         """Always None: messages are not stored."""
+        self.usage: Usage | None = None
+        """The token counts with which the message began; None before."""
         self.warnings: Sequence[Json] = ()
         """Always empty: calls are forwarded as they are."""
         self.template: None = None
@@ -127,7 +130,10 @@ class MessagesRelay:
             case {"type": "message_stop"}:
                 self._close(frame.raw)
                 return b""
-            case {"type": "message_start", "message": dict(message)} if self._model is not None:
+            case {"type": "message_start", "message": dict(message)}:
+                self.usage = read_usage(message.get("usage"))
+                if self._model is None:
+                    return frame.raw
                 renamed = {**event, "message": {**message, "model": self._model}}
                 return sse.encode_event("message_start", orjson.dumps(renamed))
         # Servers may leave the name of the event out. And there may be events that are newer than this table.

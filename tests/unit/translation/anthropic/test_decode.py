@@ -21,7 +21,7 @@ from tests.upstream.anthropic import (
 )
 from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.failures import failure_in
-from translation.anthropic.usage import read_usage
+from translation.decoding.message_usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.representation.events import Delta, Event, Failed, Finished, Noted, Opaque, Progressed, Started, Usage
 from translation.representation.json_types import Item, Json

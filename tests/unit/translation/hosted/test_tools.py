@@ -55,16 +55,19 @@ def test_a_server_cannot_take_the_name_that_a_tool_gets_instead() -> None:
     assert catalogue.name_of(twin.key) != shortened
 
 
-def test_functions_are_in_the_order_of_the_tools_and_have_their_schemas() -> None:
-    catalogue = ToolCatalogue.build([hosted_tool("b", parameters={}), hosted_tool("a", description="A")])
-    assert catalogue.functions()[0] == {
+def test_functions_are_in_the_order_of_servers_and_names_and_have_their_schemas() -> None:
+    tools = [hosted_tool("b", parameters={}), hosted_tool("a", description="A")]
+    catalogue = ToolCatalogue.build([*tools, hosted_tool("c", "art")])
+    assert catalogue.functions()[1] == {
         "type": "function",
         "name": "calc_b",
         "description": "",
         "parameters": {},
         "strict": False,
     }
-    assert [function["name"] for function in catalogue.functions()] == ["calc_b", "calc_a"]
+    assert [function["name"] for function in catalogue.functions()] == ["calc_a", "calc_b", "art_c"]
+    relisted = ToolCatalogue.build([*reversed(tools), hosted_tool("c", "art")])
+    assert relisted.functions() == catalogue.functions()
 
 
 def test_fault_21_a_tool_that_is_no_longer_listed_has_its_plain_name() -> None:

@@ -1,0 +1,122 @@
+"""Moves volatile lines of a system prompt to the end of a prompt, so that an upstream can reuse its cached prefix.
+
+A prefix cache is useful up to the first token that differs from the prompt before. A line at the beginning that changes
+with each request, such as a date or a client's accounting data, makes an upstream process the whole prompt anew.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import translate
+from functools import lru_cache
+from typing import Any, Final
+
+from translation.representation.items import CALL_OUTPUT_TYPES
+from translation.representation.json_types import Json
+from translation.representation.turn import Turn
+
+_SYSTEM_ROLES: Final = ("system", "developer")
+
+_WILDCARDS: Final = re.compile(r"[*?\[]")
+
+_TEXT_TYPES: Final = ("input_text", "text")
+
+
+def move_volatile_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
+    """Returns the turn with the volatile lines of its instructions and leading system messages in its newest message.
+
+    `patterns` match whole lines, with `*` and `?`. Returns `turn` itself if there is no such line, or no message.
+    """
+    lines: list[str] = []
+    instructions = turn.instructions and _split(turn.instructions, tuple(patterns), lines)
+    items = _move(turn.items, tuple(patterns), lines)
+    return turn if items is None else replace(turn, instructions=instructions or None, items=items)
+
+
+def move_volatile_lines(messages: Sequence[Json], patterns: Sequence[str]) -> Sequence[Json]:
+    """Returns the messages of a chat request in the same way. Returns `messages` itself if nothing is moved."""
+    moved = _move(messages, tuple(patterns), [])
+    return messages if moved is None else moved
+
+
+def _move(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) -> list[Json] | None:
+    """Returns items or chat messages with `lines` and those of leading system messages in the newest entry that is not
+    the assistant's. None if there are no lines or no such entry. Adds to `lines`."""
+    leading: list[Json] = []
+    count = 0
+    for entry in entries:
+        if entry.get("role") not in _SYSTEM_ROLES:
+            break
+        count += 1
+        content = _split_content(entry.get("content"), patterns, lines)
+        if content:
+            leading.append(entry if content is entry.get("content") else {**entry, "content": content})
+    if not lines:
+        return None
+    for index in range(len(entries) - 1, count - 1, -1):
+        if (extended := _append(entries[index], "\n".join(lines))) is not None:
+            return [*leading, *entries[count:index], extended, *entries[index + 1 :]]
+    return None
+
+
+def _split_content(content: Any, patterns: tuple[str, ...], lines: list[str]) -> Any:
+    """Returns the content of a system message without its volatile lines, which are added to `lines`. The same object
+    if it has none; empty if it has nothing else."""
+    if isinstance(content, str):
+        return _split(content, patterns, lines)
+    if not isinstance(content, list):
+        return content
+    count = len(lines)
+    parts = [
+        {**part, "text": _split(part["text"], patterns, lines)} if part.get("type") in _TEXT_TYPES else part
+        for part in content
+    ]
+    return content if len(lines) == count else [part for part in parts if part.get("text") != ""]
+
+
+def _append(entry: Json, text: str) -> Json | None:
+    """Returns the entry with text at its end, marked as not being the user's or the tool's; None if it has no place."""
+    role = entry.get("role")
+    key = "output" if entry.get("type") in CALL_OUTPUT_TYPES else "content"
+    content = entry.get(key)
+    if role == "assistant" or not isinstance(content, str | list):
+        return None
+    if role not in _SYSTEM_ROLES:
+        text = f"<system>\n{text}\n</system>"
+    if isinstance(content, str):
+        return {**entry, key: f"{content}\n\n{text}" if content else text}
+    last = content[-1] if content else {}
+    if last.get("type") in _TEXT_TYPES:
+        return {**entry, key: [*content[:-1], {**last, "text": f"{last['text']}\n\n{text}"}]}
+    return {**entry, key: [*content, {"type": "input_text" if "type" in entry else "text", "text": text}]}
+
+
+def _split(text: str, patterns: tuple[str, ...], lines: list[str]) -> str:
+    """Returns the text without its volatile lines, which are added to `lines`; the same object if it has none.
+
+    Blank lines around a line are left as one separator. Text without such lines is searched only for what the patterns
+    begin with.
+    """
+    heads, pattern = _compile(patterns)
+    if not any(head in text for head in heads):
+        return text
+    rest = text.split("\n")
+    found = [
+        index for index, line in enumerate(rest) if line.lstrip().startswith(heads) and pattern.match(line.strip())
+    ]
+    lines += [rest[index].strip() for index in found]
+    for index in reversed(found):
+        del rest[index]
+        while index < len(rest) and not rest[index].strip() and (index == 0 or not rest[index - 1].strip()):
+            del rest[index]
+        if index == len(rest):
+            while rest and not rest[-1].strip():
+                rest.pop()
+    return "\n".join(rest) if found else text
+
+
+@lru_cache
+def _compile(patterns: tuple[str, ...]) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    """Returns what the patterns begin with, up to their first wildcard, and an expression that matches any of them."""
+    heads = tuple(_WILDCARDS.split(pattern, maxsplit=1)[0] for pattern in patterns)
+    return heads, re.compile("|".join(map(translate, patterns)))
