@@ -117,13 +117,15 @@ class MappedExchange(StagedSource):
     """An exchange whose events are in the client's terms: calls are those of the client's own tools."""
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
-        super().__init__(source_of(exchange), event_stage.feed, self._grant_run)
+        # A bound method of this object would be a reference cycle, which only the garbage collector ends.
+        super().__init__(source_of(exchange), event_stage.feed, partial(_grant_run, event_stage))
         self.losses: Final = exchange.losses
-        self._event_stage = event_stage
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
 
-    def _grant_run(self, run: DeltaRun) -> DeltaRun | None:
-        observers = self._event_stage.delta_observers(run.text_key)
-        return None if observers is None else StagedRun(run, run.text_key, observers)
+
+def _grant_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
+    """Returns the run as it is behind the stage; None if its deltas have to be fed to it."""
+    observers = event_stage.delta_observers(run.text_key)
+    return None if observers is None else StagedRun(run, run.text_key, observers)
