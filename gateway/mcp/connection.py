@@ -51,6 +51,10 @@ class McpConnection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the sessions, all at once."""
         # Not `gather`: a cancelled task would take its sessions with it, before they have begun to close.
         if self._sessions:
             start = asyncio.get_running_loop().create_task

@@ -129,6 +129,14 @@ class OperatorServer:
 
     # Tools
 
+    @property
+    def fresh_listing(self) -> ToolListing | None:
+        """The last list, if nothing says that it has to be read again; else None."""
+        listing = self.listing
+        if listing is None or self._is_removed or self._has_changed:
+            return None
+        return listing if time.monotonic() - listing.listed_at <= self.settings.list_ttl_s else None
+
     async def list_tools(self, *, must_be_fresh: bool = False) -> ToolListing:
         """Returns the tools. Raises McpFault if the server never listed any.
 

@@ -1,9 +1,10 @@
 """Prepares turns with tools that the gateway runs: several rounds of the model and of tools are one reply."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.planning.body_views import SEALED_REASONING
 from gateway.planning.compaction import LoopCompactor, SummaryExchange, build_summary_turn, require_compactable
@@ -13,7 +14,7 @@ from gateway.planning.managed_context import (
     make_truncating_exchange,
     require_token_counts,
 )
-from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
+from gateway.planning.prepare_turn import exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
@@ -27,6 +28,8 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
+
+_TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
 
 class HostedExchange(NamedTuple):
@@ -62,7 +65,8 @@ def prepare_hosted_exchange(
         return _prepare_summary(turn, route)
     _add_servers(turn, route, tool_host)
     make_round = exchange_factory(route, dialect)
-    if dialect == "responses" and asks_for_truncation(body):
+    is_truncated = dialect == "responses" and asks_for_truncation(body)
+    if is_truncated:
         make_round = partial(make_truncating_exchange, make_round, report_loss)
     tool_run = ToolRun(report_loss=report_loss)
     compactor = None
@@ -85,7 +89,14 @@ def prepare_hosted_exchange(
         tool_run=tool_run,
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
-    _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
+    losses: Sequence[Loss] | None = None
+    if not is_truncated:  # its rounds are prepared when their length is known
+        losses = exchange.prepare_first_round(partial(prepare_mapped_exchange, route=route, dialect=dialect))
+    if losses is None:
+        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
+    elif losses:
+        own_count = len(tool_host.without_hosted(turn).tools)
+        losses = [loss for loss in losses if _is_of_client(loss, own_count)]
     return HostedExchange(exchange, losses, tool_run)
 
 
@@ -176,6 +187,13 @@ def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
     own = tool_host.without_hosted(turn)
     choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice) else None
     return replace(own, items=resolve_history(own.items, model_name_of).items, tool_choice=choice)
+
+
+def _is_of_client(loss: Loss, own_count: int) -> bool:
+    """Whether a loss of a round is about what the client sent: its tools come first in the round, `own_count` of them,
+    and those of the servers follow."""
+    index = _TOOL_PARAM.match(loss.param)
+    return index is None or int(index[1]) < own_count
 
 
 def _names_hosted(choice: str | Json | None) -> bool:

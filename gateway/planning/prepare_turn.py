@@ -106,11 +106,16 @@ def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchan
 def exchange_factory(route: Route, dialect: Dialect = "responses") -> Callable[[Turn], Exchange]:
     """Returns a function that prepares exchanges for turns, with events in the client's terms. `dialect` is its API."""
 
-    def make_exchange(turn: Turn) -> Exchange:
-        exchange, event_stage, _ = prepare_exchange(turn, route, dialect)
-        return exchange if event_stage is None else MappedExchange(exchange, event_stage)
+    return lambda turn: prepare_mapped_exchange(turn, route, dialect)[0]
 
-    return make_exchange
+
+def prepare_mapped_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, list[Loss]]:
+    """Returns the exchange for a turn with its events in the client's terms, and the losses. Sends nothing.
+
+    Raises what `prepare_turn` raises.
+    """
+    exchange, event_stage, losses = prepare_exchange(turn, route, dialect)
+    return exchange if event_stage is None else MappedExchange(exchange, event_stage), losses
 
 
 class MappedExchange(StagedSource):

@@ -1,7 +1,7 @@
 """Runs the calls of a round: several at once, each once at most, and each written to the journal before it is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CallRunner:
-    """Runs the calls of one response. `executors` run those of each server, by its label; more may be added to it.
+    """Runs the calls of one response. `find_executor` returns what runs those of a server, by its label.
 
     `parallel_calls` is how many run at once.
     """
@@ -32,7 +32,7 @@ class CallRunner:
     def __init__(
         self,
         tool_run: ToolRun,
-        executors: Mapping[str, ToolExecutor],
+        find_executor: Callable[[str], ToolExecutor],
         reader: ResultReader,
         bounds: LoopBounds,
         clock: LoopClock,
@@ -41,12 +41,17 @@ class CallRunner:
         parallel_calls: int,
     ) -> None:
         self._tool_run = tool_run
-        self._executors = executors
-        self._reader_executor: Final = ReadResultExecutor(reader)
+        self._executor_of: Final = find_executor
+        self._reader: Final = reader
         self._bounds = bounds
         self._clock = clock
         self._redactor = redactor
         self._parallel_calls = parallel_calls
+
+    def has_work(self, loop: ToolLoop) -> bool:
+        """Whether `run_calls` has something to do: calls to run, or the progress of a job to write down."""
+        journal = self._tool_run.journal
+        return bool(loop.pending_calls) or (journal is not None and journal.is_job)
 
     async def run_calls(self, loop: ToolLoop, *, are_recorded: bool = False) -> AsyncGenerator[Batch, None]:
         """Runs the pending calls, several at once, and yields the events of each that ends.
@@ -143,4 +148,4 @@ class CallRunner:
         return await self._redactor.redact_outcome(outcome)
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:
-        return self._reader_executor if call.tool is READ_RESULT else self._executors[call.key.server]
+        return ReadResultExecutor(self._reader) if call.tool is READ_RESULT else self._executor_of(call.key.server)

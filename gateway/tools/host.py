@@ -10,6 +10,7 @@ from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.operator_servers.server_headers import check_headers
 from gateway.operator_servers.servers import OperatorServers, matches_any
+from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange
 from providers.egress import EgressClient
@@ -57,6 +58,18 @@ class RequestedServer:
     @property
     def label(self) -> str:
         return self.server.label
+
+    @property
+    def rules(self) -> Json:
+        """What the request and the configuration say of all tools of the server, as JSON."""
+        return {
+            "label": self.label,
+            "origin": self.server.origin,
+            "prefix": self.prefix,
+            "allowed_tools": self.allowed_tools,
+            "require_approval": self.require_approval,
+            "operator_approval": self.operator_approval,
+        }
 
     def build_tools(self, listed: Sequence[Json]) -> list[HostedTool]:
         """Returns the tools of an `mcp_list_tools` item that the request may use."""
@@ -127,6 +140,9 @@ class ToolHost:
         self.settings: Final = settings
         self.egress: Final = egress
         self.operator_servers: Final = operator_servers
+        self.catalogues: Final = CatalogueCache()
+        self._bounds: Final = settings.bounds(None)
+        self._schema_limits: Final = settings.schema_limits
         self._has_store = has_store
         self._takes_urls = settings.request_servers == "public"
         self._without_urls: ToolHost | None = None
@@ -195,9 +211,11 @@ class ToolHost:
         from gateway.tools.redacted_results import ResultRedactor
 
         credentials = list_credentials({"tools": list(turn.tools)})
-        servers = self._read_servers(turn.tools, Redactor(credentials).redact)
+        servers = self._read_servers(turn.tools, Redactor(credentials).redact if credentials else str)
         redactor = ResultRedactor([*credentials, *self._list_secrets(servers)], lambda: _list_tokens(servers))
-        bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
+        bounds = self._bounds
+        if in_background or max_tool_calls is not None:
+            bounds = self.settings.bounds(max_tool_calls, in_background=in_background)
         if not runs_with_client_calls:
             bounds = replace(bounds, runs_with_client_calls=False)
         return ToolLoopExchange(
@@ -304,7 +322,7 @@ class ToolHost:
                 url=tool["server_url"],
                 headers=headers,
                 max_result_bytes=self.settings.max_result_bytes,
-                schema_limits=self.settings.schema_limits,
+                schema_limits=self._schema_limits,
                 connect_deadline_s=self.settings.list_deadline_s,
                 scrub=scrub,
             )

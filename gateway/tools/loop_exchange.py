@@ -2,29 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import replace
-from functools import cached_property
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import structlog
 
 from dataplane.source import Source
 from dataplane.stepped_source import SteppedSource
 from gateway.errors import ToolListFailed
-from gateway.mcp.connection import McpConnection
-from gateway.mcp.elicitation.requests import InputRules
 from gateway.mcp.errors import McpFault
-from gateway.mcp.operator_server import OperatorServer, ToolListing
-from gateway.mcp.results import is_read_only, item_of_tool
-from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner
 from gateway.tools.context_compactor import ContextCompactor
-from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
 from gateway.tools.host import RequestedServer, ToolHost, forces_server
 from gateway.tools.loop_clock import LoopClock
 from gateway.tools.redacted_results import ResultRedactor
+from gateway.tools.response_servers import ListedTools, ResponseServers, read_input_rules
 from gateway.tools.rounds import round_source
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, Exchange
@@ -33,18 +28,25 @@ from translation.errors import InvalidRequest, ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.compaction import split_hosted_context
-from translation.hosted.history import resolve_history
+from translation.hosted.history import ResolvedHistory, resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.events import Event
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 _log = structlog.get_logger(__name__)
 
-_NO_STORE: Final = "its calls need an approval, which cannot be given here"
+
+class _FirstRound(NamedTuple):
+    """The loop before its first round, the events that begin the reply, and the round itself, which is not open."""
+
+    loop: ToolLoop
+    events: list[Event]
+    turn: Turn
+    exchange: Exchange
 
 
 class ToolLoopExchange(SteppedSource[Batch]):
@@ -88,15 +90,22 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._approved_labels: Collection[str] = ()
         """The servers of the approved calls. Their lists are read again, because the tools may have changed."""
         self._tool_run = tool_run
-        self._connections: dict[str, McpConnection] = {}
-        self._executors: dict[str, ToolExecutor] = {}
-        """What runs the calls of each server, by its label."""
+        self._response_servers = ResponseServers(
+            servers,
+            host,
+            redactor,
+            partial(read_input_rules, host, tool_run, approvals),
+            takes_approvals=approvals is not None,
+            sees_images=sees_images,
+        )
+        self._first_round: _FirstRound | None = None
+        """The first round, if it was prepared before the exchange was opened."""
         self._reader = ResultReader(bounds.result_chars)
         self._clock = LoopClock(bounds.seconds)
         parallel_calls = 1 if turn.parallel_tool_calls is False else host.settings.parallel_calls
         self._runner = CallRunner(
             tool_run,
-            self._executors,
+            self._response_servers.find_executor,
             self._reader,
             bounds,
             self._clock,
@@ -110,80 +119,66 @@ class ToolLoopExchange(SteppedSource[Batch]):
     async def _steps_of_reply(self) -> AsyncGenerator[Batch | Source[Batch], None]:
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
         self._clock.start()
-        async with AsyncExitStack() as stack:
-            if self._tool_run.journal is not None:
-                stack.push_async_callback(self._tool_run.journal.close)
-            await self._connect(stack)
+        try:
             loop, opening = await self._begin()
             if opening:
                 yield opening
-            async with aclosing(self._runner.run_calls(loop, are_recorded=loop.is_resumed)) as batches:
-                async for batch in batches:
-                    yield batch
-            if events := await self._store_requests(loop):
-                yield events
+            if self._runner.has_work(loop):
+                async with aclosing(self._runner.run_calls(loop, are_recorded=loop.is_resumed)) as batches:
+                    async for batch in batches:
+                        yield batch
+                if events := await self._store_requests(loop):
+                    yield events
             while (turn := self._next_turn(loop)) is not None:
-                _log.info("tool_request_started", round=loop.round_number)
+                if loop.round_number > 1:  # the first one is what the line of the whole request is about
+                    _log.info("tool_request_started", round=loop.round_number)
                 if (reports := self._tool_run.events) is not None:
                     yield [*loop.start(), reports.start_request(loop.round_number)]
                 if self._compactor is not None:
                     turn, compacted = await self._compact(self._compactor, loop, turn)
                     if compacted:
                         yield compacted
-                yield round_source(loop, self._make_round(turn))
+                yield round_source(loop, self._take_exchange(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
                 if events := await self._store_requests(loop):
                     yield events
-                async with aclosing(self._runner.run_calls(loop)) as batches:
-                    async for batch in batches:
-                        yield batch
-                if events := await self._store_requests(loop):
-                    yield events
+                if self._runner.has_work(loop):
+                    async with aclosing(self._runner.run_calls(loop)) as batches:
+                        async for batch in batches:
+                            yield batch
+                    if events := await self._store_requests(loop):
+                        yield events
             yield loop.end_events()
+        finally:
+            try:
+                await self._response_servers.close()
+            finally:
+                if self._tool_run.journal is not None:
+                    await self._tool_run.journal.close()
 
     async def find_first_turn(self) -> Turn | None:
         """Returns the turn that the model would get first; None if a call is run before. Only lists of tools are read.
 
         It is called instead of opening the exchange, and raises what that raises.
         """
-        async with AsyncExitStack() as stack:
-            await self._connect(stack)
+        try:
             loop, _ = await self._list_tools()
+        finally:
+            await self._response_servers.close()
         return None if self._approved_labels else loop.next_turn()
 
-    async def _connect(self, stack: AsyncExitStack) -> None:
-        """Adds the connections of the servers whose URLs the request gives, which `stack` closes."""
-        for requested in (each for each in self._servers if each.operator is None):
-            connection = McpConnection(requested.server, self._host.egress)
-            self._connections[requested.label] = await stack.enter_async_context(connection)
-            self._executors[requested.label] = McpExecutor(
-                connection,
-                self._input_rules,
-                deadline_s=self._host.settings.call_deadline_s,
-                max_pages=self._host.settings.max_list_pages,
-                sees_images=self._sees_images,
-            )
-
-    @cached_property
-    def _input_rules(self) -> InputRules:
-        """What calls may ask for. Read when the exchange is open, since `tool_run` is complete then.
-
-        A client that answers one call can answer others.
-        """
-        settings = self._host.settings
-        takes_input = self._tool_run.takes_input or bool(self._answers.inputs)
-        return InputRules(
-            takes_input=takes_input and self._approvals is not None,
-            max_rounds=settings.input_rounds,
-            max_bytes=int(settings.max_input_kb * 1024),
-            schema_limits=settings.schema_limits,
-        )
-
     def _next_turn(self, loop: ToolLoop) -> Turn | None:
+        if (first := self._first_round) is not None and loop.round_number == 1 and not loop.has_ended_round:
+            return first.turn
         if self._clock.seconds_left <= 0:
             loop.end_time()
         return loop.next_turn()
+
+    def _take_exchange(self, turn: Turn) -> Exchange:
+        """Returns the exchange of a round. That of the first one may be there already."""
+        first, self._first_round = self._first_round, None
+        return first.exchange if first is not None and first.turn is turn else self._make_round(turn)
 
     async def _compact(self, compactor: ContextCompactor, loop: ToolLoop, turn: Turn) -> tuple[Turn, list[Event]]:
         """Returns the turn of the next round, with a summary in place of older items if that is due, and the events
@@ -200,11 +195,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
 
         If it fails, none of these was sent, and their approvals can be used again, unless another process goes on.
         """
+        if self._tool_run.is_resumed:
+            self._first_round = None
+        first = self._first_round
         if self._approvals is None:
-            return await self._list_tools()
+            return (first.loop, first.events) if first is not None else await self._list_tools()
         try:
             await self._approvals.confirm()
-            loop, events = await self._list_tools()
+            loop, events = (first.loop, first.events) if first is not None else await self._list_tools()
             events += loop.start_approved_calls()
             events += await self._store_requests(loop)
             await self._approvals.void(self._changed_ids)
@@ -222,16 +220,44 @@ class ToolLoopExchange(SteppedSource[Batch]):
         await self._approvals.store_requests(requests)
         return loop.send_approval_requests()
 
+    def prepare_first_round(self, prepare: Callable[[Turn], tuple[Exchange, Sequence[Loss]]]) -> Sequence[Loss] | None:
+        """Prepares the first round now, if no server has to be asked for its tools before. Returns its losses.
+
+        Returns None if the round cannot be known yet. It is then prepared when the exchange is opened, as it is if the
+        response turns out to have begun in another process. Raises InvalidRequest, and what `prepare` raises.
+        """
+        if self._answers is not NO_ANSWERS and (self._answers.approved or self._answers.inputs):
+            return None
+        past, missing = self._find_missing_lists()
+        known = [self._response_servers.find_known_tools(each) for each in missing]
+        results = [listed for listed in known if listed is not None]
+        if len(results) < len(missing):
+            return None
+        loop, events = self._start_loop(past.listed, missing, results)
+        if (turn := loop.next_turn()) is None:
+            return None
+        exchange, losses = prepare(turn)
+        self._first_round = _FirstRound(loop, events, turn, exchange)
+        return losses
+
     async def _list_tools(self) -> tuple[ToolLoop, list[Event]]:
         """Lists the tools of the servers, all at once. Returns the loop and the events that show the lists.
 
-        A list that the input already has is not pulled again, unless a call of the server is approved: the tool may
-        have changed. That of an operator's server is what the gateway itself knows of it. A list is shown again only if
-        it is another one. Raises ToolListFailed if no server can be listed, or one that is needed: the tool choice
-        names it, or a call of it is approved.
+        Raises ToolListFailed if no server can be listed, or one that is needed: the tool choice names it, or a call of
+        it is approved.
         """
-        interruption = self._tool_run.interruption
-        context_items = () if interruption is None else interruption.context_items
+        past, missing = self._find_missing_lists()
+        results: Sequence[ListedTools | BaseException] = ()
+        if missing:
+            results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
+        return self._start_loop(past.listed, missing, results)
+
+    def _find_missing_lists(self) -> tuple[ResolvedHistory, list[RequestedServer]]:
+        """Returns the input as it is without names of tools, and the servers whose lists are missing in it.
+
+        A list that the input already has is not pulled again, unless a call of the server is approved: the tool may
+        have changed. That of an operator's server is what the gateway itself knows of it.
+        """
         past = resolve_history(
             self._turn.items,
             lambda key: key.name,
@@ -239,6 +265,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
             continued_ids=self._answers.inputs,
         )
         self._approved_labels = {call.key.server for call in past.approved}
+        interruption = self._tool_run.interruption
+        context_items = () if interruption is None else interruption.context_items
         # What was listed before an interruption stays as it is until the end of the response.
         kept = {item["server_label"] for item in context_items if item["type"] == "mcp_list_tools"}
         missing = [
@@ -248,14 +276,23 @@ class ToolLoopExchange(SteppedSource[Batch]):
             and (each.operator is not None or each.label not in past.listed or each.label in self._approved_labels)
         ]
         for each in self._servers:
-            if each.label in kept and each.operator is not None:
-                self._add_executor(each.label, each.operator, each.operator.listing)
-        results = await asyncio.gather(*map(self._list_server, missing), return_exceptions=True)
-        listed, shown = self._judge_lists(past.listed, missing, results)
+            if each.label in kept:
+                self._response_servers.keep_listing(each)
+        return past, missing
+
+    def _start_loop(
+        self,
+        listed_before: Mapping[str, Item],
+        missing: Sequence[RequestedServer],
+        results: Sequence[ListedTools | BaseException],
+    ) -> tuple[ToolLoop, list[Event]]:
+        """Returns the loop with these lists, and the events that show them: only those that are new. Raises
+        ToolListFailed."""
+        listed, shown = self._judge_lists(listed_before, missing, results)
         loop = self._build_loop(listed)
         events: list[Event] = []
-        if interruption is not None:
-            events = loop.resume(interruption)
+        if self._tool_run.interruption is not None:
+            events = loop.resume(self._tool_run.interruption)
         elif shown:
             events = loop.start()
         for item in shown:
@@ -268,7 +305,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self,
         listed_before: Mapping[str, Item],
         missing: Sequence[RequestedServer],
-        results: Sequence[tuple[list[Json], str | None] | BaseException],
+        results: Sequence[ListedTools | BaseException],
     ) -> tuple[dict[str, Item], list[Item]]:
         """Returns the lists of tools by the labels of their servers, and the items to show: lists that are new or other
         than before, and faults. `results` are those of the servers in `missing`. Raises ToolListFailed."""
@@ -323,51 +360,11 @@ class ToolLoopExchange(SteppedSource[Batch]):
             sources=history.sources,
         )
 
-    async def _list_server(self, requested: RequestedServer) -> tuple[list[Json], str | None]:
-        """Returns the tools of a server that the request may use, as in an `mcp_list_tools` item, and a text about any
-        that cannot be used. Raises McpFault."""
+    async def _list_server(self, requested: RequestedServer) -> ListedTools:
+        """Returns the tools of a server that the request may use. Raises McpFault."""
         self._tool_run.require_credentials(requested.label)
-        left_out: Mapping[str, str]
-        if requested.operator is not None:
-            listing = await requested.operator.list_tools(must_be_fresh=requested.label in self._approved_labels)
-            self._add_executor(requested.label, requested.operator, listing)
-            left_out = listing.left_out
-            items = [
-                item
-                for item in listing.items
-                if requested.allows(item["name"], is_read_only=item["annotations"]["read_only"])
-            ]
-        else:
-            settings = self._host.settings
-            pages = await self._connections[requested.label].list_tools(
-                max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
-            )
-            listed = await pages.check(
-                lambda tool: requested.allows(tool.name, is_read_only=is_read_only(tool)),
-                requested.server.schema_limits,
-                settings.max_tools,
-            )
-            left_out = listed.left_out
-            items = await self._redactor.redact_json([item_of_tool(tool) for tool in listed.tools])
-        if self._approvals is None:
-            left_out = {**left_out, **{item["name"]: _NO_STORE for item in items if self._asks(requested, item)}}
-            items = [item for item in items if not self._asks(requested, item)]
-        # Whether a tool that is left out would be read-only is not known.
-        missed = {
-            name: reason
-            for name, reason in left_out.items()
-            if any(requested.allows(name, is_read_only=each) for each in (True, False))
-        }
-        return items, describe_left_out(missed)
-
-    def _add_executor(self, label: str, server: OperatorServer, listing: ToolListing | None) -> None:
-        """Adds what runs the calls of an operator's server. The response goes on with this list until its end."""
-        schemas = {} if listing is None else listing.output_schemas
-        self._executors[label] = OperatorExecutor(server, schemas, self._input_rules, sees_images=self._sees_images)
-
-    def _asks(self, requested: RequestedServer, item: Json) -> bool:
-        """Whether a call of a listed tool needs an approval."""
-        return requested.needs_approval(item["name"], is_read_only=item["annotations"]["read_only"])
+        must_be_fresh = requested.label in self._approved_labels
+        return await self._response_servers.list_tools(requested, must_be_fresh=must_be_fresh)
 
     def _require_dispensable(self, requested: RequestedServer, fault: McpFault, *, is_needed: bool) -> None:
         """Raises ToolListFailed if the request makes no sense without this server: it `is_needed`, or forced."""
@@ -378,17 +375,18 @@ class ToolLoopExchange(SteppedSource[Batch]):
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
     def _build_catalogue(self, listed: Mapping[str, Item]) -> ToolCatalogue:
-        tools = [
-            tool
-            for requested in self._servers
-            for tool in requested.build_tools((listed.get(requested.label) or {"tools": []})["tools"])
-        ]
-        if len(tools) > self._host.settings.max_tools:
-            raise InvalidRequest(
-                f"the MCP servers have {len(tools)} tools; at most {self._host.settings.max_tools} are allowed "
-                "(tools.mcp.max_tools): send allowed_tools",
-                param="tools",
-                code="too_many_tools",
-            )
         taken = [tool["name"] for tool in self._turn.tools if tool.get("name")]
-        return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
+
+        def build() -> ToolCatalogue:
+            lists = [(each, listed.get(each.label) or {"tools": []}) for each in self._servers]
+            tools = [tool for each, item in lists for tool in each.build_tools(item["tools"])]
+            if len(tools) > self._host.settings.max_tools:
+                raise InvalidRequest(
+                    f"the MCP servers have {len(tools)} tools; at most {self._host.settings.max_tools} are allowed "
+                    "(tools.mcp.max_tools): send allowed_tools",
+                    param="tools",
+                    code="too_many_tools",
+                )
+            return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
+
+        return self._host.catalogues.find(self._servers, listed, taken, build)

@@ -43,6 +43,11 @@ class ToolRun:
     """Labels of servers whose credentials another replica sealed, and this one cannot open."""
     _losses: list[Loss] = field(default_factory=list)
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether another process began the response."""
+        return self.interruption is not None or bool(self.records or self.locked_servers)
+
     def note_loss(self, loss: Loss) -> None:
         """Reports what is lost while calls run, once."""
         if loss not in self._losses:

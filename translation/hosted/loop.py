@@ -327,7 +327,7 @@ class ToolLoop:
         """Returns the terminal event, once `next_turn` returned None."""
         assert self._end is not None
         usage = self._usage if self._summary_usage is None else add_usage(self._usage, self._summary_usage)
-        return [replace(self._end, usage=usage)]
+        return [self._end if usage is self._end.usage else replace(self._end, usage=usage)]
 
     # The events of a round
 
@@ -336,7 +336,7 @@ class ToolLoop:
             case Started():
                 if not self._is_started:
                     self._is_started = True
-                    self._output.send_now(replace(event, response=None))
+                    self._output.send_now(event if event.response is None else replace(event, response=None))
             case Noted():
                 self._take_facts(event, current)
             case ItemStarted():
@@ -363,17 +363,17 @@ class ToolLoop:
         response = event.response
         if response is not None and (self._round_count > 1 or self._output.item_count != current.item_count):
             response = {key: value for key, value in response.items() if key not in _ROUND_KEYS}
-        self._finished = replace(event, response=response)
+        self._finished = event if response is event.response else replace(event, response=response)
         if (reason := current.finish(event.reason)) is not None:
-            self._end = replace(self._finished, reason=reason)
+            self._end = self._finished if reason == event.reason else replace(self._finished, reason=reason)
             if current.limit is not None:
                 # The API has no reason for this, so the reason is the nearest one, and the text says what it was.
                 details = {"reason": "max_output_tokens", "message": current.limit}
-                self._end.response = {**(response or {}), "incomplete_details": details}
+                self._end = replace(self._end, response={**(response or {}), "incomplete_details": details})
 
     def _offered_functions(self) -> Sequence[Json]:
-        functions = self._catalogue.functions()
-        return [*functions, *self._catalogue.own_functions()] if self.reader.has_results else functions
+        functions = self._catalogue.functions
+        return [*functions, *self._catalogue.own_functions] if self.reader.has_results else functions
 
     def _append_items(self) -> None:
         """Appends what the last round added to the input; before the first round, the outputs of approved calls."""

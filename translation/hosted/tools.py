@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -80,7 +81,7 @@ def _shorten(legal: str, key: ToolKey, attempt: int = 0) -> str:
     return f"{legal[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolCatalogue:
     """The tools of one response, by the names by which the model knows them. It never changes."""
 
@@ -118,8 +119,9 @@ class ToolCatalogue:
                 return ToolKey(servers[prefix], model_name.removeprefix(f"{prefix}_"))
         return ToolKey(next(iter(servers.values()), ""), model_name)
 
+    @cached_property
     def functions(self) -> Sequence[Json]:
-        """Returns the tools of servers as function tools of the Responses API, which any upstream can be sent.
+        """The tools of servers as function tools of the Responses API, which any upstream can be sent.
 
         Those of one server are sorted by name: a server may list them in another order each time, and a prompt with
         another order is none that an upstream has cached.
@@ -128,8 +130,9 @@ class ToolCatalogue:
         by_name = sorted(self.tools.items(), key=lambda named: (places[named[1].key.server], named[1].key.name))
         return _functions_of(dict(by_name))
 
+    @cached_property
     def own_functions(self) -> Sequence[Json]:
-        """Returns the tools of the gateway itself in the same form."""
+        """The tools of the gateway itself in the same form."""
         return _functions_of(self.own_tools)
 
 

@@ -1,6 +1,6 @@
 """gateway/planning/hosted_tools.py: whose tools are run here, and what is refused beside them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -15,8 +15,10 @@ from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
 from providers.egress import EgressClient
 from tests.unit.support.routing import Recorder, resolver
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 Json = dict[str, Any]
 
@@ -28,21 +30,45 @@ DOCS: Json = {
 }
 
 
+LISTED: Json = {
+    "type": "mcp_list_tools",
+    "id": "mcpl_1",
+    "server_label": "docs",
+    "tools": [{"name": "search", "description": "Searches.", "input_schema": {"type": "object"}}],
+}
+
+OWN: Json = {"type": "function", "name": "mine", "description": "Mine.", "parameters": {"type": "object"}}
+
+
+@dataclass
+class Lowering(Recorder):
+    """Records all turns that it was to lower."""
+
+    turns: list[Turn] = field(default_factory=list)
+
+    def prepare(self, turn: Turn, profile: Profile) -> Recorder:
+        self.turns.append(turn)
+        return self
+
+
 def plan(
     *dialects: Dialect,
     runs_mcp: bool = False,
     can: Json | None = None,
     settings: Json | None = None,
     has_store: bool = False,
+    provider: Recorder | None = None,
+    model: Json | None = None,
     **asked: Any,
 ) -> RelayPlan | TranslationPlan:
     hosted = frozenset({"mcp"}) if runs_mcp else frozenset[str]()
     known = CAPABILITIES["openai_compatible"]
     capabilities = replace(known, dialects=frozenset(dialects), hosted_tools=hosted, **(can or {}))
-    provider = Recorder("up", capabilities)
+    provider = provider or Recorder("up")
+    provider.capabilities = capabilities
     body: Json = {"model": "mine", "input": "Hi", **asked}
     RESPONSES.validate(body)
-    route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
+    route = resolver({"mine": {"provider": "up", **(model or {})}}, provider).resolve("mine")
     mcp = McpSettings(**(settings or {}))
     servers = OperatorServers(mcp, EgressSettings())
     tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
@@ -59,6 +85,36 @@ def test_an_upstream_that_runs_no_mcp_tools_gets_functions(dialect: Dialect) -> 
     planned = plan(dialect, tools=[DOCS], max_tool_calls=3)
     assert calls_tools(planned)
     assert planned.losses == []
+
+
+async def test_a_round_whose_tools_are_known_is_lowered_once() -> None:
+    provider = Lowering("up")
+    planned = plan("chat", provider=provider, tools=[DOCS, OWN], input=[LISTED, {"role": "user", "content": "Hi"}])
+    (turn,) = provider.turns
+    assert [tool["name"] for tool in turn.tools] == ["mine", "docs_search"]
+    assert isinstance(planned, TranslationPlan)
+    assert planned.losses == []
+    with pytest.raises(TranslationError, match="nothing is sent here"):
+        await anext(planned.exchange.batches())
+    assert provider.turns == [turn]
+
+
+def test_tools_that_are_not_known_yet_are_lowered_when_the_server_has_listed_them() -> None:
+    provider = Lowering("up")
+    plan("chat", provider=provider, tools=[DOCS, OWN])
+    (turn,) = provider.turns
+    assert [tool["name"] for tool in turn.tools] == ["mine"]
+
+
+@pytest.mark.parametrize("items", [[], [LISTED]], ids=["unknown", "known"])
+def test_only_what_the_client_sent_is_a_loss(items: list[Json]) -> None:
+    planned = plan(
+        "chat",
+        model={"schema_shims": ["no_descriptions"]},
+        tools=[OWN, DOCS],
+        input=[*items, {"role": "user", "content": "Hi"}],
+    )
+    assert planned.losses == [Loss("tools[0].description", "dropped")]
 
 
 def test_an_upstream_that_runs_them_gets_the_tool_as_it_is() -> None:

@@ -27,7 +27,7 @@ def test_fault_19_a_name_that_is_too_long_or_has_other_characters_is_mapped_for_
 
 def test_fault_15_of_a_tool_listed_twice_the_first_one_counts() -> None:
     catalogue = ToolCatalogue.build([hosted_tool(description="first"), hosted_tool(description="second")])
-    assert [function["description"] for function in catalogue.functions()] == ["first"]
+    assert [function["description"] for function in catalogue.functions] == ["first"]
 
 
 @pytest.mark.parametrize("taken", ["calc_add", "CALC_ADD"])
@@ -58,16 +58,16 @@ def test_a_server_cannot_take_the_name_that_a_tool_gets_instead() -> None:
 def test_functions_are_in_the_order_of_servers_and_names_and_have_their_schemas() -> None:
     tools = [hosted_tool("b", parameters={}), hosted_tool("a", description="A")]
     catalogue = ToolCatalogue.build([*tools, hosted_tool("c", "art")])
-    assert catalogue.functions()[1] == {
+    assert catalogue.functions[1] == {
         "type": "function",
         "name": "calc_b",
         "description": "",
         "parameters": {},
         "strict": False,
     }
-    assert [function["name"] for function in catalogue.functions()] == ["calc_a", "calc_b", "art_c"]
+    assert [function["name"] for function in catalogue.functions] == ["calc_a", "calc_b", "art_c"]
     relisted = ToolCatalogue.build([*reversed(tools), hosted_tool("c", "art")])
-    assert relisted.functions() == catalogue.functions()
+    assert relisted.functions == catalogue.functions
 
 
 def test_fault_21_a_tool_that_is_no_longer_listed_has_its_plain_name() -> None:

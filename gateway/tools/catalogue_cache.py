@@ -1,0 +1,58 @@
+"""Catalogues of tools that were built before: most requests of a conversation or of an agent have the same tools."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from translation.hosted.tools import ToolCatalogue
+from translation.representation.json_types import Item
+
+if TYPE_CHECKING:
+    from gateway.tools.host import RequestedServer
+
+_MAX_CATALOGUES: Final = 32
+_MAX_CONTENT_BYTES: Final = 256 * 1024
+"""What is built from longer lists is not kept, so that clients cannot fill the memory with it."""
+
+
+class CatalogueCache:
+    """The catalogues that were used last, by all that they are built from. Catalogues never change."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[object, ...], _Entry] = {}
+
+    def find(
+        self,
+        servers: Sequence["RequestedServer"],
+        listed: Mapping[str, Item],
+        taken: Sequence[str],
+        build: Callable[[], ToolCatalogue],
+    ) -> ToolCatalogue:
+        """Returns the catalogue of the tools that `listed` has of these servers, which `build` makes if there is none.
+
+        `taken` are the names that the tools must not have. Raises what `build` raises.
+        """
+        rules = [each.rules for each in servers]
+        tools = [listed[each.label]["tools"] if each.label in listed else None for each in servers]
+        try:
+            content = orjson.dumps([rules, taken, tools])
+        except orjson.JSONEncodeError:  # nested deeper than can be written
+            return build()
+        if len(content) > _MAX_CONTENT_BYTES:
+            return build()
+        # What the gateway knows of the tools of an operator's server changes with the list that it has of them.
+        sources = [(each.operator, each.operator.listing) for each in servers if each.operator is not None]
+        key = (content, *(id(source) for pair in sources for source in pair))
+        entry = self._entries.pop(key, None) or _Entry(build(), sources)
+        self._entries[key] = entry  # the last one is the one that was used last
+        while len(self._entries) > _MAX_CATALOGUES:
+            self._entries.pop(next(iter(self._entries)), None)
+        return entry.catalogue
+
+
+class _Entry(NamedTuple):
+    """A catalogue, and the objects that its key has the ids of: while it refers to them, no others have these ids."""
+
+    catalogue: ToolCatalogue
+    sources: Sequence[tuple[Any, Any]]
