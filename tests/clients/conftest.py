@@ -78,7 +78,7 @@ def keeper(request: pytest.FixtureRequest, upstream: ScriptedUpstream, tmp_path:
         back = None
         if request.param == "responses":
             back = running.enter_context(serving({**config, "store": kept_in(tmp_path / "upstream.db")}))
-            config = before(back.v1, dialects=["responses"])
+            config = before(back.v1, dialects=["responses"], unlisted_models="forward")
         yield running.enter_context(serving({**config, "store": kept_in(tmp_path / "state.db")}))
         if back is not None:
             assert kept_by(back) == []

@@ -104,9 +104,10 @@ async def test_a_message_is_shaped_as_that_of_chatopenai() -> None:
 @each_split
 async def test_a_conversation_with_a_tool_goes_round(api: str, split: bool) -> None:
     asked = model(api, split_thinking=split).bind_tools([add])
-    for first in await each_way(asked, "Say hello."):
+    question = "Please add 1 and 2."
+    for first in await each_way(asked, question):
         result = ToolMessage("3", tool_call_id=first.tool_calls[0]["id"])
-        second = asked.invoke([HumanMessage("Say hello."), first, result])
+        second = asked.invoke([HumanMessage(question), first, result])
         assert parse_response(second.content)["response"] == "add returned: 3"
 
 
