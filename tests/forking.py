@@ -1,7 +1,7 @@
 """Starts the command in processes forked from one that has already imported it, in a tenth of the time.
 
-Such processes share nothing but the imported modules. Tests of the start itself, of workers or of a process's
-environment start the real command instead.
+Such processes share nothing but the imported modules. Tests of the start itself or of a process's environment start the
+real command instead.
 """
 
 import atexit

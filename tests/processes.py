@@ -13,12 +13,16 @@ needs_proc = pytest.mark.skipif(
 
 
 def worker_pids(server: int) -> list[int]:
-    """The processes a server has started to serve, without the one that only cleans up after them."""
+    """The processes a server has started to serve: children of its one child, which forks them."""
+    return [worker for template in child_pids(server) for worker in child_pids(template)]
+
+
+def child_pids(process: int) -> list[int]:
+    """The processes whose parent is this one."""
     found = []
     for status in PROC.glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended since it was listed
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            if parent == server and b"spawn_main" in (status.parent / "cmdline").read_bytes():
+            if int(status.read_text().rpartition(")")[2].split()[1]) == process:
                 found.append(int(status.parent.name))
     return found
 

@@ -49,7 +49,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
     configure_logs(settings.log.level_number, settings.log.format)  # the process that supervises workers logs too
     if workers == 1:
         _serve_alone(source, listener, announce)
-    elif not WorkerPool(run_worker, source, listener, settings.server).run(announce):
+    elif not WorkerPool(run_worker, import_server, source, listener, settings.server).run(announce):
         sys.exit(1)
 
 
@@ -73,6 +73,15 @@ def run_worker(
     with lean_imports():
         from gateway.process.server import run_server
     run_server(settings, listener, on_ready, updates)
+
+
+def import_server(settings: Settings) -> None:
+    """Import what every worker of a configuration needs."""
+    with lean_imports():
+        import gateway.process.server
+
+        if settings.store.url is not None:
+            import gateway.state.sql.store  # noqa: F401
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Semaphore
 from queue import SimpleQueue
 from types import FrameType
 from typing import Final, TypeAlias
@@ -21,6 +21,7 @@ import structlog
 from gateway.config.settings import ServerSettings, Settings
 from gateway.process.hangup import on_hangup
 from gateway.process.updates import ConfigurationSource, SettingsUpdate, SettingsUpdates
+from gateway.process.worker_template import ForkedWorker, TemplateDied, WorkerTemplate, can_fork
 
 WorkerTarget: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None], SettingsUpdates], None]
 """The function that a process runs: it serves a socket until SIGTERM and calls its third argument when it is ready.
@@ -28,7 +29,14 @@ WorkerTarget: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None],
 It must be picklable.
 """
 
+Prepare: TypeAlias = Callable[[Settings], None]
+"""Imports what the workers of a configuration need."""
+
+WorkerProcess: TypeAlias = BaseProcess | ForkedWorker
+
 _log = structlog.get_logger(__name__)
+
+_READY: Final = b"ready"
 
 _WATCH_INTERVAL_S: Final = 0.5
 
@@ -41,13 +49,23 @@ class WorkerPool:
 
     `run` blocks until SIGTERM or SIGINT, and closes the socket then. It returns False if it stopped because too many
     workers had died.
+
+    A template process calls `prepare` and forks the workers. Where it cannot be forked, and after it has died, each
+    worker is a new interpreter.
     """
 
     def __init__(
-        self, work: WorkerTarget, source: ConfigurationSource, listener: socket.socket, server: ServerSettings
+        self,
+        work: WorkerTarget,
+        prepare: Prepare,
+        source: ConfigurationSource,
+        listener: socket.socket,
+        server: ServerSettings,
     ) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._work = work
+        self._prepare = prepare
+        self._template: WorkerTemplate | None = None
         self._source = source
         self._listener = listener
         self._count = server.workers
@@ -58,11 +76,15 @@ class WorkerPool:
         self._workers: list[_Worker] = []
 
     def run(self, on_ready: Callable[[], None]) -> bool:
+        ready, signals = self._context.Pipe(duplex=False)
+        signal_ready = partial(signals.send_bytes, _READY)
+        if can_fork():
+            prepare = partial(self._prepare, self._source.settings)
+            run = partial(_run_supervised, self._work, self._listener, signal_ready)
+            self._template = WorkerTemplate(self._listener, prepare, run)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         on_hangup(self._request_reload)
-        ready = self._context.Semaphore(0)
-        signal_ready = partial(_release_semaphore, ready)
         self._workers = [self._start_worker(signal_ready) for _ in range(self._count)]
         threading.Thread(target=self._announce_when_ready, args=(ready, on_ready), daemon=True).start()
         while not self._is_stopping:
@@ -83,25 +105,43 @@ class WorkerPool:
                 self._workers[index] = self._start_worker(signal_ready)
         # With this socket open, clients could still connect, and nobody would answer them.
         self._listener.close()
+        if self._template is not None:
+            self._template.stop()
         for worker in self._workers:
             if worker.process.is_alive():
                 worker.process.terminate()
         for worker in self._workers:
             worker.process.join()
+        if self._template is not None:
+            self._template.join()
         return not self._deaths.is_over
 
     def _start_worker(self, ready: Callable[[], None]) -> "_Worker":
         receiver, sender = self._context.Pipe(duplex=False)
-        arguments = (self._work, self._source.settings, self._listener, ready, receiver)
-        process = self._context.Process(target=_run_supervised, args=arguments)
-        process.start()
-        receiver.close()
-        return _Worker(process, sender)
+        with receiver:
+            worker = _Worker(self._start_process(ready, receiver), sender)
+        worker.send(self._source.settings)
+        return worker
 
-    def _announce_when_ready(self, ready: Semaphore, on_ready: Callable[[], None]) -> None:
-        for _ in range(self._count):
-            ready.acquire()
-        on_ready()
+    def _start_process(self, ready: Callable[[], None], receiver: Connection) -> WorkerProcess:
+        if self._template is not None:
+            try:
+                return self._template.start_worker(receiver)
+            except TemplateDied:
+                _log.error("worker_template_died")
+                self._template.discard()
+                self._template = None
+        process = self._context.Process(target=_run_supervised, args=(self._work, self._listener, ready, receiver))
+        process.start()
+        return process
+
+    def _announce_when_ready(self, ready: Connection, on_ready: Callable[[], None]) -> None:
+        with suppress(EOFError, OSError):  # the server has stopped
+            for _ in range(self._count):
+                ready.recv_bytes()
+            on_ready()
+            while True:  # a worker that replaces another waits where nobody reads the pipe and it is full
+                ready.recv_bytes()
 
     def _reload(self) -> None:
         update = self._source.reload()
@@ -145,7 +185,7 @@ class DeathCount:
 class _Worker:
     """One worker process, and the pipe to it. A thread writes to the pipe: a stopped process does not read it."""
 
-    def __init__(self, process: BaseProcess, sender: Connection) -> None:
+    def __init__(self, process: WorkerProcess, sender: Connection) -> None:
         self.process = process
         self._updates: SimpleQueue[SettingsUpdate | None] = SimpleQueue()
         threading.Thread(target=self._send_updates, args=(sender,), daemon=True).start()
@@ -172,14 +212,17 @@ class _Worker:
 
 
 def _run_supervised(
-    work: WorkerTarget,
-    settings: Settings,
-    listener: socket.socket,
-    on_ready: Callable[[], None],
-    receiver: "Connection",
+    work: WorkerTarget, listener: socket.socket, on_ready: Callable[[], None], receiver: Connection
 ) -> None:
-    """Run a worker process. It stops when its supervisor has ended, however that ended."""
+    """Run a worker process. It stops when its supervisor has ended, however that ended.
+
+    The first object in the pipe is the configuration to start with.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a signal to the whole group: the supervisor reloads for all
+    try:
+        settings: Settings = receiver.recv()
+    except (EOFError, OSError):
+        return  # the supervisor has ended
     updates = SettingsUpdates()
     exit_s = settings.server.drain_s + _EXIT_GRACE_S
     threading.Thread(target=_follow_supervisor, args=(receiver, updates, exit_s), daemon=True).start()
@@ -200,8 +243,3 @@ def _follow_supervisor(receiver: Connection, updates: SettingsUpdates, exit_s: f
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(exit_s)
     os._exit(1)
-
-
-def _release_semaphore(ready: Semaphore) -> None:
-    """Release a semaphore. Unlike the semaphore's own method, this function can be pickled for another process."""
-    ready.release()

@@ -272,7 +272,7 @@ async def test_workers_without_a_store_share_a_key(tmp_path: Path) -> None:
         "models": {"demo": {"provider": "demo"}},
     }
     asked: dict[str, Any] = {"model": "demo", "store": False, "include": SEALED_REASONING}
-    with command(config, tmp_path) as gateway:
+    with command(config, tmp_path, forked=True) as gateway:
         for _ in range(12):
             # Each client has a connection of its own, which any of the workers may take.
             async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:

@@ -73,7 +73,7 @@ async def test_a_second_interrupt_ends_streams_in_their_terminal_event_within_a_
         for _ in range(2):
             upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
         config = settings(upstream.url, LONG_S)
-        with command(config, tmp_path, "--workers", str(workers), forked=workers == 1) as server:
+        with command(config, tmp_path, "--workers", str(workers), forked=True) as server:
             async with connected(server.v1) as response, connected(server.v1) as completion:
                 await begin(response, RESPONSES)
                 await begin(completion, CHAT)
@@ -127,7 +127,7 @@ async def test_workers_end_with_their_supervisor_and_free_the_port_at_once(
     rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
-        with command(settings(upstream.url, LONG_S), tmp_path, "--workers", "2") as server:
+        with command(settings(upstream.url, LONG_S), tmp_path, "--workers", "2", forked=True) as server:
             workers = worker_pids(server.process.pid)
             assert len(workers) == 2
             async with connected(server.v1) as client:

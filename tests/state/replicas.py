@@ -37,8 +37,7 @@ def replica(
         "models": {"lasting": {"provider": "chat", "resumable": True}, "*": {"provider": "chat"}},
         **sections,
     }
-    forked = not within and "workers" not in config["server"]
-    with command(config, folder, within=within, forked=forked) as server:
+    with command(config, folder, within=within, forked=not within) as server:
         yield server
 
 

@@ -21,6 +21,7 @@ from openai import OpenAI
 from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError, Problem, render_path
 from providers.llamacpp.ranges import RANGES
+from tests.processes import worker_pids
 from tests.serving import Command, command
 
 ROOT = Path(__file__).parents[3]
@@ -290,17 +291,13 @@ def test_a_whole_answer_that_was_being_made_is_refused_when_the_engine_dies(
     ids=["told to stop", "killed", "workers killed"],
 )
 def test_no_engine_outlives_its_gateway(end: signal.Signals, workers: str, tmp_path: Path) -> None:
-    with command(CONFIG, tmp_path, "--workers", workers) as gateway:
-        servers = [gateway.process.pid] if workers == "1" else workers_of(gateway.process.pid)
+    with command(CONFIG, tmp_path, "--workers", workers, forked=True) as gateway:
+        servers = [gateway.process.pid] if workers == "1" else worker_pids(gateway.process.pid)
         engines = [child for server in servers for child in children_of(server) if "llamacpp" in words_of(child)]
         assert len(engines) == int(workers)
         for server in servers if end is signal.SIGKILL else [gateway.process.pid]:
             os.kill(server, end)
         until(lambda: not any(is_alive(engine) for engine in engines))
-
-
-def workers_of(pid: int) -> list[int]:
-    return [child for child in children_of(pid) if "spawn_main" in words_of(child)]
 
 
 def words_of(pid: int) -> str:

@@ -70,7 +70,7 @@ def models_of(server: Command) -> list[str]:
 
 @pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
 async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_path: Path) -> None:
-    with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers, forked=workers == "1") as server:
+    with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers, forked=True) as server:
         assert get(f"{server.v1}/models", FIRST_KEY).status_code == 200
         reload(server, settings("new", key=SECOND_KEY))
         await eventually(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
@@ -83,7 +83,7 @@ async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_pa
 async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports_it(
     workers: str, tmp_path: Path
 ) -> None:
-    with command(settings("old"), tmp_path, "--workers", workers, forked=workers == "1") as server:
+    with command(settings("old"), tmp_path, "--workers", workers, forked=True) as server:
         reload(server, settings("new", models={"new": {"provider": "secret-name"}}))
         await eventually(lambda: get(f"{server.url}/readyz").json()["status"] == "degraded")
         await eventually(lambda: server.log.read_text().count("configuration_rejected") == int(workers))
@@ -182,7 +182,7 @@ async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Pa
 
 @needs_proc
 async def test_a_worker_that_replaces_a_dead_one_has_the_new_configuration(tmp_path: Path) -> None:
-    with command(settings("old"), tmp_path, "--workers", "2") as server:
+    with command(settings("old"), tmp_path, "--workers", "2", forked=True) as server:
         reload(server, settings("new"))
         await eventually(lambda: server.log.read_text().count("configuration_reloaded") == 2)
         for worker in worker_pids(server.process.pid):

@@ -14,8 +14,9 @@ import httpx
 import pytest
 import yaml
 
-from tests.processes import PROC, needs_proc, worker_pids
+from tests.processes import PROC, child_pids, is_running, needs_proc, worker_pids
 from tests.serving import READY_S, command, serving
+from tests.state.waiting import eventually
 
 CONFIG = {
     "server": {"drain_s": 1},
@@ -88,6 +89,38 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) ->
         server.process.terminate()
         assert server.process.wait(READY_S) == 0
         assert server.log.read_text().count("worker_died") == 2
+
+
+@needs_proc
+async def test_without_the_process_that_forks_workers_they_are_replaced_all_the_same(tmp_path: Path) -> None:
+    with command(CONFIG, tmp_path, "--workers", "2", forked=True) as server:
+        before = worker_pids(server.process.pid)
+        (template,) = child_pids(server.process.pid)
+        os.kill(template, signal.SIGKILL)
+        await eventually(lambda: server.log.read_text().count("supervisor_died") == 2)
+        await eventually(lambda: not any(is_running(worker) for worker in before))
+        with httpx.Client(verify=False, trust_env=False, timeout=READY_S) as client:
+            assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
+        server.process.terminate()
+        assert server.process.wait(READY_S) == 0
+        log = server.log.read_text()
+        assert (log.count("worker_template_died"), log.count("worker_died")) == (1, 2)
+        assert "Traceback" not in log
+
+
+@needs_proc
+async def test_a_signal_to_all_processes_of_a_server_lets_workers_drain(tmp_path: Path) -> None:
+    """Service managers send SIGTERM to each process."""
+    with command(CONFIG, tmp_path, "--workers", "2", forked=True) as server:
+        workers = worker_pids(server.process.pid)
+        processes = [server.process.pid, *child_pids(server.process.pid), *workers]
+        for process in processes:
+            os.kill(process, signal.SIGTERM)
+        assert server.process.wait(READY_S) == 0
+        assert not any(is_running(process) for process in processes)
+        log = server.log.read_text()
+        assert "died" not in log
+        assert "Traceback" not in log
 
 
 def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
