@@ -332,8 +332,8 @@ FAILURE_REPLIES: dict[str, ErrorReply] = {
 """Maps codes of Failed events to replies. Every other code is a 502."""
 
 
-def _reply_of_code(code: str) -> ErrorReply:
-    """Returns the reply for the code of a stored failure, which is one of any table. Every other code is a 502."""
+def resolve_code_reply(code: str) -> ErrorReply:
+    """Returns the reply for the code of a failure, which is one of any table. Every other code is a 502."""
     if code == "interrupted":
         return ErrorReply(503, _SERVER_TYPE, code)
     rows = (*ERROR_REPLIES.values(), *REJECTION_REPLIES.values())
@@ -352,7 +352,7 @@ def resolve_error_reply(error: Exception) -> ErrorReply:
         code = error.failed.code
         return FAILURE_REPLIES.get(code, ErrorReply(502, _SERVER_TYPE, code))
     if isinstance(error, StoredFailure):
-        return _reply_of_code(error.code)._replace(fixed_message=None)
+        return resolve_code_reply(error.code)._replace(fixed_message=None)
     row = next(ERROR_REPLIES[kind] for kind in type(error).__mro__ if kind in ERROR_REPLIES)
     if isinstance(error, InvalidRequest):
         return row._replace(code=error.code)

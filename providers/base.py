@@ -16,10 +16,13 @@ from translation.representation.turn import Turn
 Batch: TypeAlias = Sequence[Event]
 """The events that one upstream read contained."""
 
-Dialect: TypeAlias = Literal["chat", "responses", "messages"]
-"""The APIs that the gateway offers to clients. If an upstream has the same API, requests can be relayed to it."""
+RelayedDialect: TypeAlias = Literal["chat", "responses", "messages"]
+"""Those of the client APIs whose requests can be relayed to an upstream that has the same API."""
 
-WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ollama"]
+Dialect: TypeAlias = RelayedDialect | Literal["gemini"]
+"""The APIs that the gateway offers to clients."""
+
+WireDialect: TypeAlias = Dialect | Literal["anthropic", "harmony", "ollama"]
 """The dialects that a turn can be lowered to."""
 
 CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
@@ -34,7 +37,7 @@ class Capabilities:
     nothing is dropped silently.
     """
 
-    dialects: frozenset[Dialect] = frozenset()
+    dialects: frozenset[RelayedDialect] = frozenset()
     """The client APIs that the upstream has itself. Requests in these dialects can be relayed."""
     streaming: bool = False
     tools: bool = False

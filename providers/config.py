@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.base import CountMethod, Dialect, WireDialect
+from providers.base import CountMethod, RelayedDialect, WireDialect
 from providers.endpoints import EndpointName
 
 ProviderType: TypeAlias = Literal[
@@ -37,7 +37,7 @@ class ProviderDefaults(NamedTuple):
     """The defaults of one provider type, for what the operator does not set."""
 
     base_url: str | None
-    dialects: tuple[Dialect, ...]
+    dialects: tuple[RelayedDialect, ...]
     key_env: str | None = None
     """The environment variable that usually holds the key. Only types that always need a key have one."""
     key_header: str = "authorization"
@@ -225,7 +225,7 @@ class ProviderConfig(BaseModel):
     headers: dict[str, str] = Field(
         default_factory=dict, description="Additional headers of every request to it.", repr=False
     )
-    dialects: tuple[Dialect, ...] = Field(
+    dialects: tuple[RelayedDialect, ...] = Field(
         default=(),
         description="The client APIs that the upstream has. Requests to the same API are relayed. The default is "
         "`[chat, responses]` for `openai`, `[messages]` for `anthropic`, none for other types with an API of their "

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.config.auth_settings import AuthSettings
 from gateway.errors import NotAuthenticated
@@ -21,6 +22,9 @@ class Principal:
     is_admin: bool = False
 
 
+GOOGLE_KEY_HEADER: Final = b"x-goog-api-key"
+"""The header for keys of clients made for Gemini's API."""
+
 ANONYMOUS = Principal("anonymous", ("*",))
 
 _CHALLENGE = {"www-authenticate": "Bearer"}
@@ -36,7 +40,8 @@ class Authenticator:
         }
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
-        """Returns the principal of the key in `Authorization: Bearer KEY`, or else of the key in `x-api-key`.
+        """Returns the principal of the key in `Authorization: Bearer KEY`, or else in `x-api-key` or
+        `x-goog-api-key`.
 
         If no keys are configured, everyone is `ANONYMOUS`. Raises NotAuthenticated for a missing or unknown key.
         """
@@ -57,7 +62,7 @@ def find_key(headers: Mapping[bytes, bytes]) -> bytes:
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     bearer_key = key.strip() if scheme.lower() == b"bearer" else b""
     # Clients made for Anthropic's API send x-api-key. A proxy may add its own `Authorization: Basic`.
-    return bearer_key or headers.get(b"x-api-key", b"").strip()
+    return bearer_key or headers.get(b"x-api-key", b"").strip() or headers.get(GOOGLE_KEY_HEADER, b"").strip()
 
 
 def _digest(key: bytes) -> bytes:

@@ -17,6 +17,11 @@ def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
     return headers
 
 
+def set_header(scope: Scope, name: bytes, value: bytes) -> None:
+    """Gives a request a header, as if its client had sent it. `name` is in lower case."""
+    scope[_SCOPE_KEY] = {**headers_of(scope), name: value}
+
+
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Returns a reply's headers in ASGI form, encoded as Latin-1. Their names must be in lower case."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

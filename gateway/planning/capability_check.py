@@ -13,7 +13,12 @@ from translation.representation.turn import Turn
 _MEDIA_CAPABILITIES = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
 """Maps the type of a content part to the capability it needs."""
 
-LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs", "messages": "logprobs"}
+LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {
+    "responses": "include",
+    "chat": "logprobs",
+    "messages": "logprobs",
+    "gemini": "generationConfig.responseLogprobs",
+}
 """Maps each API to its parameter that requests log probabilities."""
 
 _PREFILL_REFUSED: Final = (
@@ -21,11 +26,29 @@ _PREFILL_REFUSED: Final = (
 )
 """The words of the Messages API itself, whose newer models refuse it too."""
 
+_CONTINUABLE: Final = frozenset({"messages", "gemini"})
+"""The APIs in which a last message of the assistant asks the model to continue it."""
+
 _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
-    "text_format": {"responses": "text.format", "chat": "response_format", "messages": "output_config.format"},
-    "reasoning": {"responses": "reasoning", "chat": "reasoning_effort", "messages": "thinking"},
-    "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens", "messages": "max_tokens"},
-    "items": {"responses": "input", "chat": "messages", "messages": "messages"},
+    "text_format": {
+        "responses": "text.format",
+        "chat": "response_format",
+        "messages": "output_config.format",
+        "gemini": "generationConfig.responseMimeType",
+    },
+    "reasoning": {
+        "responses": "reasoning",
+        "chat": "reasoning_effort",
+        "messages": "thinking",
+        "gemini": "generationConfig.thinkingConfig",
+    },
+    "max_output": {
+        "responses": "max_output_tokens",
+        "chat": "max_completion_tokens",
+        "messages": "max_tokens",
+        "gemini": "generationConfig.maxOutputTokens",
+    },
+    "items": {"responses": "input", "chat": "messages", "messages": "messages", "gemini": "contents"},
 }
 """Maps a field of Turn to its parameter in the client's request, by API."""
 
@@ -88,8 +111,8 @@ def _required_capabilities(turn: Turn, capabilities: Capabilities, dialect: Dial
         yield "json_schema", _PARAM_NAMES["text_format"][dialect], "structured output"
     if turn.sampling.get("logprobs"):
         yield "logprobs", LOGPROBS_PARAMS[dialect], "log probabilities"
-    if dialect == "messages" and turn.items and turn.items[-1].get("role") == "assistant":
-        yield "prefill", "messages", "prefill"
+    if dialect in _CONTINUABLE and turn.items and turn.items[-1].get("role") == "assistant":
+        yield "prefill", _PARAM_NAMES["items"][dialect], "prefill"
     missing = {kind: name for kind, name in _MEDIA_CAPABILITIES.items() if not getattr(capabilities, name)}
     for index, item in enumerate(turn.items if missing else ()):
         parts = item.get("content") if item["type"] == "message" else item.get("output")

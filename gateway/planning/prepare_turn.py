@@ -37,7 +37,7 @@ def lift_body(
     """
     turn = endpoint.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.dialect, body, turn, history_count)
-    if endpoint.dialect == "messages" and route.reasoning_seal is not None:
+    if endpoint.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
     if endpoint.dialect != "responses":
         return turn, params

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from providers.base import Dialect
+from translation.gemini_endpoint.defaults import merge_defaults
 from translation.representation.json_types import Json
 
 _TOKEN_LIMIT_PARAMS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
-_ALIASES: dict[Dialect, dict[str, str]] = {
+_ALIASES: Mapping[Dialect, dict[str, str]] = {
     "chat": {"max_output_tokens": "max_completion_tokens"},
     "responses": {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"},
     "messages": {"stop": "stop_sequences"},
@@ -25,6 +26,8 @@ def apply_request_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dia
     The config has each default once, under either API's name. No default for a token limit applies if the body has a
     limit under any of its names. Keys of `reasoning` and `text` are merged.
     """
+    if dialect == "gemini":
+        return merge_defaults(body, defaults)
     filled = dict(body)
     if any(body.get(name) is not None for name in _TOKEN_LIMIT_PARAMS):
         defaults = {name: value for name, value in defaults.items() if name not in _TOKEN_LIMIT_PARAMS}

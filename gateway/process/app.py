@@ -29,6 +29,7 @@ from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
 from gateway.routes.conversations import conversations_routes
 from gateway.routes.dialects.agui import agui_routes
+from gateway.routes.dialects.gemini import gemini_routes
 from gateway.routes.dialects.messages import messages_routes
 from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
@@ -56,6 +57,7 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     completions_routes,
     generate_routes,
     messages_routes,
+    gemini_routes,
     relayed_routes,
     agui_routes,
     models_routes,

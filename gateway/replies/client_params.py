@@ -7,6 +7,7 @@ from providers.base import Dialect
 from providers.errors import ContextLengthExceeded
 from translation.decoding.context_overflow import CONTEXT_OVERFLOW
 from translation.errors import InvalidRequest
+from translation.gemini_endpoint.param_names import name_param as name_gemini_param
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
@@ -46,7 +47,12 @@ _TOKEN_LIMIT = "max_completion_tokens"
 _LEGACY_TOKEN_LIMIT = "max_tokens"
 """Chat's deprecated name of the token limit, which clients still send."""
 
-_INPUT_KEYS: dict[Dialect, str] = {"chat": "messages", "responses": "input", "messages": "messages"}
+_INPUT_KEYS: dict[Dialect, str] = {
+    "chat": "messages",
+    "responses": "input",
+    "messages": "messages",
+    "gemini": "contents",
+}
 
 _TOKEN_LIMITS = frozenset({"max_output_tokens", _TOKEN_LIMIT, _LEGACY_TOKEN_LIMIT})
 
@@ -76,7 +82,9 @@ class ClientParams:
         if match is None:
             return param
         name, place, rest = match.group(1), match.group(2) or "", match.group(3)
-        if self._dialect == "messages" and name not in self._body:
+        if self._dialect == "gemini":
+            name, place, rest = name_gemini_param(name, place, rest, self._body)
+        elif self._dialect == "messages" and name not in self._body:
             name, place, rest = self._messages_name(name, place, rest)
         elif self._dialect == "chat" and name not in self._body:
             name, place, rest = self._chat_name(name, place, rest)

@@ -133,6 +133,14 @@ class Endpoint:
     """The frame that is sent into a stream's silence."""
     reply_headers: Callable[[], dict[str, str]] | None = None
     """Returns headers that every reply of the API has; None if there are none."""
+    normalize: Callable[[Json], Json] | None = None
+    """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
+    count_tools: Callable[[Json], int] | None = None
+    """Returns how many tools a body has; None if each is an entry of `tools`."""
+    stream_type: bytes | None = None
+    """The media type of a stream; None if it consists of server-sent events."""
+    carries_seals: bool = False
+    """Whether its clients send back sealed reasoning without having asked for it, also that of other servers."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
     """Returns a body with the parameters that the API's clients send as headers; None if there are none."""
 

@@ -74,6 +74,7 @@ class EventStreamReply(Response):
     code. After that it becomes the stream's last event. A slow client slows its upstream down, because each batch is
     sent before the next is read. `recorder` commits the reply before its terminal event is sent. `late_headers` returns
     headers that are added when the stream starts. `keepalive` is the frame that is sent into a silence.
+    `stream_type` is the media type of frames that are no server-sent events.
     """
 
     status_code = 200
@@ -91,8 +92,11 @@ class EventStreamReply(Response):
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
         keepalive: bytes = KEEP_ALIVE_COMMENT,
+        stream_type: bytes | None = None,
     ) -> None:
         self.raw_headers = [*_STREAM_HEADERS, *encode_headers(headers)] if headers else [*_STREAM_HEADERS]
+        if stream_type is not None:
+            self.raw_headers[0] = (b"content-type", stream_type)
         self._late_headers = late_headers
         self._stream = stream
         self._source = stream if isinstance(stream, Source) else IteratedSource(stream.frames(), b"")

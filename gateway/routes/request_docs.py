@@ -83,6 +83,33 @@ MESSAGES_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
 }
 """The value of `responses` for the routes of the Messages API."""
 
+GEMINI_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {
+        "description": "Any failure, as Gemini's API has it.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["error"],
+                    "properties": {
+                        "error": {
+                            "type": "object",
+                            "required": ["code", "message", "status"],
+                            "properties": {
+                                "code": {"type": "integer"},
+                                "message": {"type": "string"},
+                                "status": {"type": "string"},
+                                "details": {"type": "array", "items": {"type": "object"}},
+                            },
+                        }
+                    },
+                }
+            }
+        },
+    }
+}
+"""The value of `responses` for the routes of Gemini's API."""
+
 FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
         "description": "Any failure; docs/errors.md lists them.",

@@ -89,9 +89,11 @@ class Admission:
         self._resolver = resolver
         self._catalogue = catalogue
         self._sealer = sealer
+        self._max_tools = server.max_tools
         self._max_lengths = (
             ("input", server.max_items, "max_items"),
             ("messages", server.max_items, "max_items"),
+            ("contents", server.max_items, "max_items"),
             ("tools", server.max_tools, "max_tools"),
         )
 
@@ -102,7 +104,11 @@ class Admission:
 
         With an `adapter`, the body is of its API. Raises InvalidRequest and UnknownModel.
         """
+        if endpoint.normalize is not None:
+            body = endpoint.normalize(body)
         self._check_lengths(body)
+        if endpoint.count_tools is not None and (tool_count := endpoint.count_tools(body)) > self._max_tools:
+            raise _too_long("tools", tool_count, self._max_tools, "max_tools")
         endpoint.validate(body)
         model = body.get("model")
         if not model and adapter is not None:
@@ -127,12 +133,7 @@ class Admission:
             raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
         for name, limit, key in self._max_lengths:
             if isinstance(value := body.get(name), list) and len(value) > limit:
-                raise InvalidRequest(
-                    f"Invalid '{name}': array too long. Expected an array with maximum length {limit}, but got an "
-                    f"array with length {len(value)} instead (server.{key}).",
-                    param=name,
-                    code="array_above_max_length",
-                )
+                raise _too_long(name, len(value), limit, key)
 
     async def require_listed(self, route: Route, principal: Principal) -> None:
         """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
@@ -147,3 +148,12 @@ class Admission:
         route = self._resolver.resolve(model, allowed, seal)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         return route
+
+
+def _too_long(name: str, length: int, limit: int, key: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Invalid '{name}': array too long. Expected an array with maximum length {limit}, but got an array with "
+        f"length {length} instead (server.{key}).",
+        param=name,
+        code="array_above_max_length",
+    )

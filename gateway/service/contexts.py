@@ -15,6 +15,7 @@ from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_e
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
+from gateway.replies.dialects.gemini_endpoint import GEMINI_COUNTING
 from gateway.replies.dialects.messages_endpoint import COUNTING
 from gateway.replies.endpoints import RESPONSES, Endpoint
 from gateway.service.admission import Admission
@@ -25,6 +26,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.library import load_tool_library
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini_endpoint.schema.counted import find_counted_request
 from translation.hygiene.item_groups import is_user_message
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
@@ -139,23 +141,34 @@ class ContextService:
             raise
         return {"object": "response.input_tokens", "input_tokens": token_count}
 
+    async def count_content_tokens(self, principal: Principal, model: str, body: Json, *, weight: int) -> Json:
+        """Returns the object with the number of input tokens that a reply to this body of Gemini's API would use.
+
+        Raises what `count_message_tokens` raises.
+        """
+        counted = {**find_counted_request(body), "model": model}
+        return {"totalTokens": await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)}
+
     async def count_message_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
         """Returns the object with the number of input tokens that a message to this body would use.
 
         Raises what `count_input_tokens` raises, and NotFound if the upstream cannot count them: clients of the Messages
         API then make an estimate of their own.
         """
-        admitted = await self._threads.run(weight, self._admission.admit, COUNTING, principal, body)
+        return {"input_tokens": await self._count_dialect_tokens(COUNTING, principal, body, weight)}
+
+    async def _count_dialect_tokens(self, endpoint: Endpoint, principal: Principal, body: Json, weight: int) -> int:
+        admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
         route = admitted.route
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
         if route.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        turn, params = await self._threads.run(weight, lift_body, COUNTING, admitted.body, route, 0)
-        tool_host = await self._find_tool_host(COUNTING, admitted.body, route, principal)
+        turn, params = await self._threads.run(weight, lift_body, endpoint, admitted.body, route, 0)
+        tool_host = await self._find_tool_host(endpoint, admitted.body, route, principal)
         prepared = _PreparedTurn(turn, params, route, relayed=False, tool_host=tool_host)
         try:
-            return {"input_tokens": await _count_prepared(prepared, admitted.body, COUNTING)}
+            return await _count_prepared(prepared, admitted.body, endpoint)
         except InvalidRequest as error:
             params.rename_param_of(error)
             raise

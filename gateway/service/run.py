@@ -170,7 +170,7 @@ def adapt_presentation(
     if route.reasoning_seal is not None:
         presentation.item_seal = ReplyItemSeal(
             route.reasoning_seal,
-            endpoint.dialect == "messages" or SEALED_REASONING in (view.get("include") or ()),
+            endpoint.carries_seals or SEALED_REASONING in (view.get("include") or ()),
         )
     if isinstance(plan, RelayPlan):
         presentation.call_rules = plan.call_rules

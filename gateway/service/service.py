@@ -167,12 +167,18 @@ class Service:
         name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
 
     async def serve_create(
-        self, endpoint: Endpoint, scope: Scope, receive: Receive, adapter: RequestAdapter | None = None
+        self,
+        endpoint: Endpoint,
+        scope: Scope,
+        receive: Receive,
+        adapter: RequestAdapter | None = None,
+        path_params: Json | None = None,
     ) -> Response:
         """Returns the reply to one request that has a model reply: a response, a completion or a generation.
 
         The reply is an event stream or JSON, as the body's `stream` says. A background or resumable response is
-        submitted as a job. Raises exceptions that `gateway/errors.py` has rows for, and ClientDisconnected.
+        submitted as a job. `path_params` are parameters of the body that the path has. Raises exceptions that
+        `gateway/errors.py` has rows for, and ClientDisconnected.
         """
         headers = headers_of(scope)
         principal = self._authenticate(headers)
@@ -184,6 +190,8 @@ class Service:
         body, _, weight = sized_body
         if endpoint.add_header_params is not None:
             body = endpoint.add_header_params(body, headers)
+        if path_params is not None:
+            body = {**body, **path_params}
         if KEY_HEADER not in headers:
             accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
         elif endpoint.dialect != "responses" or adapter is not None:
@@ -207,7 +215,12 @@ class Service:
             late_headers = accepted.loss_headers if has_late_losses else None
             stream_headers = accepted.loss_headers() | own_headers
             return self.build_event_stream(
-                accepted.build_stream(), stream_headers, accepted.recorder, late_headers, endpoint.keepalive
+                accepted.build_stream(),
+                stream_headers,
+                accepted.recorder,
+                late_headers,
+                endpoint.keepalive,
+                endpoint.stream_type,
             )
         with Guard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
@@ -268,13 +281,17 @@ class Service:
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
         keepalive: bytes = KEEP_ALIVE_COMMENT,
+        stream_type: bytes | None = None,
     ) -> EventStreamReply:
         """Returns the HTTP reply that sends `stream` as server-sent events.
 
         `recorder` stores the reply before its terminal event is sent. `late_headers` returns headers to add when the
-        stream starts. `keepalive` is the frame that is sent into a silence.
+        stream starts. `keepalive` is the frame that is sent into a silence. `stream_type` is the media type, if the
+        frames are no server-sent events.
         """
-        return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers, keepalive)
+        return EventStreamReply(
+            stream, self.drain, self._keepalive_s, headers, recorder, late_headers, keepalive, stream_type
+        )
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:

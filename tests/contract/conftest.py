@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from providers.base import Dialect, EngineHost, Provider, WireDialect
+from providers.base import EngineHost, Provider, RelayedDialect, WireDialect
 from providers.config import EMBEDDED_TYPES, ProviderConfig, ProviderType
 from providers.llamacpp.process import EngineProcess
 from providers.registry import build_provider
@@ -98,7 +98,7 @@ def config_of(kind: tuple[ProviderType, WireDialect], url: str) -> ProviderConfi
     limits = {"silence_s": 0.3, "answer_s": 0.3, "retries": 0}
     known: dict[str, Any] = {"model": "m.gguf"}
     if kind[0] not in EMBEDDED_TYPES:
-        dialects = [kind[1]] if kind[1] in get_args(Dialect) else []
+        dialects = [kind[1]] if kind[1] in get_args(RelayedDialect) else []
         known = {"base_url": url, "api_key": KEY, "dialects": dialects}
     return ProviderConfig.model_validate({"type": kind[0], **known, **limits})
 

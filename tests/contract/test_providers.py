@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from providers import errors
-from providers.base import Dialect, WireDialect
+from providers.base import Dialect, RelayedDialect, WireDialect
 from providers.config import PROVIDER_DEFAULTS, ProviderType
 from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
@@ -21,7 +21,7 @@ from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
 GEMINI_MODELS = [{"name": "models/a"}, {"name": "models/b"}]
-RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(Dialect)}
+RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(RelayedDialect)}
 
 
 @STREAMED

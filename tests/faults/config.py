@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from providers.base import Dialect
+from providers.base import RelayedDialect
 from tests.serving import Gateway
 
 StartGateway = Callable[[dict[str, Any]], Gateway]
@@ -20,7 +20,7 @@ def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, 
 
     `provider` replaces and adds what is said of the upstream. A dialect that no client speaks is a type of upstream.
     """
-    native = [dialect for dialect in dialects if dialect not in get_args(Dialect)]
+    native = [dialect for dialect in dialects if dialect not in get_args(RelayedDialect)]
     upstream = {
         "base_url": base_url,
         "api_key": KEY,

@@ -27,8 +27,9 @@ from translation.representation.events import (
     PartEnded,
     PartStarted,
 )
-from translation.representation.item_seal import ItemSeal
+from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import text_of
 
 PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
 """Keeps a stream alive. It may come anywhere, also before the message."""
@@ -97,7 +98,7 @@ class MessagesEncoder(EventEncoder):
     def _start_part(self, event: PartStarted, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
         entry.state.start_part(event.part)
-        if text := reply_objects.text_of(entry.state.type, event.part):
+        if text := text_of(entry.state.type, event.part):
             self._write_text(event.index, event.part_index, text, frames, is_initial=True)
 
     def _write_text(
@@ -143,7 +144,7 @@ class MessagesEncoder(EventEncoder):
     def _write_missing(self, index: int, part_index: int, part: Json, frames: list[bytes]) -> None:
         """Writes the text of a part that had no deltas."""
         entry = self._items[index]
-        if text := reply_objects.text_of(entry.state.type, part):
+        if text := text_of(entry.state.type, part):
             self._write_text(index, part_index, text, frames, is_initial=True)
 
     def _stop_block(self, entry: ItemBlocks, key: int | None, frames: list[bytes]) -> None:
@@ -170,7 +171,7 @@ class MessagesEncoder(EventEncoder):
             case "function_call":
                 self._end_call(event.index, entry, item, frames)
             case "reasoning" if entry.blocks:
-                if signature := reply_objects.seal_item(item, self._seal):
+                if signature := seal_item(item, self._seal):
                     delta = {"type": "signature_delta", "signature": signature}
                     self._write_deltas(entry.blocks[None], [delta], frames)
                 self._stop_block(entry, None, frames)

@@ -5,7 +5,8 @@ from typing import Final
 
 import orjson
 
-from translation.messages.parts import lift_block, lift_parts, text_part
+from translation.messages.parts import lift_block, lift_parts
+from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -56,7 +57,7 @@ def _is_tool_change(block: Json) -> bool:
 
 def _lift_user(content: str | Sequence[Json], param: str, losses: list[Loss]) -> Iterator[Item]:
     if isinstance(content, str):
-        yield _user_message([text_part(content)])
+        yield _user_message([new_input_text(content)])
         return
     parts: list[Json] = []
     for index, block in enumerate(content):
@@ -90,7 +91,7 @@ def _lift_result(block: Json, param: str, losses: list[Loss]) -> Item:
 def _report_failure(output: str | list[Json]) -> str | list[Json]:
     if isinstance(output, str):
         return output if _FAILURE_HINT in output[:_MAX_HINT_CHARS].lower() else _FAILURE_PREFIX + output
-    return [text_part(_FAILURE_PREFIX), *output]
+    return [new_input_text(_FAILURE_PREFIX), *output]
 
 
 def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: list[Loss]) -> None:

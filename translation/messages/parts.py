@@ -4,15 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
+from translation.representation.items import new_input_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 CITATIONS_LOSS: Final = Loss("messages.content.citations", "dropped")
 """Citations of documents in the request can only be had from an upstream of the same API."""
-
-
-def text_part(text: str) -> Json:
-    return {"type": "input_text", "text": text}
 
 
 def lift_parts(content: str | Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
@@ -21,7 +18,7 @@ def lift_parts(content: str | Sequence[Json], param: str, losses: list[Loss]) ->
     Raises Unrepresentable for a block that no part can represent. The error's `param` is its path under `param`.
     """
     if isinstance(content, str):
-        return [text_part(content)]
+        return [new_input_text(content)]
     return [part for index, block in enumerate(content) for part in lift_block(block, f"{param}[{index}]", losses)]
 
 
@@ -38,7 +35,7 @@ def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
 
 
 def _lift_text(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
-    yield text_part(block["text"])
+    yield new_input_text(block["text"])
 
 
 def _lift_image(block: Json, param: str, _losses: list[Loss]) -> Iterator[Json]:
@@ -50,13 +47,13 @@ def _lift_image(block: Json, param: str, _losses: list[Loss]) -> Iterator[Json]:
 def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
     source, title = _require_unstored(block["source"], param), block.get("title")
     if block.get("context"):
-        yield text_part(block["context"])
+        yield new_input_text(block["context"])
     match source["type"]:
         case "text":
-            yield text_part(f"{title}:\n{source['data']}" if title else source["data"])
+            yield new_input_text(f"{title}:\n{source['data']}" if title else source["data"])
         case "content":
             if title:
-                yield text_part(f"{title}:")
+                yield new_input_text(f"{title}:")
             yield from lift_parts(source["content"], f"{param}.source.content", losses)
         case "url":
             yield {"type": "input_file", "file_url": source["url"], **({"filename": title} if title else {})}
@@ -75,12 +72,12 @@ def _require_unstored(source: Json, param: str) -> Json:
 
 def _lift_search_result(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
     texts = "\n\n".join(part["text"] for part in block["content"])
-    yield text_part(f"{block['title']}\n{block['source']}\n\n{texts}")
+    yield new_input_text(f"{block['title']}\n{block['source']}\n\n{texts}")
 
 
 def _lift_tool_reference(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
     # The result of a tool that searches tools: the named ones are among the tools of the turn from now on.
-    yield text_part(f"The tool {block.get('tool_name')} is available.")
+    yield new_input_text(f"The tool {block.get('tool_name')} is available.")
 
 
 _BLOCK_LIFTERS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Iterator[Json]]]] = {

@@ -5,9 +5,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from translation.messages.history import CALL_CARRIER_PREFIX
 from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
-from translation.representation.item_seal import ItemSeal
+from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import TEXT_FIELDS
+from translation.representation.text_fields import text_of
 from translation.tools.arguments import arguments_object
 
 ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
@@ -113,12 +113,6 @@ def _build_text_blocks(item: Item) -> Iterator[Json]:
             yield {"type": "text", "text": text, **({"citations": citations} if citations else {})}
 
 
-def text_of(item_type: str, part: Json) -> str:
-    """Returns the text of a part; empty for a part that has none."""
-    field = TEXT_FIELDS.get((item_type, part.get("type")))
-    return "" if field is None else part.get(field.key) or ""
-
-
 def cite_url(annotation: Any, text: str) -> Json | None:
     """Returns the citation for an annotation of a text; None if it does not cite a URL.
 
@@ -156,9 +150,3 @@ def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
     """Yields a block with what the upstream needs back of a call, if it needs anything. It follows the call."""
     if data := seal_item(item, seal):
         yield {"type": "redacted_thinking", "data": CALL_CARRIER_PREFIX + data}
-
-
-def seal_item(item: Item, seal: ItemSeal | None) -> str:
-    """Returns what the client has to send back with a complete item, sealed; empty if there is nothing."""
-    sealed = "" if seal is None else seal.seal_done_item(item).get("encrypted_content")
-    return sealed if isinstance(sealed, str) else ""

@@ -22,3 +22,9 @@ class ItemSeal(Protocol):
     def seal_done_item(self, item: Item, /) -> Item:
         """Returns an item as the client gets it when it is complete."""
         ...
+
+
+def seal_item(item: Item, seal: ItemSeal | None) -> str:
+    """Returns what the client has to send back with a complete item, sealed; empty if there is nothing."""
+    sealed = "" if seal is None else seal.seal_done_item(item).get("encrypted_content")
+    return sealed if isinstance(sealed, str) else ""

@@ -61,6 +61,10 @@ def new_custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
     }
 
 
+def new_input_text(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
 def new_output_text() -> Json:
     return {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 

@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from translation.representation.json_types import Json
+
 
 class TextField(NamedTuple):
     """`<event_prefix>.delta` and `.done` are Responses event types; `key` is the key that accumulates the text."""
@@ -23,3 +25,9 @@ TEXT_FIELDS: dict[tuple[str, str | None], TextField] = {
 """(item type, part type or None for the item itself) -> its text field. Source: the event types of the official SDK."""
 
 text_field_of: Final = TEXT_FIELDS.get
+
+
+def text_of(item_type: str, part: Json) -> str:
+    """Returns the text of a part of an item; empty for a part that has none."""
+    field = text_field_of((item_type, part.get("type")))
+    return "" if field is None else part.get(field.key) or ""

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 from starlette.types import Scope
 
 from gateway.errors import error_body, error_headers, resolve_error_reply
+from gateway.http.dialect_errors.gemini import is_gemini_request, render_gemini_error
 from gateway.http.dialect_errors.messages import is_messages_request, render_messages_error
 from translation.representation.json_types import Json
 
@@ -19,7 +20,10 @@ class _ErrorForm(NamedTuple):
     render: Callable[[Exception], RenderedError]
 
 
-_FORMS: Final = (_ErrorForm(is_messages_request, render_messages_error),)
+_FORMS: Final = (
+    _ErrorForm(is_messages_request, render_messages_error),
+    _ErrorForm(is_gemini_request, render_gemini_error),
+)
 """The APIs whose errors have a form of their own."""
 
 

@@ -85,6 +85,7 @@ MESSAGES: Final = Endpoint(
     read_usage=read_usage,
     allows_storage=False,
     allows_jobs=False,
+    carries_seals=True,
     keepalive=PING_FRAME,
     reply_headers=request_id_headers,
     add_header_params=_add_header_params,

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from providers.base import Dialect, WireDialect
+from providers.base import RelayedDialect, WireDialect
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderType
 from tests.contract.conftest import KINDS
 from tests.serving import serving
@@ -34,7 +34,7 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
         upstream.script(sound(ANSWERS[kind[1]]))
         upstream.on("/models", json_reply(rows))
         upstream.on("/api/tags", ollama_tags(*LISTED))
-        dialects = {"dialects": [kind[1]]} if kind[1] in get_args(Dialect) else {}
+        dialects = {"dialects": [kind[1]]} if kind[1] in get_args(RelayedDialect) else {}
         config = {
             "providers": {"up": {"type": kind[0], "base_url": upstream.url, "api_key": "k", **dialects}},
             "models": {name: {"provider": "up", **said} for name, said in MODELS.items()},

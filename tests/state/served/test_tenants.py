@@ -115,10 +115,17 @@ WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
     ("POST", "/v1/messages"): "it names a model and keeps nothing",
     ("POST", "/v1/messages/count_tokens"): "it names a model and keeps nothing",
+    **{
+        ("POST", f"/{version}/models/{{model}}:{method}"): "it names a model and keeps nothing"
+        for version in ("v1", "v1beta")
+        for method in ("generateContent", "streamGenerateContent", "countTokens")
+    },
     ("POST", "/generate"): "it names a model and keeps nothing",
     **{("POST", row.path): "it names a model and keeps nothing" for row in ENDPOINT_ROWS},
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
+    ("GET", "/v1beta/models"): "models belong to nobody",
+    ("GET", "/v1beta/models/{model}"): "a model is no object of an owner; keys say which may be used",
     ("GET", "/v1/gateway/mcp-servers"): "it takes no id: what it shows is the operator's",
     ("DELETE", "/v1/gateway/owner-data"): "it takes no id: what goes is the asker's own",
     ("GET", "/healthz"): "about the process",

@@ -11,7 +11,7 @@ from gateway.operator_servers.servers import OperatorServers
 from gateway.planning.plan import RelayPlan, TranslationPlan, find_tool_host, make_plan
 from gateway.replies.endpoints import RESPONSES
 from gateway.tools.host import ToolHost
-from providers.base import Dialect
+from providers.base import RelayedDialect
 from providers.capabilities import CAPABILITIES
 from providers.egress import EgressClient
 from tests.unit.support.routing import Recorder, resolver
@@ -52,7 +52,7 @@ class Lowering(Recorder):
 
 
 def plan(
-    *dialects: Dialect,
+    *dialects: RelayedDialect,
     runs_mcp: bool = False,
     can: Json | None = None,
     settings: Json | None = None,
@@ -81,7 +81,7 @@ def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
-def test_an_upstream_that_runs_no_mcp_tools_gets_functions(dialect: Dialect) -> None:
+def test_an_upstream_that_runs_no_mcp_tools_gets_functions(dialect: RelayedDialect) -> None:
     planned = plan(dialect, tools=[DOCS], max_tool_calls=3)
     assert calls_tools(planned)
     assert planned.losses == []

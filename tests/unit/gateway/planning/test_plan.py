@@ -27,7 +27,7 @@ def plan(
     losses: Any = (),
     **asked: Any,
 ) -> tuple[RelayPlan | TranslationPlan, Recorder]:
-    capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset(dialects))
+    capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset[Any](dialects))
     provider = Recorder("up", capabilities, losses=losses)
     question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
     body = {"model": "mine", **question, **asked}

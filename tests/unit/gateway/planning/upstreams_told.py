@@ -12,7 +12,7 @@ from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
-from providers.base import Capabilities, Dialect
+from providers.base import Capabilities, Dialect, RelayedDialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
 from providers.engines import generation_request as engines
@@ -119,6 +119,6 @@ def told(upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, b
 
 def _capabilities(upstream: str) -> Capabilities:
     kind = UPSTREAMS[upstream]
-    dialects: dict[str, Dialect] = {"chat, relayed": "chat", "responses, relayed": "responses"}
+    dialects: dict[str, RelayedDialect] = {"chat, relayed": "chat", "responses, relayed": "responses"}
     able = CAPABILITIES[kind.provider]
     return replace(able, dialects=frozenset({dialects[upstream]})) if kind.relays else able

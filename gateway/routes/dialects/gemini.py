@@ -1,0 +1,95 @@
+"""/v1beta/models: Gemini's API."""
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.http.auth import GOOGLE_KEY_HEADER, find_key
+from gateway.http.guard import Guard
+from gateway.http.headers import headers_of, set_header
+from gateway.http.json_reply import build_json_reply
+from gateway.http.query_params import single_value
+from gateway.replies.dialects.gemini_endpoint import GEMINI, GEMINI_ARRAY
+from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
+from gateway.routes.request_docs import GEMINI_FAILURES, json_request_body
+from gateway.service.service import Service
+from translation.errors import InvalidRequest
+from translation.gemini_endpoint.schema.counted import COUNTED_SCHEMA
+from translation.gemini_endpoint.schema.request import REQUEST_SCHEMA
+
+_VERSIONS: Final = ("/v1beta", "/v1")
+"""Both versions of the API. Lists of models under `/v1` are those of OpenAI's API."""
+
+
+def gemini_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Gemini"], responses=GEMINI_FAILURES)
+
+    async def generate_content(model: str, request: Request) -> Response:
+        """Generate a reply: one JSON object."""
+        _adopt_query_key(request)
+        params = {"model": model, "stream": False}
+        return await service.serve_create(GEMINI, request.scope, request.receive, path_params=params)
+
+    async def stream_generate_content(model: str, request: Request) -> Response:
+        """Generate a reply as a stream: events with `alt=sse`, otherwise one JSON array."""
+        _adopt_query_key(request)
+        endpoint = GEMINI if _asks_for_events(request) else GEMINI_ARRAY
+        params = {"model": model, "stream": True}
+        return await service.serve_create(endpoint, request.scope, request.receive, path_params=params)
+
+    async def count_tokens(model: str, request: Request) -> Response:
+        """Count the tokens of a request's input, as the model's upstream counts them."""
+        _adopt_query_key(request)
+        principal = service.authenticate(request)
+        body, _, weight = await service.read_sized_body(request)
+        with Guard(request.receive, service.drain):
+            counted = await service.contexts.count_content_tokens(principal, model, body, weight=weight)
+        return build_json_reply(counted)
+
+    for version in _VERSIONS:
+        for method, handler, schema in (
+            ("generateContent", generate_content, REQUEST_SCHEMA),
+            ("streamGenerateContent", stream_generate_content, REQUEST_SCHEMA),
+            ("countTokens", count_tokens, COUNTED_SCHEMA),
+        ):
+            router.add_api_route(
+                f"{version}/models/{{model:path}}:{method}",
+                handler,
+                methods=["POST"],
+                name=f"{method}{version.replace('/', '_')}",
+                openapi_extra=json_request_body(schema),
+            )
+
+    @router.get("/v1beta/models")
+    async def list_models(request: Request) -> Response:
+        """List the models of this server."""
+        _adopt_query_key(request)
+        models = await service.catalogue.list_models(service.authenticate(request).models)
+        return build_json_reply(list_gemini_models(models, request.query_params))
+
+    @router.get("/v1beta/models/{model:path}")
+    async def get_model(model: str, request: Request) -> Response:
+        """Get one model."""
+        _adopt_query_key(request)
+        found = await service.catalogue.get_model(model, service.authenticate(request).models)
+        return build_json_reply(build_gemini_model(found))
+
+    return router
+
+
+def _adopt_query_key(request: Request) -> None:
+    """Makes a key in the address the key of the request, unless a header has one."""
+    key = single_value(request.query_params, "key")
+    if key and not find_key(headers_of(request.scope)):
+        set_header(request.scope, GOOGLE_KEY_HEADER, key.encode())
+
+
+def _asks_for_events(request: Request) -> bool:
+    form = single_value(request.query_params, "alt")
+    if form not in (None, "", "json", "sse"):
+        raise InvalidRequest(
+            f"Invalid value for 'alt': {form!r:.80}. Expected 'sse' for events, or 'json' for one array.", param="alt"
+        )
+    return form == "sse"

@@ -1,0 +1,259 @@
+"""Clients of Gemini's API over a chat upstream: what it is sent, what they get, and what failures look like."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from tests.serving import serving
+from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.upstream import Script, ScriptedUpstream, error_reply
+from tests.upstream.builders import SSE, chat_calls, chat_chunk, chat_sse, chat_text, data_frame, text_chunks
+from tests.upstream.script import Pause, Reply
+
+Json = dict[str, Any]
+KEY = "key-of-ada-0123456"
+HELLO: list[Json] = [{"role": "user", "parts": [{"text": "Hello"}]}]
+ADD: Json = {"name": "add", "parameters": {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}}}
+TOOLS: list[Json] = [{"functionDeclarations": [ADD]}]
+STREAM = "streamGenerateContent?alt=sse"
+
+
+@asynccontextmanager
+async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", *scripts)
+        provider = {"type": "vllm", "base_url": upstream.url, "unlisted_models": "forward"}
+        settings = {"providers": {"p": provider}, "models": {"org/m:8b": {"provider": "p", "model": "m"}}, **config}
+        with serving(settings) as served:
+            async with httpx.AsyncClient(base_url=f"{served.url}/v1beta", trust_env=False) as client:
+                yield client, upstream
+
+
+async def post(client: httpx.AsyncClient, body: Json, method: str = "generateContent", **more: Any) -> httpx.Response:
+    return await client.post(f"/models/org/m:8b:{method}", json={"contents": HELLO, **body}, **more)
+
+
+async def test_a_reply_is_the_same_whole_and_in_both_streams() -> None:
+    async with gateway(chat_text("Hel", "lo")) as (client, _):
+        whole = await post(client, {})
+        events = await post(client, {}, STREAM)
+        array = await post(client, {}, "streamGenerateContent")
+    assert events.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert (array.headers["content-type"], whole.headers["content-type"]) == ("application/json", "application/json")
+    reply = check_content_reply(whole.json())
+    for stream, form in ((events, "events"), (array, "array")):
+        added_up = check_content_stream(stream.content, form=form)
+        assert added_up["candidates"] == reply["candidates"]
+        assert added_up["usageMetadata"] == reply["usageMetadata"]
+    assert reply["candidates"][0]["content"]["parts"] == [{"text": "Hello"}]
+    assert reply["usageMetadata"] == {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12}
+    assert reply["modelVersion"] == "org/m:8b"
+
+
+async def test_a_tool_loop_is_chat_for_its_upstream() -> None:
+    async with gateway(chat_calls(("add", '{"a":1}')), chat_text("2")) as (client, upstream):
+        asked = {
+            "tools": TOOLS,
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+            "systemInstruction": {"parts": [{"text": "Add."}]},
+            "generationConfig": {"maxOutputTokens": 50},
+        }
+        first = check_content_stream((await post(client, asked, STREAM)).content)
+        (part,) = first["candidates"][0]["content"]["parts"]
+        response = {"functionResponse": {"name": "add", "response": {"output": "2"}}}
+        contents = [*HELLO, {"role": "model", "parts": [part]}, {"role": "user", "parts": [response]}]
+        second = await post(client, {"tools": TOOLS, "contents": contents})
+    assert (part["functionCall"]["name"], part["functionCall"]["args"]) == ("add", {"a": 1})
+    assert first["candidates"][0]["finishReason"] == "STOP"
+    assert second.json()["candidates"][0]["content"]["parts"] == [{"text": "2"}]
+    asked_chat, answered = (request.json for request in upstream.requests)
+    assert asked_chat["messages"] == [{"role": "system", "content": "Add."}, {"role": "user", "content": "Hello"}]
+    assert (asked_chat["max_tokens"], asked_chat["tool_choice"]) == (50, "required")
+    assert asked_chat["tools"][0]["function"]["parameters"] == {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+    }
+    call_id = part["functionCall"]["id"]
+    assert answered["messages"][1]["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a":1}'}
+    assert answered["messages"][2] == {"role": "tool", "tool_call_id": call_id, "content": "2"}
+
+
+def thinking_chunks() -> list[Json]:
+    return [chat_chunk({"role": "assistant", "reasoning_content": "Hm."}), *text_chunks("Hi")]
+
+
+async def test_thinking_returns_to_the_model_that_thought_although_the_client_never_saw_it() -> None:
+    async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):
+        first = check_content_stream((await post(client, {}, STREAM)).content)
+        content = first["candidates"][0]["content"]
+        assert (await post(client, {"contents": [*HELLO, content, *HELLO]})).status_code == 200
+    (answer,) = content["parts"]
+    assert answer["text"] == "Hi"
+    assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
+
+
+async def test_thoughts_are_for_clients_that_ask_for_them() -> None:
+    asked = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+    async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):
+        first = check_content_stream((await post(client, asked, STREAM)).content)
+        thought, answer = first["candidates"][0]["content"]["parts"]
+        del answer["thoughtSignature"]  # as Gemini CLI does with texts, and other servers' signatures are of no use
+        answer["thoughtSignature"] = "skip_thought_signature_validator"
+        contents = [*HELLO, {"role": "model", "parts": [thought, answer]}, *HELLO]
+        assert (await post(client, {"contents": contents})).status_code == 200
+    assert thought == {"text": "Hm.", "thought": True}
+    assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
+
+
+async def test_losses_are_in_the_header_under_the_clients_names() -> None:
+    body: Json = {
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        "generation_config": {"thinking_config": {"thinking_budget": 2000}, "media_resolution": "LOW"},
+        "labels": {"team": "a"},
+    }
+    async with gateway(chat_text("Hi")) as (client, _):
+        lossy = await post(client, body)
+        strict = await post(client, body, headers={"x-gateway-strict": "true"})
+    losses = set(lossy.headers["x-gateway-loss"].split(", "))
+    assert losses >= {
+        "safetySettings=dropped",
+        "generationConfig.thinkingConfig.thinkingBudget=dropped",
+        "generationConfig.mediaResolution=dropped",
+        "labels=dropped",
+    }
+    assert strict.status_code == 400
+
+
+async def test_a_silence_is_filled_with_blank_lines() -> None:
+    silence = asyncio.Event()
+    first, *rest = text_chunks("Hi")
+    reply = Reply(headers=SSE, body=(data_frame(first), Pause(silence), *map(data_frame, rest), b"data: [DONE]\n\n"))
+    for method, form in ((STREAM, "events"), ("streamGenerateContent", "array")):
+        silence.clear()
+        async with gateway(reply, server={"keepalive_s": 0.05}) as (client, _):
+            wire = b""
+            async with client.stream("POST", f"/models/org/m:8b:{method}", json={"contents": HELLO}) as streamed:
+                async for read in streamed.aiter_bytes():
+                    wire += read
+                    if wire.startswith(b"\n"):
+                        silence.set()
+        assert wire.startswith(b"\n")
+        assert check_content_stream(wire, form=form)["candidates"][0]["content"]["parts"] == [{"text": "Hi"}]
+
+
+FAILURES: dict[str, tuple[Script, int, str, str, list[str]]] = {
+    "a prompt that is too long": (
+        error_reply(
+            400, "This model's maximum context length is 2048 tokens. However, your messages resulted in 3000."
+        ),
+        400,
+        "INVALID_ARGUMENT",
+        "CONTEXT_LENGTH_EXCEEDED",
+        ["ErrorInfo", "BadRequest"],
+    ),
+    "too many requests": (
+        error_reply(429, "slow down", headers={"retry-after": "7"}),
+        429,
+        "RESOURCE_EXHAUSTED",
+        "RATE_LIMIT_EXCEEDED",
+        ["ErrorInfo", "RetryInfo"],
+    ),
+    "an upstream that is overloaded": (
+        error_reply(503, "busy"),
+        503,
+        "UNAVAILABLE",
+        "UPSTREAM_OVERLOADED",
+        ["ErrorInfo"],
+    ),
+    "an upstream that fails": (error_reply(500, "oops"), 502, "INTERNAL", "UPSTREAM_ERROR", ["ErrorInfo"]),
+}
+
+
+@pytest.mark.parametrize(("script", "status", "name", "reason", "details"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("method", [STREAM, "generateContent"])
+async def test_failures_have_the_form_of_the_api(
+    script: Script, status: int, name: str, reason: str, details: list[str], method: str
+) -> None:
+    async with gateway(script) as (client, _):
+        reply = await post(client, {}, method)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error["status"]) == (status, status, name)
+    assert [detail["@type"].rpartition(".")[2] for detail in error["details"]] == details
+    assert error["details"][0]["reason"] == reason
+    if "RetryInfo" in details:
+        assert error["details"][1]["retryDelay"] == "7s"
+
+
+@pytest.mark.parametrize("method", [STREAM, "streamGenerateContent"])
+async def test_a_stream_that_breaks_off_ends_with_the_error(method: str) -> None:
+    async with gateway(chat_sse([text_chunks("Hi")[0], chat_chunk({"content": "Hi"})], done=False)) as (client, _):
+        reply = await post(client, {}, method)
+    assert reply.status_code == 200
+    last = (read_chunks(reply.content) if "sse" in method else orjson.loads(reply.content))[-1]
+    assert (last["error"]["code"], last["error"]["status"]) == (502, "INTERNAL")
+
+
+@pytest.mark.parametrize("carrier", ["x-goog-api-key", "authorization", "query"])
+async def test_the_key_may_be_in_a_header_or_in_the_address_and_is_in_no_log(carrier: str) -> None:
+    headers = {} if carrier == "query" else {carrier: f"Bearer {KEY}" if carrier == "authorization" else KEY}
+    params = {"key": KEY} if carrier == "query" else {}
+    with capture_logs() as logs:
+        async with gateway(chat_text("Hi"), auth={"keys": [{"name": "ada", "key": KEY}]}) as (client, upstream):
+            refused = await post(client, {})
+            accepted = await post(client, {}, headers=headers, params=params)
+            listed = await client.get("/models", headers=headers, params=params)
+    assert (refused.status_code, refused.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
+    assert (accepted.status_code, listed.status_code) == (200, 200)
+    assert KEY not in repr(logs)
+    assert KEY not in repr(upstream.requests[0].headers)
+
+
+async def test_models_have_the_shape_of_the_api() -> None:
+    models = {name: {"provider": "p"} for name in ("a", "b/c", "d")}
+    async with gateway(models=models) as (client, _):
+        first = (await client.get("/models", params={"pageSize": 2})).json()
+        rest = (await client.get("/models", params={"pageSize": 2, "pageToken": first["nextPageToken"]})).json()
+        one = (await client.get("/models/b/c")).json()
+        none = await client.get("/models/nothing")
+    assert [model["name"] for model in first["models"] + rest["models"]] == ["models/a", "models/b/c", "models/d"]
+    assert "nextPageToken" not in rest
+    assert one == first["models"][1]
+    assert none.json()["error"]["status"] == "NOT_FOUND"
+
+
+async def test_tokens_are_counted_by_the_upstream_or_not_at_all() -> None:
+    async with gateway() as (client, upstream):
+        upstream.on("/tokenize", Reply(body=b'{"count": 21}'))
+        plain = await post(client, {}, "countTokens")
+        whole = await client.post(
+            "/models/org/m:8b:countTokens",
+            json={"generateContentRequest": {"model": "models/org/m:8b", "contents": HELLO, "tools": TOOLS}},
+        )
+        both = await post(client, {"generateContentRequest": {"contents": HELLO}}, "countTokens")
+    plain_model = {"org/m:8b": {"provider": "p", "capabilities": {"counting": "none"}}}
+    async with gateway(models=plain_model) as (client, _):
+        refused = await post(client, {}, "countTokens")
+    assert (plain.json(), whole.json()) == ({"totalTokens": 21}, {"totalTokens": 21})
+    assert both.status_code == 400
+    assert (refused.status_code, refused.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+async def test_the_lengths_of_lists_are_bounded() -> None:
+    async with gateway(server={"max_items": 2, "max_tools": 2}) as (client, _):
+        long = await post(client, {"contents": HELLO * 3})
+        many = await post(client, {"tools": [{"functionDeclarations": [ADD, ADD, ADD]}]})
+    fields = [reply.json()["error"]["details"][1]["fieldViolations"][0]["field"] for reply in (long, many)]
+    assert fields == ["contents", "tools"]
+
+
+async def test_other_values_of_alt_are_refused() -> None:
+    async with gateway() as (client, _):
+        refused = await post(client, {}, "streamGenerateContent?alt=proto")
+    assert refused.status_code == 400
+    assert "'alt'" in refused.json()["error"]["message"]

@@ -1,0 +1,95 @@
+"""Recorded streams of real servers, through the events, as Gemini's API would have them."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.unit.support.driving import counting_ids, feed_to_end
+from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.unit.support.golden import chunks_of, recordings
+from translation.anthropic.decode import AnthropicDecoder
+from translation.chat.decode import ChatDecoder
+from translation.gemini.decode import GeminiDecoder
+from translation.gemini_endpoint.collect import ContentCollector
+from translation.gemini_endpoint.encode import GeminiEncoder, StreamForm
+from translation.gemini_endpoint.failures import build_status_body
+from translation.gemini_endpoint.reply_objects import ReplyHead
+from translation.representation.events import Failed
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.responses.decode import ResponsesDecoder
+
+DECODERS: dict[str, Any] = {
+    "anthropic": AnthropicDecoder,
+    "chat": ChatDecoder,
+    "gemini": GeminiDecoder,
+    "responses": ResponsesDecoder,
+}
+RECORDINGS = [recording for dialect in DECODERS for recording in recordings(dialect)]
+HEAD = ReplyHead("resp_1", "m", "2026-11-23T12:00:00Z")
+
+
+def batches_of(recording: Path) -> list[Any]:
+    decoder = DECODERS[recording.parent.name](counting_ids(), DEFAULT_PROFILE)
+    return [*map(decoder.feed, chunks_of(recording.read_bytes())), decoder.finish()]
+
+
+def build_error(failed: Failed) -> dict[str, Any]:
+    return build_status_body(failed.message, status=502, code=failed.code)
+
+
+def comparable(reply: dict[str, Any]) -> dict[str, Any]:
+    """A reply with its texts joined, as clients join them, and without what only one of both forms can have."""
+    (candidate,) = reply["candidates"]
+    parts: list[dict[str, Any]] = []
+    for part in candidate["content"]["parts"]:
+        if parts and "text" in part and "text" in parts[-1] and part.get("thought") == parts[-1].get("thought"):
+            parts[-1]["text"] += part["text"]
+        else:
+            parts.append(dict(part))
+    logprobs = candidate.pop("logprobsResult", {}).get("chosenCandidates")
+    return {**reply, "candidates": [{**candidate, "content": parts, "logprobs": logprobs}]}
+
+
+@pytest.mark.parametrize("form", ["events", "array"])
+@pytest.mark.parametrize("thoughts", [True, False])
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_a_real_stream_becomes_the_reply_that_its_events_collect_to(
+    recording: Path, form: StreamForm, *, thoughts: bool
+) -> None:
+    batches = batches_of(recording)
+    encoder = GeminiEncoder(HEAD, form=form, thoughts=thoughts, logprobs=True, build_error=build_error)
+    collector = ContentCollector(HEAD, thoughts=thoughts)
+    wire = feed_to_end(encoder, *batches)
+    for batch in batches:
+        collector.feed(batch)
+    if collector.failed is not None:
+        last = (read_chunks(wire) if form == "events" else orjson.loads(wire))[-1]
+        assert last["error"]["message"] == collector.failed.message
+        return
+    whole = check_content_reply(orjson.loads(orjson.dumps(collector.result())))
+    assert comparable(check_content_stream(wire, form=form)) == comparable(whole)
+    assert thoughts or not any(part.get("thought") for part in whole["candidates"][0]["content"]["parts"])
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_the_upstream_side_of_the_same_api_reads_what_the_client_side_writes(recording: Path) -> None:
+    batches = batches_of(recording)
+    collector = ContentCollector(HEAD, thoughts=True)
+    for batch in batches:
+        collector.feed(batch)
+    if collector.failed is not None:
+        return
+    whole = collector.result()
+    decoder = GeminiDecoder(counting_ids())
+    again = ContentCollector(HEAD, thoughts=True)
+    again.feed(decoder.feed(orjson.loads(orjson.dumps(whole))))
+    again.feed(decoder.finish())
+    if whole["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL":
+        assert again.failed is not None
+        return
+    repeated, original = comparable(again.result()), comparable(whole)
+    assert repeated["candidates"][0]["content"] == original["candidates"][0]["content"]
+    assert repeated["candidates"][0]["finishReason"] == original["candidates"][0]["finishReason"]
+    assert repeated["usageMetadata"] == original["usageMetadata"]

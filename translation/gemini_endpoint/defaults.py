@@ -1,0 +1,52 @@
+"""Adds an operator's defaults, which have the names of OpenAI's APIs, to a request of Gemini's API."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from translation.representation.json_types import Json, mapping_or_empty
+
+_CONFIG_NAMES: Final = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "seed": "seed",
+    "max_tokens": "maxOutputTokens",
+    "max_completion_tokens": "maxOutputTokens",
+    "max_output_tokens": "maxOutputTokens",
+}
+
+_EFFORT_LEVELS: Final = {"xhigh": "high", "max": "high"}
+"""Efforts above the API's highest level."""
+
+_LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "service_tier", "verbosity", "text")
+"""Defaults that have a place of their own, or none in this API."""
+
+
+def merge_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
+    """Returns a normalized body with defaults for what it leaves out."""
+    config: Json = {name: defaults[key] for key, name in _CONFIG_NAMES.items() if key in defaults}
+    if stop := defaults.get("stop"):
+        config["stopSequences"] = [stop] if isinstance(stop, str) else stop
+    requested: Json = body.get("generationConfig") or {}
+    config |= requested
+    thinking = requested.get("thinkingConfig") or {}
+    if not thinking.keys() & {"thinkingBudget", "thinkingLevel"}:
+        thinking = {**_default_thinking(defaults), **thinking}
+    if thinking:
+        config["thinkingConfig"] = thinking
+    others = {key: value for key, value in defaults.items() if key not in _CONFIG_NAMES and key not in _LEFT_OUT}
+    if "service_tier" in defaults:
+        others["serviceTier"] = {"default": "standard"}.get(defaults["service_tier"], defaults["service_tier"])
+    merged = {**others, **body}
+    return {**merged, "generationConfig": config} if config else merged
+
+
+def _default_thinking(defaults: Mapping[str, Any]) -> Json:
+    effort = defaults.get("reasoning_effort") or mapping_or_empty(defaults.get("reasoning")).get("effort")
+    if defaults.get("thinking") is False or effort == "none":
+        return {"thinkingBudget": 0}
+    if effort is not None:
+        return {"thinkingLevel": _EFFORT_LEVELS.get(effort, effort)}
+    return {"thinkingBudget": -1} if defaults.get("thinking") else {}

@@ -1,0 +1,63 @@
+"""Lifts the media and texts of contents to the content parts of Responses items."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from translation.errors import Unrepresentable
+from translation.representation.items import new_input_text
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+_AUDIO_FORMATS: Final[Mapping[str, str]] = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
+"""Subtype of an audio type -> `input_audio.format`, where the two differ."""
+
+_GOOGLE_FILES: Final = ("files/", "gs://")
+"""How URIs of files begin that only Google's servers can read."""
+
+_TO_STANDARD: Final = str.maketrans("-_", "+/")
+
+_HINTS: Final = ("mediaResolution", "videoMetadata")
+"""Keys of a part that say how its medium is read, which no other API has."""
+
+
+def lift_medium(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
+    """Yields the parts of a user's text or medium, whose path is `param`. What is lost is appended to `losses`.
+
+    Yields nothing for a part of another kind. Raises Unrepresentable for a file that only Google's servers have.
+    """
+    losses += [Loss(f"{param}.{key}", "dropped") for key in _HINTS if key in part]
+    if "text" in part:
+        yield new_input_text(part["text"])
+    elif "inlineData" in part:
+        yield _lift_blob(part["inlineData"])
+    elif "fileData" in part:
+        yield _lift_file(part["fileData"], f"{param}.fileData")
+
+
+def _lift_blob(blob: Json) -> Json:
+    kind, data = blob["mimeType"].lower(), blob["data"]
+    if "-" in data or "_" in data:
+        data = data.translate(_TO_STANDARD)  # the SDK for Python sends the alphabet of URLs
+    family, _, subtype = kind.partition("/")
+    if family == "image":
+        return {"type": "input_image", "image_url": f"data:{kind};base64,{data}"}
+    if family == "audio":
+        subtype = subtype.partition(";")[0]
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)},
+        }
+    name = blob.get("displayName") or ("document.pdf" if subtype == "pdf" else "document")
+    return {"type": "input_file", "filename": name, "file_data": f"data:{kind};base64,{data}"}
+
+
+def _lift_file(file: Json, param: str) -> Json:
+    uri, kind = file["fileUri"], file.get("mimeType") or ""
+    if uri.startswith(_GOOGLE_FILES):
+        raise Unrepresentable(
+            "files are not stored here: send the content as inlineData, or an https address", param=f"{param}.fileUri"
+        )
+    if kind.startswith("image/"):
+        return {"type": "input_image", "image_url": uri}
+    name = file.get("displayName")
+    return {"type": "input_file", "file_url": uri, **({"filename": name} if name else {})}

@@ -1,0 +1,170 @@
+"""Builds the parts that streamed and whole replies share: parts, usage, citations, the reason of the end."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from translation.representation.events import Finished, FinishReason, Usage
+from translation.representation.json_types import Item, Json, mapping_or_empty
+from translation.representation.text_fields import text_of
+from translation.tools.arguments import arguments_fault
+
+PARAGRAPH: Final = "\n\n"
+
+MALFORMED_CALL: Final = "MALFORMED_FUNCTION_CALL"
+
+_FINISH_REASONS: Final[Mapping[FinishReason, str]] = {
+    "stop": "STOP",
+    "other": "STOP",
+    "tool_calls": "STOP",
+    "length": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+}
+
+_OWN_REASONS: Final = frozenset(
+    {
+        "BLOCKLIST",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "IMAGE_SAFETY",
+        "PROHIBITED_CONTENT",
+        "RECITATION",
+        "SPII",
+    }
+)
+"""Reasons of an upstream of the same API that say more than a Finished event."""
+
+_MAX_ARGS_BYTES: Final = 2**31
+"""Arguments of any length are an object in a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyHead:
+    """What is in every chunk of a reply. `create_time` is a time as in RFC 3339."""
+
+    response_id: str
+    model: str
+    create_time: str
+
+    def build(self) -> Json:
+        """Returns the fields of a reply beside its candidates."""
+        return {"modelVersion": self.model, "responseId": self.response_id, "createTime": self.create_time}
+
+
+def shows_thoughts(body: Json) -> bool:
+    """Whether the client of a request asked for thoughts."""
+    config = mapping_or_empty(mapping_or_empty(body.get("generationConfig")).get("thinkingConfig"))
+    return bool(config.get("includeThoughts"))
+
+
+def wants_logprobs(body: Json) -> bool:
+    """Whether the client of a request asked for log probabilities."""
+    config = mapping_or_empty(body.get("generationConfig"))
+    return bool(config.get("responseLogprobs") or config.get("logprobs"))
+
+
+def build_candidate(parts: Sequence[Json], **more: Any) -> Json:
+    return {"content": {"parts": [*parts], "role": "model"}, "index": 0, **more}
+
+
+def build_function_call(item: Item) -> tuple[Json | None, str | None]:
+    """Returns the `functionCall` of a complete call, and why there is none if its arguments are not an object."""
+    arguments = item.get("arguments") or ""
+    if (fault := arguments_fault(arguments, _MAX_ARGS_BYTES)) is not None:
+        return None, f"The model's call of {item['name']!r:.100} is left out: {fault}."
+    return {
+        "id": item["call_id"],
+        "name": item["name"],
+        "args": orjson.loads(arguments) if arguments.strip() else {},
+    }, None
+
+
+def build_image(item: Item) -> Json | None:
+    """Returns the part for an image that the upstream has made; None for any other item."""
+    if item["type"] != "image_generation_call" or not item.get("result"):
+        return None
+    return {"inlineData": {"mimeType": f"image/{item.get('output_format') or 'png'}", "data": item["result"]}}
+
+
+def build_usage_metadata(counts: Usage | None) -> Json:
+    """Returns the `usageMetadata`, with the counts that are known.
+
+    The API counts thoughts apart from the answer, and the input of tools apart from the prompt.
+    """
+    counts = counts or Usage()
+    raw_tools = (counts.raw or {}).get("toolUsePromptTokenCount")
+    tools = raw_tools if isinstance(raw_tools, int) and 0 < raw_tools <= (counts.input or 0) else None
+    usage: Json = {
+        "promptTokenCount": None if counts.input is None else counts.input - (tools or 0),
+        "candidatesTokenCount": None if counts.output is None else counts.output - (counts.reasoning or 0),
+        "thoughtsTokenCount": counts.reasoning or None,
+        "cachedContentTokenCount": counts.cache_read or None,
+        "toolUsePromptTokenCount": tools,
+    }
+    if counts.input is not None and counts.output is not None:
+        usage["totalTokenCount"] = counts.input + counts.output
+    return {key: value for key, value in usage.items() if value is not None}
+
+
+def build_end(finished: Finished, fault: str | None) -> Json:
+    """Returns `finishReason` and `finishMessage` of a candidate. `fault` says what was wrong with a call."""
+    if fault is not None and finished.reason not in ("length", "content_filter"):
+        return {"finishReason": MALFORMED_CALL, "finishMessage": fault}
+    if finished.raw_reason in _OWN_REASONS:
+        return {"finishReason": finished.raw_reason}
+    return {"finishReason": _FINISH_REASONS[finished.reason]}
+
+
+class Grounding:
+    """Collects the citations of a reply's texts as `groundingMetadata`."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Json] = {}
+        self._supports: list[Json] = []
+
+    def cite(self, annotation: Any, text: str, before: str) -> None:
+        """Adds an annotation of a text. `before` is the answer before that text. Only URLs can be cited."""
+        match annotation:
+            case {"type": "url_citation", "url": str(url)}:
+                web = {"uri": url, "title": annotation.get("title") or url}
+                self._sources.setdefault(url, {"web": web})
+                start, end = annotation.get("start_index") or 0, annotation.get("end_index") or 0
+                offset = len(before.encode())
+                segment = {
+                    "startIndex": offset + len(text[:start].encode()),
+                    "endIndex": offset + len(text[:end].encode()),
+                    "text": text[start:end],
+                }
+                self._supports.append({"segment": segment, "groundingChunkIndices": [[*self._sources].index(url)]})
+
+    def build(self) -> Json:
+        """Returns the candidate's field with the citations; empty if there are none."""
+        if not self._sources:
+            return {}
+        chunks = [*self._sources.values()]
+        return {"groundingMetadata": {"groundingChunks": chunks, "groundingSupports": self._supports}}
+
+
+def build_logprobs(entries: Iterable[Json]) -> Json:
+    """Returns the candidate's field with the log probabilities of its tokens; empty if there are none."""
+    entries = [*entries]
+    if not entries:
+        return {}
+    return {
+        "logprobsResult": {
+            "chosenCandidates": [_logprob(entry) for entry in entries],
+            "topCandidates": [{"candidates": [_logprob(top) for top in entry["top_logprobs"]]} for entry in entries],
+        }
+    }
+
+
+def _logprob(entry: Json) -> Json:
+    return {"token": entry["token"], "logProbability": entry["logprob"]}
+
+
+def read_thought(item: Item) -> str:
+    """Returns the readable text of a whole reasoning item."""
+    parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    return PARAGRAPH.join(filter(None, (text_of("reasoning", part) for part in parts)))

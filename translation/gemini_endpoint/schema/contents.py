@@ -1,0 +1,96 @@
+"""The shapes of contents and their parts in requests of Gemini's API, as typed dictionaries that pydantic validates.
+
+https://ai.google.dev/api/caching#Content
+"""
+
+from typing import Annotated, Any, Literal, Required, TypeAlias
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from translation.representation.json_types import Json
+from translation.validation import Name
+
+
+class Blob(TypedDict, total=False):
+    mimeType: Required[Name]
+    data: Required[str]
+    displayName: str
+
+
+class FileData(TypedDict, total=False):
+    mimeType: str
+    fileUri: Required[Name]
+    displayName: str
+
+
+class FunctionCall(TypedDict, total=False):
+    id: Name
+    name: Required[Name]
+    args: Json
+
+
+class FunctionResponsePart(TypedDict, total=False):
+    inlineData: Blob
+    fileData: FileData
+
+
+class FunctionResponse(TypedDict, total=False):
+    id: Name
+    name: Required[Name]
+    response: Required[Json]
+    parts: list[FunctionResponsePart]
+    willContinue: bool
+    scheduling: str
+
+
+class ExecutableCode(TypedDict, total=False):
+    id: str
+    language: str
+    code: Required[str]
+
+
+class CodeExecutionResult(TypedDict, total=False):
+    id: str
+    outcome: str
+    output: str
+
+
+class Part(TypedDict, total=False):
+    """One part. Which kind it is shows in which key it has."""
+
+    text: str
+    thought: bool
+    thoughtSignature: str
+    inlineData: Blob
+    fileData: FileData
+    functionCall: FunctionCall
+    functionResponse: FunctionResponse
+    executableCode: ExecutableCode
+    codeExecutionResult: CodeExecutionResult
+    mediaResolution: Any
+    videoMetadata: Json
+
+
+class TurnContent(TypedDict, total=False):
+    role: Literal["user", "model", "function"]
+    parts: Required[Annotated[list[Part], Field(fail_fast=True)]]
+
+
+class Instruction(TypedDict, total=False):
+    """A content without a meaning of its role: whatever it is, the text is the system's."""
+
+    role: str
+    parts: Required[list[Part]]
+
+
+PartKind: TypeAlias = Literal[
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+]
+"""The keys of which a part has exactly one."""

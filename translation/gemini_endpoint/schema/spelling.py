@@ -1,0 +1,79 @@
+"""Normalizes the JSON of protocol buffers by the typed dictionaries that describe it.
+
+https://protobuf.dev/programming-guides/json/
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Final, Required, TypeAlias, get_args, get_origin, get_type_hints
+
+from typing_extensions import is_typeddict
+
+_Normalizer: TypeAlias = Callable[[Any], Any]
+"""Returns a value in the form that its schema describes. A value of another type is returned unchanged."""
+
+_SEPARATED: Final = re.compile(r"_+([a-z0-9])")
+
+
+class Spelling:
+    """Normalizes bodies of one schema: a typed dictionary whose fields are in `camelCase`.
+
+    `texts` maps a class to the function that makes an object of it from a text.
+    """
+
+    def __init__(self, schema: type, texts: Mapping[type, Callable[[str], Any]]) -> None:
+        self._texts = texts
+        self._fields: dict[type, Mapping[str, _Normalizer | None]] = {}
+        self.normalize: Final = partial(self._normalize_object, schema)
+        """Returns a body with its known fields as the schema has them. Everything else stays as it is."""
+
+    def _normalize_object(self, schema: type, value: Any) -> Any:
+        if isinstance(value, str) and (read := self._texts.get(schema)) is not None:
+            return read(value)
+        if not isinstance(value, dict):
+            return value
+        fields = self._fields_of(schema)
+        normalized: dict[str, Any] = {}
+        for key, inner in value.items():
+            name = key if key in fields else to_camel_case(key)
+            if name not in fields:
+                normalized[key] = inner
+            elif inner is not None:
+                normalize = fields[name]
+                normalized[name] = inner if normalize is None else normalize(inner)
+        return normalized
+
+    def _fields_of(self, schema: type) -> Mapping[str, _Normalizer | None]:
+        fields = self._fields.get(schema)
+        if fields is None:
+            hints = get_type_hints(schema, include_extras=True)
+            fields = self._fields[schema] = {name: self._choose_normalizer(hint) for name, hint in hints.items()}
+        return fields
+
+    def _choose_normalizer(self, hint: Any) -> _Normalizer | None:
+        """Returns the normalizer for values of a type; None for plain values, and for data of the client's own."""
+        if get_origin(hint) in (Annotated, Required):
+            return self._choose_normalizer(get_args(hint)[0])
+        if is_typeddict(hint):
+            return partial(self._normalize_object, hint)
+        if get_origin(hint) is list:
+            inner = self._choose_normalizer(get_args(hint)[0])
+            return partial(_normalize_list, inner)
+        if get_origin(hint) is dict and is_typeddict(get_args(hint)[1]):
+            return partial(_normalize_map, partial(self._normalize_object, get_args(hint)[1]))
+        return None
+
+
+def to_camel_case(name: str) -> str:
+    """Returns a field's name in `camelCase`, from that or from `snake_case`."""
+    return _SEPARATED.sub(lambda match: match[1].upper(), name) if "_" in name else name
+
+
+def _normalize_list(inner: _Normalizer | None, value: Any) -> Any:
+    entries = value if isinstance(value, list) else [value]
+    return entries if inner is None else [inner(entry) for entry in entries]
+
+
+def _normalize_map(inner: _Normalizer, value: Any) -> Any:
+    return {key: inner(entry) for key, entry in value.items()} if isinstance(value, dict) else value
