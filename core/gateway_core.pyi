@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataplane.read_waiter import ReadWaiter
 from dataplane.source import FastPath
 from translation.chat.relay_template import RelayTemplate
-from translation.responses.delta_template import DeltaTemplate
+from translation.encoding.delta_template import DeltaTemplate
 
 VERSION: int
 

@@ -15,7 +15,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 10  # of this interface; every change of it needs another number, in dataplane/core.py too
+VERSION = 11  # of this interface; every change of it needs another number, in dataplane/core.py too
 
 cdef enum:
     _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB
@@ -280,21 +280,22 @@ cdef class _FrameFastPath:
 
 
 cdef class TemplateFastPath(_FrameFastPath):
-    """Translates deltas of a chat upstream to delta events for a Responses client, by a DeltaTemplate."""
+    """Translates deltas of a chat upstream to those of a client with another API, by a DeltaTemplate."""
 
-    cdef object encoder
+    cdef object encoder  # has the number of the last frame; None if the client's frames have no numbers
     cdef tuple observers  # called with each text; the first appends it to the reply
     cdef bint stops_at_line_break
-    cdef bytes before, between, after  # the parts of an event around its number and its text
+    cdef bytes before, between, after  # the parts of a frame around its number and its text; `before` is empty without one
 
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.encoder = template.encoder
-        self.observers = (template.append, *template.observers)
+        self.observers = template.observers
         self.stops_at_line_break = template.run.stops_at_line_break
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
         # JSON contains no zero bytes, so they can stand for escaped percent signs while the format is split.
-        before, remainder = template.frame_format.replace(b"%%", b"\0").split(b"%d")
+        frame_format = template.frame_format.replace(b"%%", b"\0")
+        before, remainder = (b"", frame_format) if self.encoder is None else frame_format.split(b"%d")
         between, after = remainder.split(b"%b")
         self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
 
@@ -303,7 +304,7 @@ cdef class TemplateFastPath(_FrameFastPath):
         cdef dict escaped = None  # maps the index of a string with escapes to its JSON for the client
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
-        cdef long long number
+        cdef long long number = 0
         for i in range(self.count):
             span = self.strings[i]
             try:
@@ -328,8 +329,9 @@ cdef class TemplateFastPath(_FrameFastPath):
                 observe(text)
         if not self.count:
             return None
-        number = self.encoder.sequence
-        self.encoder.sequence = number + self.count
+        if self.encoder is not None:
+            number = self.encoder.sequence
+            self.encoder.sequence = number + self.count
         return self.build_chunk(start, escaped, size, number)
 
     cdef bytes build_chunk(self, const char *start, dict escaped, Py_ssize_t size, long long number):
@@ -339,16 +341,19 @@ cdef class TemplateFastPath(_FrameFastPath):
         cdef bytes chunk, string
         cdef char *to
         cdef Span *span
+        cdef bint is_numbered = self.encoder is not None
         size += self.count * (before + between + after)
-        for i in range(self.count):
-            size += width(number + 1 + i, _DECIMAL)
+        if is_numbered:
+            for i in range(self.count):
+                size += width(number + 1 + i, _DECIMAL)
         chunk = PyBytes_FromStringAndSize(NULL, width(size, _HEX) + 2 + size + 2)
         to = put_number(PyBytes_AS_STRING(chunk), size, _HEX)
         to = put(to, "\r\n", 2)
         for i in range(self.count):
             span = &self.strings[i]
-            to = put(to, PyBytes_AS_STRING(self.before), before)
-            to = put_number(to, number + 1 + i, _DECIMAL)
+            if is_numbered:
+                to = put(to, PyBytes_AS_STRING(self.before), before)
+                to = put_number(to, number + 1 + i, _DECIMAL)
             to = put(to, PyBytes_AS_STRING(self.between), between)
             if span.has_escapes:
                 string = escaped[i]

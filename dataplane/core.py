@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from dataplane.source import FastPath, ReadTemplate
 from translation.chat.relay_template import RelayTemplate
-from translation.responses.delta_template import DeltaTemplate
+from translation.encoding.delta_template import DeltaTemplate
 
-_VERSION: Final = 10
+_VERSION: Final = 11
 """The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""
 
 try:

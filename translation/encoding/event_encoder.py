@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from translation.encoding.text_template import TextTemplate
+from translation.encoding.delta_template import DeltaTemplate
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
@@ -95,12 +95,12 @@ class EventEncoder(ABC):
         assert self._finished is not None
         return self._encode_end(self._finished)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> TextTemplate | None:
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         text_frames = self._texts.get(run.text_key)
         if text_frames is None:
             return None
-        return TextTemplate(run, text_frames.append, text_frames.frame_format, observers)
+        return DeltaTemplate(run, text_frames.append, text_frames.frame_format, observers)
 
     @abstractmethod
     def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes], /) -> None:

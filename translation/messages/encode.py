@@ -8,8 +8,8 @@ from typing import Final
 
 import orjson
 
+from translation.encoding.delta_template import DeltaTemplate
 from translation.encoding.event_encoder import EventEncoder, TextFrames
-from translation.encoding.text_template import TextTemplate
 from translation.framing import sse
 from translation.messages import reply_objects
 from translation.messages.block_deltas import split_block
@@ -53,7 +53,7 @@ class MessagesEncoder(EventEncoder):
         self._is_refusal = False
         self._items: dict[int, ItemBlocks] = {}
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> TextTemplate | None:
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         return super().delta_template(run, observers) if run.text_key[0] in self._items else None
 

@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.encoding.delta_template import DeltaTemplate
 from translation.framing import sse
 from translation.representation.collector import PartState
-from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -27,7 +28,6 @@ from translation.representation.events import (
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.text_fields import TEXT_FIELDS, TextField
-from translation.responses.delta_template import DeltaTemplate
 from translation.responses.snapshot import Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -195,23 +195,10 @@ class ResponsesEncoder:
                 frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def encode_deltas(self, text_key: TextKey, texts: Sequence[str]) -> bytes:
-        """Returns the frames of deltas of one text, as `feed` does for deltas without log probabilities.
-
-        `text_key` must be of a text that is sent in deltas.
-        """
-        text = self._texts[text_key]
-        frames: list[bytes] = []
-        for piece in texts:
-            text.append(piece)
-            self.sequence += 1
-            frames.append(text.template % (self.sequence, orjson.dumps(piece)))
-        return frames[0] if len(frames) == 1 else b"".join(frames)
-
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         text = self._texts[run.text_key]
-        return None if text.channel is None else DeltaTemplate(run, self, text.append, text.template, observers)
+        return None if text.channel is None else DeltaTemplate(run, text.append, text.template, observers, self)
 
     def conclude(self) -> bytes:
         """Returns the terminal event and `[DONE]`, once, after `ended`. A second call returns empty bytes.

@@ -15,9 +15,10 @@ from tests.unit.support.chat_chunks import chunk, said
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.relay_template import RelayTemplate
 from translation.chat.relaying.relay import ChatRelay
+from translation.encoding.delta_template import DeltaTemplate
 from translation.framing import sse
+from translation.messages.encode import MessagesEncoder
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
-from translation.responses.delta_template import DeltaTemplate
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
 
@@ -69,6 +70,15 @@ def begun(item_id: str = "msg_1") -> ResponsesEncoder:
     return encoder
 
 
+def begun_message() -> MessagesEncoder:
+    """An encoder whose frames have no numbers."""
+    encoder = MessagesEncoder(message_id="msg_%d", model="m", thinking="text")
+    part = {"type": "output_text", "text": "", "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
+    encoder.feed([Started("m"), ItemStarted(0, message), PartStarted(0, 0, part), Delta(0, 0, "one")])
+    return encoder
+
+
 def run() -> ChatDeltaRun:
     run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
     assert run is not None
@@ -97,6 +107,17 @@ def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, 
     assert peer.body == told
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
+
+
+@given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), at_once=st.booleans())
+def test_frames_without_numbers_are_encoded_as_the_encoder_encodes_them(texts: list[str], at_once: bool) -> None:
+    short, long, peer = begun_message(), begun_message(), Peer()
+    forward_chunks = passing(short.delta_template(run()), peer)
+    chunks = [chunked(frame(text)) for text in texts]
+    for read in [b"".join(chunks)] if at_once else chunks:
+        assert forward_chunks(read) == len(read)
+    assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
 
 
 def test_a_number_may_gain_a_digit_on_the_way() -> None:
@@ -168,6 +189,8 @@ def test_anything_else_is_left(data: bytes) -> None:
     assert not passing(RelayTemplate(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
+    assert not passing(begun_message().delta_template(run()), peer)(data)
+    assert not peer.written
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""The fast path from a delta of an upstream to a delta of the client, without decoding it to an event."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import orjson
+
+from translation.representation.delta_runs import DeltaRun, TextObserver
+
+
+class NumberingEncoder(Protocol):
+    """An encoder that gives its frames sequence numbers."""
+
+    sequence: int
+    """The sequence number of the last frame."""
+
+
+class DeltaTemplate:
+    """Both sides of one run: the upstream's bytes around each text (`run`), and the client's frame (`frame_format`).
+
+    `frame_format` is a `%`-format for the text as JSON. With an `encoder` it is one for the sequence number and the
+    text. `append` stores a text in the reply. `observers` are called with every text: `append`, those of the run, and
+    those of the stages.
+    """
+
+    __slots__ = ("encoder", "frame_format", "observers", "run")
+
+    def __init__(
+        self,
+        run: DeltaRun,
+        append: TextObserver,
+        frame_format: bytes,
+        observers: Sequence[TextObserver] = (),
+        encoder: NumberingEncoder | None = None,
+    ) -> None:
+        self.run = run
+        self.frame_format = frame_format
+        self.observers = (append, *run.observers, *observers)
+        self.encoder = encoder
+
+    def encode_read(self, read: bytes) -> bytes | None:
+        """Returns the frames of a read of the run, possibly none. Returns None, without effect, for any other read."""
+        texts = self.run.parse_texts(read)
+        if texts is None:
+            return None
+        for observe in self.observers:
+            for text in texts:
+                observe(text)
+        if self.encoder is None:
+            return b"".join([self.frame_format % orjson.dumps(text) for text in texts])
+        first = self.encoder.sequence + 1
+        self.encoder.sequence += len(texts)
+        return b"".join([self.frame_format % (first + at, orjson.dumps(text)) for at, text in enumerate(texts)])
