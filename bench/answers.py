@@ -7,12 +7,15 @@ call. `bench-128-call` calls a tool of the MCP server first, and answers when it
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import orjson
 
+from providers.base import Dialect
+from tests.upstream import anthropic
 from tests.upstream.builders import (
     CHAT_USAGE,
     DONE,
@@ -61,16 +64,33 @@ class Model:
 
 
 @cache
-def stream_writes(deltas: int, responses: bool, kind: str = "text") -> list[bytes]:
+def stream_writes(deltas: int, dialect: Dialect, kind: str = "text") -> list[bytes]:
     """Returns a streamed reply as the writes to the socket: one per frame, each an HTTP chunk of its own."""
     pieces = Model(deltas, 0).pieces
-    if responses:
+    if dialect == "responses":
         events = enumerate(text_events(*pieces))
         frames = [named_frame({"type": event["type"], "sequence_number": at, **event}) for at, event in events]
+    elif dialect == "messages":
+        frames = [named_frame(event) for event in _message_events(kind, pieces)]
     else:
         frames = [data_frame(chunk) for chunk in _CHUNKS[kind](*pieces)]
-    chunks = [b"%x\r\n%b\r\n" % (len(frame), frame) for frame in [*frames, DONE]]
+    if dialect != "messages":
+        frames.append(DONE)
+    chunks = [b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames]
     return [_STREAM_HEAD + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n"]
+
+
+def _message_events(kind: str, pieces: list[str]) -> list[Json]:
+    """Returns the events of a message whose deltas are of this kind."""
+    if kind == "arguments":
+        texts = ['{"words":"', *pieces, '"}']
+        blocks = anthropic.block(0, anthropic.call_block("write_words"), *anthropic.given(*texts))
+        return [anthropic.opening(), *blocks, *anthropic.closing("tool_use")]
+    if kind == "reasoning":
+        blocks = anthropic.block(0, anthropic.thinking_block(), *anthropic.thought(*pieces))
+        blocks += anthropic.block(1, anthropic.text_block(), *anthropic.said("ok"))
+        return [anthropic.opening(), *blocks, *anthropic.closing()]
+    return anthropic.text_events(*pieces)
 
 
 def _reasoning_chunks(*pieces: str) -> list[Json]:
@@ -109,15 +129,20 @@ _CHUNKS: Final = {
 
 
 @cache
-def whole_reply(deltas: int, responses: bool) -> bytes:
+def whole_reply(deltas: int, dialect: Dialect) -> bytes:
     """Returns the same answer as one JSON reply, with its HTTP head."""
     text = Model(deltas, 0).text
-    body = dump(response_snapshot("completed", [message_item(text)]) if responses else whole_chat(text))
+    wholes = {
+        "responses": lambda: response_snapshot("completed", [message_item(text)]),
+        "messages": lambda: anthropic.message(anthropic.text_block(text)),
+        "chat": lambda: whole_chat(text),
+    }
+    body = dump(wholes[dialect]())
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 _TOKEN = re.compile(rb" token\d{4}")
-_STAMP = re.compile(rb'"(?:delta|content)":\s*" (\d{9})"')
+_STAMP = re.compile(rb'"(?:delta|content|text)":\s*" (\d{9})"')
 _STAMP_RANGE = 10**9
 
 
@@ -137,11 +162,17 @@ FIRST_DELTA = b" token0000"
 DELTA, END = b"event: response.output_text.delta", b"event: response.completed"
 """Bytes that show that a Responses stream has a further delta, and that it has ended well."""
 
-_DELTAS = {
-    True: re.compile(rb'"delta":\s*"( token[^"]*)"'),
-    False: re.compile(rb'"(?:content|reasoning_content|arguments)":\s*"( token[^"]*)"'),
+_DELTAS: Final = {
+    "responses": re.compile(rb'"delta":\s*"( token[^"]*)"'),
+    "chat": re.compile(rb'"(?:content|reasoning_content|arguments)":\s*"( token[^"]*)"'),
+    "messages": re.compile(rb'"(?:text|thinking|partial_json)":\s*"( token[^"]*)"'),
 }
-_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"(?:stop|tool_calls)"')}
+_ENDS: Final = {
+    "responses": re.compile(rb'"response\.completed".*data: \[DONE\]\n\n\Z', re.DOTALL),
+    "chat": re.compile(rb'"finish_reason":\s*"(?:stop|tool_calls)".*data: \[DONE\]\n\n\Z', re.DOTALL),
+    "messages": re.compile(rb'"stop_reason":\s*"(?:end_turn|tool_use)".*"message_stop"\}\n\n\Z', re.DOTALL),
+}
+"""API -> what its streams end with."""
 
 
 _ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')
@@ -156,19 +187,25 @@ def response_id(body: bytes) -> str:
 
 _QUOTED_BYTES = 600
 
+_TEXT_READERS: Final[Mapping[Dialect, Callable[[Json], str]]] = {
+    "responses": lambda answer: str(answer["output"][-1]["content"][0]["text"]),
+    "chat": lambda answer: str(answer["choices"][0]["message"]["content"]),
+    "messages": lambda answer: str(answer["content"][0]["text"]),
+}
+"""API -> the function that returns the text of its whole replies."""
 
-def find_fault(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str | None:
+
+def find_fault(body: bytes, model: Model, *, dialect: Dialect, streamed: bool) -> str | None:
     """Returns what is wrong with the body of a reply, or None. The whole text is compared with the model's."""
     if not streamed:
         answer = orjson.loads(body)
-        message = answer["output"][-1]["content"][0] if responses else answer["choices"][0]["message"]
-        text = message["text" if responses else "content"]
+        text = _TEXT_READERS[dialect](answer)
         return None if text == model.text else f"the text is {text[:60]!r}…"
-    deltas = _STAMP.findall(body) if model.stamped else _DELTAS[responses].findall(body)
+    deltas = _STAMP.findall(body) if model.stamped else _DELTAS[dialect].findall(body)
     whole = len(deltas) == model.deltas if model.stamped else b"".join(deltas) == model.text.encode()
     if not whole:
         return f"{len(deltas)} deltas were received instead of {model.deltas}, in {body[:200]!r}…"
-    if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
+    if not _ENDS[dialect].search(body):
         return f"the end is {body[max(body.rfind(b'event: '), 0) :][:_QUOTED_BYTES]!r}"
     return None
 

@@ -100,7 +100,7 @@ class Client(asyncio.Protocol):
         if status != 200:
             fault: str | None = f"status {status}: {body[:200]!r}"
         else:
-            fault = find_fault(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
+            fault = find_fault(body, self._model, dialect=self._spec.dialect, streamed=self._spec.stream)
         if fault and len(self.result.wrong) < _MAX_WRONG:
             self.result.wrong.append(fault)
         if self._spec.resume and self._stored_id is None and not fault:

@@ -61,7 +61,7 @@ class _Upstream:
         deltas, streamed = Model.named(body["model"]).deltas, bool(body.get("stream"))
         reads = self._reads.get((deltas, streamed))
         if reads is None:
-            whole = stream_writes(deltas, False) if streamed else [whole_reply(deltas, False)]
+            whole = stream_writes(deltas, "chat") if streamed else [whole_reply(deltas, "chat")]
             reads = self._reads[deltas, streamed] = [
                 b"".join(whole[at : at + self._writes_per_read]) for at in range(0, len(whole), self._writes_per_read)
             ]
@@ -137,7 +137,7 @@ class Client:
         if self._stream:
             parts = body.split(b"\r\n")[1::2]
             body = b"".join(parts)
-        if fault := find_fault(body, self._model, responses=True, streamed=self._stream):
+        if fault := find_fault(body, self._model, dialect="responses", streamed=self._stream):
             raise RuntimeError(fault)
 
     def _receive(self, data: bytes) -> None:

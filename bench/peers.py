@@ -123,7 +123,7 @@ def _fault(server: Server) -> str | None:
         with urlopen(
             Request(f"http://127.0.0.1:{server.port}{spec.path}", content, headers), timeout=_ANSWER_S
         ) as reply:
-            return find_fault(reply.read(), _MODEL, responses=True, streamed=True)
+            return find_fault(reply.read(), _MODEL, dialect="responses", streamed=True)
     except HTTPError as refusal:
         with refusal:
             return f"status {refusal.code}: {refusal.read()[:200]!r}"

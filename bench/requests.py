@@ -1,10 +1,14 @@
 """The requests of the load generator: what to send, and its bytes."""
 
 import base64
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import orjson
+
+from providers.base import Dialect
 
 _QUESTION = "Say the tokens."
 _WORDS = "some words of a conversation that has gone on for a while, "
@@ -51,21 +55,31 @@ class Spec:
         return cls(**fields | {"history": History(**fields["history"])})
 
     @property
-    def responses(self) -> bool:
-        """Whether the requests are of the Responses API. Otherwise they are of chat."""
-        return self.path.endswith("/responses")
+    def dialect(self) -> Dialect:
+        """The API of the requests."""
+        return dialect_of(self.path)
+
+
+def dialect_of(path: str) -> Dialect:
+    """Returns the API of a path, or of the first line of a request."""
+    if "/responses" in path:
+        return "responses"
+    return "messages" if "/messages" in path else "chat"
 
 
 def request_bytes(spec: Spec, model: str) -> bytes:
     """Returns the bytes of one request."""
     body: dict[str, Any] = {"model": model, "stream": spec.stream}
-    if spec.responses:
+    if spec.dialect == "responses":
         items = [*_history_items(spec.history), question()] if spec.history.items else _QUESTION
         body |= {"input": items, "store": False}
     else:
         body["messages"] = [question()]
+    if spec.dialect == "messages":
+        # A client that does not ask for thinking gets none of it.
+        body |= {"max_tokens": 32_000, "thinking": {"type": "adaptive"}}
     if spec.tools:
-        body["tools"] = [function_tool(number, nested=not spec.responses) for number in range(spec.tools)]
+        body["tools"] = [_TOOL_FORMS[spec.dialect](number) for number in range(spec.tools)]
     content = orjson.dumps(body | spec.fields)
     return _head(spec, f"POST {spec.path}") + f"content-length: {len(content)}\r\n\r\n".encode() + content
 
@@ -93,6 +107,19 @@ def function_tool(number: int, *, nested: bool) -> dict[str, Any]:
     name = f"tool_{number}" if number else "write_words"
     function = {"name": name, "description": "Works on a file of the project.", "parameters": parameters}
     return {"type": "function", "function": function} if nested else {"type": "function", **function, "strict": False}
+
+
+def _message_tool(number: int) -> dict[str, Any]:
+    """Returns the same tool in the form of the Messages API."""
+    tool = function_tool(number, nested=False)
+    return {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
+
+
+_TOOL_FORMS: Final[Mapping[Dialect, Callable[[int], dict[str, Any]]]] = {
+    "responses": partial(function_tool, nested=False),
+    "chat": partial(function_tool, nested=True),
+    "messages": _message_tool,
+}
 
 
 def question() -> dict[str, Any]:

@@ -67,6 +67,7 @@ class Scenario:
 
 _RESPONSES = "/v1/responses"
 _CHAT = "/v1/chat/completions"
+_MESSAGES = "/v1/messages"
 _OVER_RESPONSES = Setup(upstream="responses")
 
 _IMAGES = History(items=200, images=10, image_bytes=480_000)
@@ -81,6 +82,10 @@ _MAIN = (
     Scenario("translate, reasoning", "delta", _RESPONSES, "bench-128-reasoning", 64, 1.3, 1.1),
     Scenario("translate, 12 tools, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, 2.3, 1.6, tools=12),
     Scenario("relay chat, 12 tools", "delta", _CHAT, "bench-128", 64, 1.8, 1.0, tools=12),
+    Scenario("translate Messages", "delta", _MESSAGES, "bench-128", 64, 3.0, 1.1),
+    Scenario("translate Messages, 12 tools", "delta", _MESSAGES, "bench-128", 64, 1.5, 1.1, tools=12),
+    Scenario("translate Messages, arguments", "delta", _MESSAGES, "bench-128-arguments", 64, 2.7, 1.5, tools=12),
+    Scenario("translate Messages, reasoning", "delta", _MESSAGES, "bench-128-reasoning", 64, 1.3, 1.1),
     Scenario("translate back", "delta", _CHAT, "bench-128", 64, setup=_OVER_RESPONSES),
     Scenario("relay chat", "delta", _CHAT, "bench-128", 64, 5.0, 1.8, peers=True),
     Scenario("relay Responses", "delta", _RESPONSES, "bench-128", 64, setup=_OVER_RESPONSES),

@@ -144,5 +144,5 @@ def _expect(reply: httpx.Response, status: int) -> None:
 
 
 def _check(body: bytes, model: Model, *, responses: bool, streamed: bool) -> None:
-    if fault := find_fault(body, model, responses=responses, streamed=streamed):
+    if fault := find_fault(body, model, dialect="responses" if responses else "chat", streamed=streamed):
         raise WrongAnswers(fault)

@@ -13,6 +13,7 @@ import uvloop
 
 from bench.answers import Model, stamp_write, stream_writes, whole_reply
 from bench.processes import announce
+from bench.requests import dialect_of
 
 _NAMES = [
     f"bench-{deltas}{pace}{stamped}{kind}"
@@ -74,15 +75,15 @@ class Upstream(asyncio.Protocol):
             return
         request = orjson.loads(body)
         model = Model.named(request["model"])
-        responses = b"/responses" in head.split(b"\r\n", 1)[0]
+        dialect = dialect_of(head.split(b"\r\n", 1)[0].decode())
         if not request.get("stream"):
-            self.transport.write(whole_reply(model.deltas, responses))
+            self.transport.write(whole_reply(model.deltas, dialect))
         else:
             pause = 1 / model.per_second if model.per_second else 0
             self._stamped = model.stamped
             is_answered = model.kind == "call" and request["messages"][-1]["role"] == "tool"
             kind = "text" if is_answered else model.kind
-            self._play(stream_writes(model.deltas, responses, kind), 0, pause, self._loop.time())
+            self._play(stream_writes(model.deltas, dialect, kind), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():

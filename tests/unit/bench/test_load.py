@@ -15,7 +15,7 @@ async def test_a_question_goes_out_on_a_new_connection_where_the_old_one_was_clo
         connections += 1
         head = await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
-        writer.write(whole_reply(4, responses=True))
+        writer.write(whole_reply(4, "responses"))
         writer.close()
 
     async with asyncio.timeout(10), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
