@@ -86,4 +86,10 @@ class _Parts:
     def _sign(self, part: Json, call: str | None = None) -> None:
         signature = pack_signature(Signature(self._sealed_thoughts, call))
         self._sealed_thoughts = []
-        self._parts.append(part if signature is None else {**part, "thoughtSignature": signature})
+        last = self._parts[-1] if self._parts else {}
+        if signature is not None:
+            self._parts.append({**part, "thoughtSignature": signature})
+        elif "text" in part and "text" in last and not last.get("thought"):
+            last["text"] += part["text"]  # one answer is one part, as the pieces of a stream add up
+        else:
+            self._parts.append(part)

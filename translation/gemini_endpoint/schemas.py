@@ -89,8 +89,11 @@ def _close(schema: Any) -> Any:
         return schema
     closed = {key: _close_keyword(key, value) for key, value in schema.items()}
     if schema.get("type") == "object" or "properties" in schema:
-        properties = schema.get("properties") or {}
-        if schema.get("additionalProperties") or set(schema.get("required") or ()) != set(properties):
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if not (isinstance(properties, dict) and isinstance(required, list)):
+            raise _CannotCloseError
+        is_open = schema.get("additionalProperties", False) is not False
+        if is_open or len(required) != len(properties) or any(name not in required for name in properties):
             raise _CannotCloseError
         closed |= {"properties": closed.get("properties", {}), "additionalProperties": False}
     return closed

@@ -66,8 +66,8 @@ class Spelling:
 
 
 def to_camel_case(name: str) -> str:
-    """Returns a field's name in `camelCase`, from that or from `snake_case`."""
-    return _SEPARATED.sub(lambda match: match[1].upper(), name) if "_" in name else name
+    """Returns a field's name in `camelCase`, from that or from `snake_case`. Older SDKs begin a name with `_`."""
+    return _SEPARATED.sub(lambda match: match[1].upper(), name.lstrip("_")) if "_" in name else name
 
 
 def _normalize_list(inner: _Normalizer | None, value: Any) -> Any:
