@@ -19,10 +19,10 @@ Batch: TypeAlias = Sequence[Event]
 RelayedDialect: TypeAlias = Literal["chat", "responses", "messages"]
 """Those of the client APIs whose requests can be relayed to an upstream that has the same API."""
 
-Dialect: TypeAlias = RelayedDialect | Literal["gemini"]
+Dialect: TypeAlias = RelayedDialect | Literal["gemini", "ollama"]
 """The APIs that the gateway offers to clients."""
 
-WireDialect: TypeAlias = Dialect | Literal["anthropic", "harmony", "ollama"]
+WireDialect: TypeAlias = Dialect | Literal["anthropic", "harmony"]
 """The dialects that a turn can be lowered to."""
 
 CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]

@@ -59,6 +59,29 @@ class EndpointRelays:
             reply = await relayer.relay_endpoint(row.name, body, streams=_asks_for_stream(body))
             return await self._build_reply(row, route, reply)
 
+    async def fetch_json(
+        self, row: EndpointRow, principal: Principal, body: Json, scope: Scope, receive: Receive
+    ) -> Json:
+        """Returns the whole reply to a JSON body as an object, for endpoints of other APIs that translate it.
+
+        Raises what `relay_json` raises.
+        """
+        route, relayer = await self._find_upstream(row, principal, body.get("model"))
+        with guard_client(scope, receive, self._drain):
+            reply = await relayer.relay_endpoint(row.name, {**body, "model": route.upstream_model}, streams=False)
+            is_whole = False
+            try:
+                whole = b"".join([read async for read in reply.iterate_reads()])
+                _check_json(whole, route, is_whole=True)
+                _check_length(reply, whole, route, is_whole=True)
+                is_whole = True
+            finally:
+                await reply.close(whole=is_whole)
+        parsed = orjson.loads(whole)
+        if not isinstance(parsed, dict):
+            raise _garbled_error(route, "is not a JSON object")
+        return parsed
+
     async def relay_form(
         self,
         row: EndpointRow,

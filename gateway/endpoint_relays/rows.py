@@ -21,8 +21,10 @@ class EndpointRow(NamedTuple):
         return ENDPOINT_PATHS[self.name]
 
 
+EMBEDDINGS: Final = EndpointRow("embeddings", "Embeddings", "Create embeddings of texts.")
+
 ENDPOINT_ROWS: Final = (
-    EndpointRow("embeddings", "Embeddings", "Create embeddings of texts."),
+    EMBEDDINGS,
     EndpointRow("completions", "Completions", "Complete a prompt, as JSON or as a stream with `stream: true`."),
     EndpointRow("rerank", "Rerank", "Sort documents by their relevance to a query."),
     EndpointRow("moderations", "Moderations", "Classify texts and images that may be harmful."),

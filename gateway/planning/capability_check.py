@@ -18,6 +18,7 @@ LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {
     "chat": "logprobs",
     "messages": "logprobs",
     "gemini": "generationConfig.responseLogprobs",
+    "ollama": "logprobs",
 }
 """Maps each API to its parameter that requests log probabilities."""
 
@@ -26,7 +27,7 @@ _PREFILL_REFUSED: Final = (
 )
 """The words of the Messages API itself, whose newer models refuse it too."""
 
-_CONTINUABLE: Final = frozenset({"messages", "gemini"})
+_CONTINUABLE: Final = frozenset({"messages", "gemini", "ollama"})
 """The APIs in which a last message of the assistant asks the model to continue it."""
 
 _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
@@ -35,20 +36,36 @@ _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
         "chat": "response_format",
         "messages": "output_config.format",
         "gemini": "generationConfig.responseMimeType",
+        "ollama": "format",
     },
     "reasoning": {
         "responses": "reasoning",
         "chat": "reasoning_effort",
         "messages": "thinking",
         "gemini": "generationConfig.thinkingConfig",
+        "ollama": "think",
+    },
+    "thinking": {
+        "responses": "thinking",
+        "chat": "thinking",
+        "messages": "thinking",
+        "gemini": "generationConfig.thinkingConfig",
+        "ollama": "think",
     },
     "max_output": {
         "responses": "max_output_tokens",
         "chat": "max_completion_tokens",
         "messages": "max_tokens",
         "gemini": "generationConfig.maxOutputTokens",
+        "ollama": "options.num_predict",
     },
-    "items": {"responses": "input", "chat": "messages", "messages": "messages", "gemini": "contents"},
+    "items": {
+        "responses": "input",
+        "chat": "messages",
+        "messages": "messages",
+        "gemini": "contents",
+        "ollama": "messages",
+    },
 }
 """Maps a field of Turn to its parameter in the client's request, by API."""
 
@@ -93,7 +110,7 @@ def apply_capabilities(
         turn = replace(turn, reasoning=None)
     if turn.thinking is not None and not capabilities.reasoning:
         if turn.thinking:
-            losses.append(Loss("thinking", "dropped"))
+            losses.append(Loss(_PARAM_NAMES["thinking"][dialect], "dropped"))
         turn = replace(turn, thinking=None)
     return turn, dropped
 

@@ -312,7 +312,7 @@ def _plan_translation(
                 in_background=in_background,
             )
             if endpoint.dialect != "responses":
-                event_stage = HostedCallsStage(losses.append, joins_texts=endpoint.dialect in ("chat", "gemini"))
+                event_stage = HostedCallsStage(losses.append, joins_texts=endpoint.joins_texts)
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:

@@ -1,10 +1,11 @@
 """Adds a model's `request_defaults` to a request, under the parameter names of the request's API."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from providers.base import Dialect
 from translation.gemini_endpoint.defaults import merge_defaults
+from translation.ollama_endpoint.defaults import add_defaults
 from translation.representation.json_types import Json
 
 _TOKEN_LIMIT_PARAMS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -16,6 +17,12 @@ _ALIASES: Mapping[Dialect, dict[str, str]] = {
 }
 """Maps a parameter's name in the other API to its name in this one."""
 
+_OWN_FORMS: Mapping[Dialect, Callable[[Json, Mapping[str, Any]], Json]] = {
+    "gemini": merge_defaults,
+    "ollama": add_defaults,
+}
+"""The APIs whose bodies have another form, and what adds the defaults to them."""
+
 _NESTED_PARAMS = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 """Maps a flat chat parameter to the object and key of the Responses API."""
 
@@ -26,8 +33,8 @@ def apply_request_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dia
     The config has each default once, under either API's name. No default for a token limit applies if the body has a
     limit under any of its names. Keys of `reasoning` and `text` are merged.
     """
-    if dialect == "gemini":
-        return merge_defaults(body, defaults)
+    if (add_own := _OWN_FORMS.get(dialect)) is not None:
+        return add_own(body, defaults)
     filled = dict(body)
     if any(body.get(name) is not None for name in _TOKEN_LIMIT_PARAMS):
         defaults = {name: value for name, value in defaults.items() if name not in _TOKEN_LIMIT_PARAMS}

@@ -31,6 +31,8 @@ from gateway.routes.conversations import conversations_routes
 from gateway.routes.dialects.agui import agui_routes
 from gateway.routes.dialects.gemini import gemini_routes
 from gateway.routes.dialects.messages import messages_routes
+from gateway.routes.dialects.ollama import ollama_routes
+from gateway.routes.dialects.ollama_embeddings import ollama_embeddings_routes
 from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.mcp_servers import mcp_servers_routes
@@ -60,6 +62,8 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     gemini_routes,
     relayed_routes,
     agui_routes,
+    ollama_routes,
+    ollama_embeddings_routes,
     models_routes,
     owner_data_routes,
     mcp_servers_routes,

@@ -1,6 +1,7 @@
 """Maps parameters of a turn to their names and positions in the client's own request."""
 
 import re
+from collections.abc import Callable, Mapping
 
 from gateway.errors import TurnFailed
 from providers.base import Dialect
@@ -8,6 +9,7 @@ from providers.errors import ContextLengthExceeded
 from translation.decoding.context_overflow import CONTEXT_OVERFLOW
 from translation.errors import InvalidRequest
 from translation.gemini_endpoint.param_names import name_param as name_gemini_param
+from translation.ollama_endpoint.param_names import name_ollama_param
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
@@ -47,11 +49,18 @@ _TOKEN_LIMIT = "max_completion_tokens"
 _LEGACY_TOKEN_LIMIT = "max_tokens"
 """Chat's deprecated name of the token limit, which clients still send."""
 
+_OWN_NAMES: Mapping[Dialect, Callable[[str, str, str, Json], tuple[str, str, str]]] = {
+    "gemini": name_gemini_param,
+    "ollama": name_ollama_param,
+}
+"""The APIs whose bodies have another form, and what finds their names."""
+
 _INPUT_KEYS: dict[Dialect, str] = {
     "chat": "messages",
     "responses": "input",
     "messages": "messages",
     "gemini": "contents",
+    "ollama": "messages",
 }
 
 _TOKEN_LIMITS = frozenset({"max_output_tokens", _TOKEN_LIMIT, _LEGACY_TOKEN_LIMIT})
@@ -82,8 +91,8 @@ class ClientParams:
         if match is None:
             return param
         name, place, rest = match.group(1), match.group(2) or "", match.group(3)
-        if self._dialect == "gemini":
-            name, place, rest = name_gemini_param(name, place, rest, self._body)
+        if (find_name := _OWN_NAMES.get(self._dialect)) is not None:
+            name, place, rest = find_name(name, place, rest, self._body)
         elif self._dialect == "messages" and name not in self._body:
             name, place, rest = self._messages_name(name, place, rest)
         elif self._dialect == "chat" and name not in self._body:

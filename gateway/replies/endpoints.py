@@ -139,10 +139,12 @@ class Endpoint:
     """Returns how many tools a body has; None if each is an entry of `tools`."""
     stream_type: bytes | None = None
     """The media type of a stream; None if it consists of server-sent events."""
+    joins_texts: bool = False
+    """Whether its clients add up the texts of all rounds of hosted tools, so that they have to be paragraphs."""
     carries_seals: bool = False
     """Whether its clients send back sealed reasoning without having asked for it, also that of other servers."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
-    """Returns a body with the parameters that the API's clients send as headers; None if there are none."""
+    """Returns a body with what the API's clients send as headers, or leave out; None if there is nothing."""
 
 
 def _includes_usage(body: Json) -> bool:
@@ -276,6 +278,7 @@ CHAT = Endpoint(
     relay=_chat_relay,
     relay_json=_relay_chat_json,
     collect_relayed_stream=_collect_chat_relay,
+    joins_texts=True,
     read_usage=read_chat_usage,
 )
 

@@ -82,6 +82,7 @@ class EventStreamReply(Response):
     _ended = False
     _keepalive_timer: asyncio.TimerHandle | None = None
     _keepalive_task: asyncio.Task[None] | None = None
+    _build_keepalive: Callable[[], bytes] | None = None
 
     def __init__(
         self,
@@ -113,6 +114,10 @@ class EventStreamReply(Response):
         self._keepalive_s = keepalive_s
         self._keepalive = keepalive
         self._buffered: list[bytes] = []
+
+    def use_keepalive(self, build_frame: Callable[[], bytes]) -> None:
+        """Sets what returns the frame for a silence, where it is another one for each reply."""
+        self._build_keepalive = build_frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
@@ -331,11 +336,12 @@ class EventStreamReply(Response):
         await self._start()
         if self._ended or self._is_complete:  # it ended while `_start` waited
             return
+        keepalive = self._keepalive if self._build_keepalive is None else self._build_keepalive()
         if self._writer is None:
-            await self._write(self._keepalive)
+            await self._write(keepalive)
         else:
             # No comment if the client is not ready: it has unread bytes, and waiting for it could outlast the end.
-            self._writer.write_piece(self._keepalive)
+            self._writer.write_piece(keepalive)
 
 
 def build_whole_event_stream(frames: bytes) -> Response:

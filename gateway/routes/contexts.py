@@ -39,7 +39,6 @@ def contexts_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            counted, losses = await service.contexts.count_input_tokens(principal, body, weight=weight)
-        return build_json_reply(counted, headers=render_loss_header(losses))
+            return build_json_reply(await service.contexts.count_input_tokens(principal, body, weight=weight))
 
     return router

@@ -34,6 +34,11 @@ def pages_routes(service: Service) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     version = installed_version()
 
+    @router.head("/")
+    async def probe() -> Response:
+        """Reply to products that only examine whether a server is there."""
+        return Response()
+
     @router.get("/")
     async def get_home_page(request: Request) -> Response:
         """Show the status, the models with examples, and the last report of the doctor.

@@ -55,6 +55,17 @@ def _resolve_schema(body: dict[str, Any]) -> None:
 _ERROR_KEYS = {"message": "string", "type": "string", "param": ["string", "null"], "code": ["string", "null"]}
 _OPTIONAL_ERROR_KEYS = {"upstream_code": "string"}
 
+OLLAMA_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {
+        "description": "Any failure, in the form of Ollama's API.",
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+            }
+        },
+    }
+}
+
 MESSAGES_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
         "description": "Any failure, in the form of the Messages API.",

@@ -21,6 +21,8 @@ _log = structlog.get_logger(__name__)
 _REFRESH_S = 60.0
 """How old the names of an upstream may be in the list of models, and how long a failure to list them counts."""
 
+_DEFAULT_TAG = ":latest"
+
 _RECHECK_S = 5.0
 """How old the names may be if a client requests another one. The model may have been loaded since."""
 
@@ -77,6 +79,21 @@ class Catalogue:
         except UnknownModel:
             return False
         return True
+
+    def find_route(self, name: str, allowed: Sequence[str]) -> Route:
+        """Returns the route of a model. Raises UnknownModel."""
+        return self._resolver.resolve(name, allowed)
+
+    def remove_default_tag(self, name: str) -> str:
+        """Returns a model's name without the tag `latest`, which clients of Ollama add, if that is a configured name.
+
+        A name that is configured with its tag keeps it.
+        """
+        plain = name.removesuffix(_DEFAULT_TAG)
+        if plain == name:
+            return name
+        exact = {row.pattern for row in self._resolver.model_rows() if row.is_exact}
+        return plain if name not in exact and plain in exact else name
 
     def list_patterns(self, allowed: Sequence[str]) -> list[tuple[str, str]]:
         """Returns (pattern, provider) of the configured patterns, if `allowed` contains every name they match."""

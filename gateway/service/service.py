@@ -16,7 +16,7 @@ from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
 from gateway.endpoint_relays.form_upload import FormLimits
 from gateway.endpoint_relays.relays import EndpointRelays
-from gateway.endpoint_relays.rows import EndpointRow
+from gateway.endpoint_relays.rows import EMBEDDINGS, EndpointRow
 from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
@@ -244,6 +244,13 @@ class Service:
             return await relays.relay_form(row, principal, model, self._form_limits, request.scope, request.receive)
         body = await self.read_body(request)
         return await relays.relay_json(row, principal, body, request.scope, request.receive)
+
+    async def fetch_embeddings(self, principal: Principal, body: Json, request: Request) -> Json:
+        """Returns the reply to a body of `/v1/embeddings`, for an API that translates it.
+
+        Raises what `serve_create` raises.
+        """
+        return await self._relays.fetch_json(EMBEDDINGS, principal, body, request.scope, request.receive)
 
     async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""

@@ -8,6 +8,7 @@ from starlette.types import Scope
 from gateway.errors import error_body, error_headers, resolve_error_reply
 from gateway.http.dialect_errors.gemini import is_gemini_request, render_gemini_error
 from gateway.http.dialect_errors.messages import is_messages_request, render_messages_error
+from gateway.http.dialect_errors.ollama import is_ollama_request, render_ollama_error
 from translation.representation.json_types import Json
 
 RenderedError: TypeAlias = tuple[Json, int, dict[str, str]]
@@ -23,6 +24,7 @@ class _ErrorForm(NamedTuple):
 _FORMS: Final = (
     _ErrorForm(is_messages_request, render_messages_error),
     _ErrorForm(is_gemini_request, render_gemini_error),
+    _ErrorForm(is_ollama_request, render_ollama_error),
 )
 """The APIs whose errors have a form of their own."""
 

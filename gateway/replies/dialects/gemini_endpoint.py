@@ -49,6 +49,7 @@ GEMINI: Final = replace(
     collector=_collector,
     allows_relay=False,
     allows_storage=False,
+    joins_texts=True,
     allows_jobs=False,
     keepalive=KEEP_ALIVE,
     normalize=normalize,

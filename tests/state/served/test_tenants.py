@@ -120,6 +120,16 @@ WITHOUT_IDS: dict[Route, str] = {
         for version in ("v1", "v1beta")
         for method in ("generateContent", "streamGenerateContent", "countTokens")
     },
+    **{
+        ("POST", f"/api/{name}"): "it names a model and keeps nothing"
+        for name in ("chat", "generate", "show", "embed", "embeddings")
+    },
+    **{("POST", f"/api/{name}"): "it is always refused" for name in ("pull", "push", "create", "copy")},
+    ("DELETE", "/api/delete"): "it is always refused",
+    ("GET", "/api/tags"): "models belong to nobody",
+    ("GET", "/api/ps"): "it lists nothing",
+    ("GET", "/api/version"): "about the process",
+    ("HEAD", "/"): "about the process",
     ("POST", "/generate"): "it names a model and keeps nothing",
     **{("POST", row.path): "it names a model and keeps nothing" for row in ENDPOINT_ROWS},
     ("GET", "/v1/models"): "models belong to nobody",

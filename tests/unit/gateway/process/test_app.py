@@ -52,7 +52,7 @@ def error_of(reply: httpx.Response) -> Json:
 
 WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "a path there is not": ("GET", "/v1/nothing", 404, None),
-    "the root, to which nothing is sent": ("POST", "/", 405, "GET"),
+    "the root, to which nothing is sent": ("POST", "/", 405, "GET, HEAD"),
     "a slash too many": ("POST", "/v1/responses/", 404, None),
     "a stored response": ("GET", "/v1/responses/resp_1", 404, None),
     "all responses": ("GET", "/v1/responses", 404, None),

@@ -1,0 +1,24 @@
+"""Renders failures for clients of Ollama's API: `{"error": "..."}`."""
+
+from typing import Final
+
+from starlette.types import Scope
+
+from gateway.errors import client_message, error_headers, resolve_error_reply
+from translation.ollama_endpoint.reply_lines import build_failure
+from translation.representation.json_types import Json
+
+_PREFIX: Final = "/api/"
+_OTHER_PREFIX: Final = "/api/v1/"
+"""Begins the paths of other servers, whose clients speak OpenAI's APIs."""
+
+
+def is_ollama_request(scope: Scope) -> bool:
+    """Whether the client of a request speaks Ollama's API, by its path."""
+    path: str = scope["path"]
+    return path.startswith(_PREFIX) and not path.startswith(_OTHER_PREFIX)
+
+
+def render_ollama_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
+    """Returns body, status and headers of the reply for a failure."""
+    return build_failure(client_message(error)), resolve_error_reply(error).status, error_headers(error)

@@ -1,0 +1,84 @@
+"""Ollama's chat and generate APIs as data: the functions that validate, lift, encode and collect them."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from translation.ollama_endpoint.collect import OllamaCollector
+from translation.ollama_endpoint.encode import OllamaEncoder
+from translation.ollama_endpoint.lift import lift_chat, lift_generate
+from translation.ollama_endpoint.reply_lines import LineHead
+from translation.ollama_endpoint.schema import validate_chat, validate_generate
+from translation.representation.json_types import Json
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+def format_time(epoch_ns: int) -> str:
+    """Returns a time as in RFC 3339, with nanoseconds."""
+    seconds, nanoseconds = divmod(epoch_ns, _SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
+
+
+def begin_reply(body: Json, model: str, *, is_chat: bool) -> LineHead:
+    """Returns what every line of the reply to a body has. The reply begins now."""
+    return LineHead(
+        model=model,
+        created_at=format_time(time.time_ns()),
+        is_chat=is_chat,
+        # Without `think` a model that thinks does so, and its client gets the thoughts.
+        shows_thinking=body.get("think") is not False,
+        clock_ns=time.perf_counter_ns,
+        wants_logprobs=bool(body.get("logprobs")),
+    )
+
+
+def _chat_encoder(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaEncoder:
+    return OllamaEncoder(begin_reply(body, identity.model, is_chat=True))
+
+
+def _chat_collector(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaCollector:
+    return OllamaCollector(begin_reply(body, identity.model, is_chat=True))
+
+
+def _generate_encoder(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaEncoder:
+    return OllamaEncoder(begin_reply(body, identity.model, is_chat=False))
+
+
+def _generate_collector(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaCollector:
+    return OllamaCollector(begin_reply(body, identity.model, is_chat=False))
+
+
+def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
+    """Stands where other APIs relay: `allows_relay` is False, so it is not called."""
+    raise AssertionError("nothing of this API is relayed")
+
+
+OLLAMA_CHAT: Final = Endpoint(
+    dialect="ollama",
+    id_prefix="ollama",
+    validate=validate_chat,
+    lift=lift_chat,
+    relay_body=_relay_nothing,
+    encoder=_chat_encoder,
+    collector=_chat_collector,
+    relay=_relay_nothing,
+    relay_json=_relay_nothing,
+    collect_relayed_stream=_relay_nothing,
+    read_usage=_relay_nothing,
+    stream_type=b"application/x-ndjson",
+    allows_relay=False,
+    allows_storage=False,
+    allows_jobs=False,
+)
+
+OLLAMA_GENERATE: Final = replace(
+    OLLAMA_CHAT,
+    validate=validate_generate,
+    lift=lift_generate,
+    encoder=_generate_encoder,
+    collector=_generate_collector,
+    input_key="prompt",
+)

@@ -1,0 +1,39 @@
+"""Adds an operator's defaults, which have the names of OpenAI's APIs, to a request of Ollama's API."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from translation.representation.json_types import Json, mapping_or_empty
+
+_OPTION_NAMES: Final = {
+    **{name: name for name in ("frequency_penalty", "presence_penalty", "min_p", "seed", "stop")},
+    **{name: name for name in ("temperature", "top_k", "top_p")},
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "num_predict"),
+    "repetition_penalty": "repeat_penalty",
+}
+
+_THINK_LEVELS: Final[Mapping[Any, Any]] = {"none": False, "minimal": "low", "xhigh": "max"}
+"""Effort -> the value of `think`, where it is not the same."""
+
+_LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking", "verbosity", "text")
+"""Defaults that have a place of their own, or none in this API."""
+
+
+def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
+    """Returns a body with defaults for what it leaves out."""
+    options: Json = {name: defaults[key] for key, name in _OPTION_NAMES.items() if key in defaults}
+    options |= {name: value for name, value in mapping_or_empty(body.get("options")).items() if value is not None}
+    own = {name: value for name, value in body.items() if value is not None}
+    others = {key: value for key, value in defaults.items() if key not in _OPTION_NAMES and key not in _LEFT_OUT}
+    if (think := _default_think(defaults)) is not None:
+        others["think"] = think
+    filled = {**others, **own}
+    return {**filled, "options": options} if options else filled
+
+
+def _default_think(defaults: Mapping[str, Any]) -> bool | str | None:
+    effort = defaults.get("reasoning_effort") or mapping_or_empty(defaults.get("reasoning")).get("effort")
+    if defaults.get("thinking") is False:
+        return False
+    think: bool | str | None = _THINK_LEVELS.get(effort, effort)
+    return defaults.get("thinking") if think is None else think

@@ -1,0 +1,101 @@
+"""Translates embeddings between Ollama's two APIs for them and that of OpenAI.
+
+https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
+"""
+
+from functools import cache
+from typing import Annotated, Any, Required
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from translation.decoding.usage_counts import read_count
+from translation.errors import ProtocolViolation
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.validation import Name, build_adapter, check_body
+
+
+class EmbedRequest(TypedDict, total=False):
+    model: Required[Name]
+    input: str | list[str] | None
+    dimensions: Annotated[int, Field(ge=1)] | None
+    truncate: bool | None
+    options: Json | None
+    keep_alive: str | float | int | None
+
+
+class PlainEmbedRequest(TypedDict, total=False):
+    """A request of the older API, for one text."""
+
+    model: Required[Name]
+    prompt: str | None
+    options: Json | None
+    keep_alive: str | float | int | None
+
+
+_embed_adapter = cache(lambda: build_adapter(EmbedRequest))
+_plain_adapter = cache(lambda: build_adapter(PlainEmbedRequest))
+
+
+@cache
+def _embed_schema() -> Json:
+    return {"$id": "ollama-embed", **_embed_adapter().json_schema()}
+
+
+@cache
+def _plain_schema() -> Json:
+    return {"$id": "ollama-embeddings", **_plain_adapter().json_schema()}
+
+
+EMBED_SCHEMA = _embed_schema
+"""Returns the JSON schema of a request of `/api/embed`, for `/openapi.json`."""
+
+PLAIN_EMBED_SCHEMA = _plain_schema
+"""Returns the JSON schema of a request of `/api/embeddings`."""
+
+
+def lift_embed(body: Json, losses: list[Loss]) -> Json:
+    """Returns the body of `/v1/embeddings` for one of `/api/embed`. What it loses is appended to `losses`.
+
+    Its `input` is a list, which is empty if there is nothing to embed. Raises InvalidRequest.
+    """
+    check_body(_embed_adapter(), body)
+    texts = body.get("input")
+    lifted = _build_request(body, [texts] if isinstance(texts, str) and texts else list(texts or ()), losses)
+    if body.get("truncate"):
+        losses.append(Loss("truncate", "dropped"))
+    if body.get("dimensions"):
+        lifted["dimensions"] = body["dimensions"]
+    return lifted
+
+
+def lift_plain_embed(body: Json, losses: list[Loss]) -> Json:
+    """Does for a body of `/api/embeddings` what `lift_embed` does for `/api/embed`."""
+    check_body(_plain_adapter(), body)
+    return _build_request(body, [body["prompt"]] if body.get("prompt") else [], losses)
+
+
+def _build_request(body: Json, texts: list[str], losses: list[Loss]) -> Json:
+    losses += [Loss(f"options.{key:.50}", "dropped") for key in body.get("options") or ()]
+    return {"model": body["model"], "input": texts, "encoding_format": "float"}
+
+
+def read_vectors(reply: Json, count: int) -> list[list[float]]:
+    """Returns the vectors of a reply of `/v1/embeddings`, in the order of its `count` texts.
+
+    Raises ProtocolViolation for a reply that does not have one for each text.
+    """
+    data = reply.get("data")
+    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+    vectors = {entry.get("index", position): entry.get("embedding") for position, entry in enumerate(entries)}
+    ordered: list[Any] = [vectors.get(position) for position in range(count)]
+    if len(entries) != count or not all(isinstance(vector, list) for vector in ordered):
+        raise ProtocolViolation(f"the upstream replied with {len(entries)} embeddings to {count} texts")
+    return ordered
+
+
+def count_input(reply: Json) -> int | None:
+    """Returns the number of tokens that the upstream counted; None if it did not."""
+    usage = reply.get("usage")
+    return read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None

@@ -1,0 +1,91 @@
+"""Lifts the messages of a chat request to Responses items. Does not know the request's parameters."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from translation.errors import InvalidRequest
+from translation.ollama_endpoint.images import lift_images
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+
+
+def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
+    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
+
+    Raises InvalidRequest for an image of an unknown type, and for a tool message whose call is not in an earlier
+    message.
+    """
+    return _MessageLifter(losses).lift(messages)
+
+
+class _MessageLifter:
+    def __init__(self, losses: list[Loss]) -> None:
+        self._losses = losses
+        self._items: list[Item] = []
+        self._open_calls: dict[str, str] = {}
+        """Id of a call without an output -> the name of its function, in the order of the calls."""
+        self._call_count = 0
+
+    def lift(self, messages: Sequence[Json]) -> list[Item]:
+        for index, message in enumerate(messages):
+            match message["role"]:
+                case "assistant":
+                    self._lift_assistant(message)
+                case "tool":
+                    self._lift_output(message, index)
+                case role:
+                    self._items.append({"type": "message", "role": role, "content": _lift_content(message, index)})
+        return self._items
+
+    def _lift_assistant(self, message: Json) -> None:
+        if message.get("images"):
+            self._losses.append(Loss("messages.images", "dropped"))
+        if thinking := message.get("thinking"):
+            content = [{"type": "reasoning_text", "text": thinking}]
+            self._items.append({"type": "reasoning", "summary": [], "content": content})
+        calls = message.get("tool_calls") or ()
+        text = message.get("content") or ""
+        if text or not (calls or thinking):
+            # An empty message is kept, so that the roles still alternate.
+            part: Json = {"type": "output_text", "text": text, "annotations": []}
+            self._items.append({"type": "message", "role": "assistant", "content": [part]})
+        for call in calls:
+            self._call_count += 1
+            # Older clients have no ids. Their calls are counted, so that a history always has the same ids.
+            call_id = call.get("id") or f"call_{self._call_count}"
+            function = call["function"]
+            arguments = orjson.dumps(function.get("arguments") or {}).decode()
+            self._items.append(
+                {"type": "function_call", "call_id": call_id, "name": function["name"], "arguments": arguments}
+            )
+            self._open_calls[call_id] = function["name"]
+
+    def _lift_output(self, message: Json, index: int) -> None:
+        call_id = self._find_call(message, index)
+        del self._open_calls[call_id]
+        parts = _lift_content(message, index)
+        output = parts if message.get("images") else message.get("content") or ""
+        self._items.append({"type": "function_call_output", "call_id": call_id, "output": output})
+
+    def _find_call(self, message: Json, index: int) -> str:
+        """Returns the id of the call that a tool message answers: by its id, else the first open one of its name,
+        else the first open one."""
+        if (call_id := message.get("tool_call_id")) in self._open_calls:
+            assert isinstance(call_id, str)
+            return call_id
+        name = message.get("tool_name")
+        for open_id, function in self._open_calls.items():
+            if not call_id and (not name or name == function):
+                return open_id
+        key = "tool_call_id" if call_id else "tool_name" if name else "role"
+        raise InvalidRequest(
+            f"messages[{index}] is the result of a tool, but no earlier message has a call for it.",
+            param=f"messages[{index}].{key}",
+        )
+
+
+def _lift_content(message: Json, index: int) -> list[Json]:
+    images = lift_images(message.get("images") or (), f"messages[{index}].images")
+    text = message.get("content") or ""
+    return [*([{"type": "input_text", "text": text}] if text or not images else []), *images]
