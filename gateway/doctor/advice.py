@@ -13,6 +13,9 @@ _READ_UPSTREAM_LOG: Final = "Read the upstream's log: it failed, or left its rep
 UNPARSED_OUTPUT: Final = "misread"
 """The code of output that the gateway would parse with another setting."""
 
+UNCACHED_PREFIX: Final = "uncached_prefix"
+"""The code of a prompt that the upstream computed again although it begins as the one before."""
+
 
 class _CommonCause(NamedTuple):
     """A message by which an upstream names what it was started without."""
@@ -65,6 +68,9 @@ _PARSER_CHECKS: Final = {
 
 _ADVICE_BY_CODE: Final = {
     TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
+    UNCACHED_PREFIX: "Turn the upstream's prefix cache on (vLLM without --no-enable-prefix-caching, llama-server "
+    "without --no-cache-prompt), let all requests of a conversation reach the same server, and leave volatile_lines "
+    "at {model} as it is by default.",
     "upstream_unreachable": "Start the upstream, or correct base_url at {provider}.",
     "upstream_timeout": "Find out why the upstream does not respond; if it needs more time, raise answer_s and "
     "silence_s at {provider}.",

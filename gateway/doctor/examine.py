@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import httpx
 
-from gateway.doctor.advice import TIMED_OUT, UNPARSED_OUTPUT, suggest_fix
+from gateway.doctor.advice import TIMED_OUT, UNCACHED_PREFIX, UNPARSED_OUTPUT, suggest_fix
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.responses import CHECKS, FeatureCheck
 from gateway.doctor.checks.subjects import Subject
@@ -20,6 +20,7 @@ from gateway.doctor.checks.verdicts import (
     Inconclusive,
     RequestFailed,
     TimedOut,
+    UncachedPrefix,
     UnparsedOutput,
     Verdict,
 )
@@ -122,6 +123,8 @@ def _run_check(check: FeatureCheck, session: CheckSession, *, may_refuse: bool) 
         return _Outcome("skipped", str(reason))
     except UnparsedOutput as failure:
         return _Outcome("fail", str(failure), UNPARSED_OUTPUT)
+    except UncachedPrefix as failure:
+        return _Outcome("fail", str(failure), UNCACHED_PREFIX)
     except TimedOut as failure:
         return _Outcome("fail", str(failure), TIMED_OUT)
     except CheckFailed as failure:

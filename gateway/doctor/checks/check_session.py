@@ -11,7 +11,7 @@ import orjson
 
 from gateway.doctor.checks.subjects import Subject
 from gateway.doctor.checks.transcript import Transcript
-from gateway.doctor.checks.verdicts import CheckFailed, RequestFailed, TimedOut
+from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, RequestFailed, TimedOut
 from gateway.replies.loss_header import LOSS_HEADER
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
@@ -24,17 +24,31 @@ _POLL_INTERVAL_S: Final = 0.05
 
 
 class _Endpoint(NamedTuple):
-    """The differences between the two endpoints."""
+    """The differences between the endpoints."""
 
     path: str
     limit_param: str
     """The parameter that limits the tokens of a reply."""
     has_event_names: bool
     """Whether server-sent event frames have the names of their events."""
+    stores: bool = True
+    """Whether requests have `store`, which is off."""
 
 
 _RESPONSES: Final = _Endpoint("/v1/responses", "max_output_tokens", has_event_names=True)
 _CHAT: Final = _Endpoint("/v1/chat/completions", "max_completion_tokens", has_event_names=False)
+_MESSAGES: Final = _Endpoint("/v1/messages", "max_tokens", has_event_names=True, stores=False)
+
+_CODES_OF_TYPES: Final = {
+    "invalid_request_error": UNSUPPORTED_PARAMETER,
+    "rate_limit_error": "rate_limit_exceeded",
+    "overloaded_error": "upstream_overloaded",
+    "billing_error": "insufficient_quota",
+    "not_found_error": "model_not_found",
+    "timeout_error": "upstream_timeout",
+}
+"""Type of an error of the Messages API, which has no codes -> the code that other APIs have for it. It has one type for
+all requests that are refused."""
 
 
 @dataclass(slots=True)
@@ -42,7 +56,7 @@ class ReceivedStream:
     """The part of a stream that has been received."""
 
     events: list[Json] = field(default_factory=list)
-    """The events of a response, or the chunks of a completion."""
+    """The events of a response or a message, or the chunks of a completion."""
     is_done: bool = False
     """Whether the frame `[DONE]` has been received."""
 
@@ -108,6 +122,19 @@ class CheckSession:
                 pass
         if received.events and isinstance(error := received.events[-1].get("error"), dict):
             raise RequestFailed(None, error)
+        return received
+
+    def create_message(self, **body: Any) -> Json:
+        """Request a whole message. Raises like `create_response`."""
+        return self._post(_MESSAGES, body)
+
+    def stream_message(self, **body: Any) -> ReceivedStream:
+        """Request the stream of a message and read it to its end. Raises like `stream_response`."""
+        with self._open_stream(_MESSAGES, body) as (received, events):
+            for _ in events:
+                pass
+        if received.events and isinstance(error := received.events[-1].get("error"), dict):
+            raise _build_failure(None, error)
         return received
 
     @contextmanager
@@ -201,7 +228,8 @@ class CheckSession:
             raise CheckFailed(str(error)) from error
 
     def _build_body(self, endpoint: _Endpoint, body: Json) -> Json:
-        return {"model": self.subject.name, "store": False, endpoint.limit_param: self.max_tokens, **body}
+        storing = {"store": False} if endpoint.stores else {}
+        return {"model": self.subject.name, **storing, endpoint.limit_param: self.max_tokens, **body}
 
     def _record_losses(self, reply: httpx.Response) -> None:
         self.losses |= dict.fromkeys(loss for loss in reply.headers.get(LOSS_HEADER, "").split(", ") if loss)
@@ -212,7 +240,8 @@ class CheckSession:
 
 def _has_content(event: Json) -> bool:
     """Return whether an event has text or arguments. The role in a chunk does not count."""
-    if str(event.get("type")).endswith(".delta"):
+    kind = str(event.get("type"))
+    if kind.endswith(".delta") or kind == "content_block_delta":
         return True
     choices = event.get("choices")
     delta = choices[0].get("delta") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
@@ -220,10 +249,19 @@ def _has_content(event: Json) -> bool:
 
 
 def _parse_error(reply: httpx.Response) -> RequestFailed:
-    error = _parse_json(reply.content).get("error")
-    if not isinstance(error, dict) or not error.keys() >= {"message", "type", "param", "code"}:
+    body = _parse_json(reply.content)
+    error = body.get("error")
+    expected_keys = {"message", "type"} if body.get("type") == "error" else {"message", "type", "param", "code"}
+    if not isinstance(error, dict) or not error.keys() >= expected_keys:
         raise CheckFailed(f"a reply with status {reply.status_code} is not an error object")
-    return RequestFailed(reply.status_code, error)
+    return _build_failure(reply.status_code, error)
+
+
+def _build_failure(status: int | None, error: Json) -> RequestFailed:
+    failure = RequestFailed(status, error)
+    if "code" not in error:
+        failure.code = _CODES_OF_TYPES.get(str(error.get("type")))
+    return failure
 
 
 def _parse_json(content: bytes) -> Json:

@@ -1,6 +1,7 @@
 """The checks, one row per feature, in the order of the report.
 
-Checks over chat completions are in `gateway.doctor.checks.chat_probes`; all others use the Responses API.
+Checks over chat completions are in `gateway.doctor.checks.chat_probes`, those over the Messages API in
+`gateway.doctor.checks.message_probes`; all others use the Responses API.
 
 A check judges the protocol, not the quality of the answer: the answer may be wrong, but the reply must have an end, a
 usage and an id.
@@ -9,7 +10,7 @@ usage and an id.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gateway.doctor.checks import chat_probes, hosted_probes, tool_probes
+from gateway.doctor.checks import chat_probes, hosted_probes, message_probes, prefix_probe, tool_probes
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.expectations import (
@@ -232,6 +233,7 @@ CHECKS: Final = (
     FeatureCheck("errors", "Errors", probe_errors),
     FeatureCheck("cancel", "Cancel", probe_cancel, ("streaming",)),
     FeatureCheck("overflow", "Context overflow", probe_overflow),
+    FeatureCheck("prefix_cache", "Prefix cache", prefix_probe.probe_prefix_cache),
     FeatureCheck("chat_text", "Chat: text", chat_probes.probe_text),
     FeatureCheck("chat_streaming", "Chat: streaming, in order", chat_probes.probe_streaming, ("streaming",)),
     FeatureCheck("chat_usage", "Chat: usage", chat_probes.probe_usage),
@@ -247,5 +249,9 @@ CHECKS: Final = (
         is_optional=True,
     ),
     FeatureCheck("chat_json_schema", "Chat: JSON schema", chat_probes.probe_json_schema, ("json_schema",)),
+    FeatureCheck("messages_text", "Messages: text", message_probes.probe_text),
+    FeatureCheck("messages_streaming", "Messages: streaming, in order", message_probes.probe_streaming, ("streaming",)),
+    FeatureCheck("messages_tools", "Messages: call and result", message_probes.probe_call_and_result, ("tools",)),
+    FeatureCheck("messages_thinking", "Messages: thinking", message_probes.probe_thinking, ("reasoning",), "thinking"),
 )
 """The first check runs first. If it gets no response at all, the others are skipped."""

@@ -4,6 +4,7 @@ A check that returns has passed. Otherwise it raises:
 
 CheckFailed        a requirement is not met
   UnparsedOutput   it would be met with the setting that the message names
+  UncachedPrefix   the upstream computes again what it has computed in the turn before
   TimedOut         the reply did not end in time
 Inconclusive       the reply does not show whether the requirement is met
 RequestFailed      the gateway replied with an error
@@ -29,6 +30,10 @@ class CheckFailed(Exception):
 
 class UnparsedOutput(CheckFailed):
     """The model's text contains markup that was not parsed. The message names the setting that parses it."""
+
+
+class UncachedPrefix(CheckFailed):
+    """A turn of a session did not find the turn before it in the upstream's cache."""
 
 
 class TimedOut(CheckFailed):

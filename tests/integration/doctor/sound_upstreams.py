@@ -219,10 +219,13 @@ def token_by_token(text: str, *, stream: bool, most: int | None = None) -> Scrip
     tokens = marked(text)[:most]
     ending = "eos" if most is None else "limit"
     told = [harmony.chunk("" if real().is_special(each) else real().decode([each]), each) for each in tokens]
+    timings = {"timings": {"cache_n": 8, "prompt_n": 1, "predicted_n": len(tokens)}}
     if stream:
         frames = [{**chunk, "tokens_predicted": made} for made, chunk in enumerate(told, 1)]
-        return Reply(headers=SSE, body=b"".join(map(data_frame, [*frames, harmony.last(len(tokens), ending)])))
-    return json_reply(harmony.last(len(tokens), ending, "".join(chunk["content"] for chunk in told), tokens))
+        end = harmony.last(len(tokens), ending) | timings
+        return Reply(headers=SSE, body=b"".join(map(data_frame, [*frames, end])))
+    whole = harmony.last(len(tokens), ending, "".join(chunk["content"] for chunk in told), tokens)
+    return json_reply(whole | timings)
 
 
 DIALECTS: Mapping[str, tuple[Callable[[Request], Asked], Callable[..., Script]]] = {

@@ -37,7 +37,7 @@ async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_p
         done = await examined(config, tmp_path, "--timeout", "1")
         assert "fail Text: the reply did not end within 1 s" in done.stdout
         assert "--timeout" in done.stdout
-        assert "skipped 24 features: the check Text got no reply" in done.stdout
+        assert "skipped 29 features: the check Text got no reply" in done.stdout
         assert (done.returncode, len(upstream.requests)) == (1, 1)
 
 
@@ -76,7 +76,7 @@ async def test_no_key_and_no_address_of_an_upstream_is_told(tmp_path: Path) -> N
 async def test_what_was_found_is_printed_though_there_is_no_room_for_the_page(tmp_path: Path) -> None:
     config = {"providers": {"p": {"type": "scripted"}}, "models": {"m": {"provider": "p"}}}
     done = await examined(config, tmp_path, "--html", "/dev/full")
-    assert "21 passed" in done.stdout
+    assert "25 passed" in done.stdout
     assert done.stderr == "/dev/full cannot be written: No space left on device\n"
     assert done.returncode == 1
 

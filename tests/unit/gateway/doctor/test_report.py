@@ -91,7 +91,7 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
     assert "  losses: stop=dropped" in text
-    assert text.endswith("1 model: 23 passed, 1 failed, 0 refused, 1 skipped")
+    assert text.endswith("1 model: 28 passed, 1 failed, 0 refused, 1 skipped")
 
 
 def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> None:
@@ -111,7 +111,7 @@ def test_features_that_are_skipped_for_one_reason_have_one_line() -> None:
 
 def test_verdicts_are_painted_and_nothing_else_is() -> None:
     plain, painted = render_text([diagnosis("pass")]), render_text([diagnosis("pass")], lambda word: f"[{word}]")
-    assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                    pass"
+    assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                        pass"
     assert re.sub(r"[\[\]]", "", painted) == plain
 
 
@@ -208,7 +208,7 @@ def test_a_report_names_product_version_date_configuration_and_scores() -> None:
     page = render_html([FAILING, diagnosis("sound")], ORIGIN)
     for fact in ("responses-gateway 1.2.3", "2026-11-23T08:00:00Z", "<code>abc123</code>"):
         assert fact in page
-    assert "<td><b>21 of 24</b></td><td><b>24 of 24</b></td>" in page
+    assert "<td><b>26 of 29</b></td><td><b>29 of 29</b></td>" in page
     said = json.loads(render_json([FAILING], ORIGIN))
     assert said["product"] == "responses-gateway"
     assert (said["product_version"], said["date"], said["config_digest"]) == ("1.2.3", "2026-11-23T08:00:00Z", "abc123")
@@ -253,7 +253,7 @@ def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) ->
 
 def test_every_verdict_is_counted() -> None:
     assert count_verdicts([diagnosis("one", "tools"), diagnosis("two")]) == {
-        "pass": 47,
+        "pass": 57,
         "fail": 1,
         "refused": 0,
         "skipped": 2,

@@ -1,0 +1,78 @@
+"""The checks over the Messages API, as its clients use it.
+
+Messages are converted to responses, so that all APIs share their validators and error messages.
+"""
+
+from typing import Any, Final
+
+from gateway.doctor.checks import tool_probes
+from gateway.doctor.checks.check_session import CheckSession
+from gateway.doctor.checks.expectations import GREETING_PROMPT
+from gateway.doctor.checks.messages import check_message, check_message_events
+from gateway.doctor.checks.response_shape import items_of_type, message_text_of, require_text
+from gateway.doctor.checks.verdicts import Inconclusive, require
+from translation.representation.json_types import Json
+
+_TOOLS: Final[list[Json]] = [
+    {
+        "name": tool_probes.WEATHER_TOOL["name"],
+        "description": tool_probes.WEATHER_TOOL["description"],
+        "input_schema": tool_probes.WEATHER_TOOL["parameters"],
+    }
+]
+
+
+def probe_text(session: CheckSession) -> str:
+    """Check a whole message."""
+    require_text(check_message(session.create_message(messages=_user_messages(GREETING_PROMPT))))
+    return ""
+
+
+def probe_streaming(session: CheckSession) -> str:
+    """Check a stream: blocks begin and end one after the other, and the message begins and ends once."""
+    received = session.stream_message(messages=_user_messages(GREETING_PROMPT))
+    require_text(check_message_events(received.events))
+    return f"{len(received.events)} events"
+
+
+def probe_call_and_result(session: CheckSession) -> str:
+    """Check a tool call, streamed if the model can stream, and the reply to its result."""
+    question = _user_messages(tool_probes.WEATHER_PROMPT)
+
+    def send_request(tool_choice: str | None = None, **body: Any) -> Json:
+        choice: Json = {} if tool_choice is None else {"tool_choice": {"type": "any"}}
+        return _request_message(session, messages=question, tools=_TOOLS, **choice, **body)
+
+    first, detail = tool_probes.request_tool_call(session, send_request, {"get_weather"})
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": tool_probes.WEATHER_RESULT}
+        for block in first["content"]
+        if block["type"] == "tool_use"
+    ]
+    history = [*question, {"role": "assistant", "content": first["content"]}, {"role": "user", "content": results}]
+    tool_probes.verify_continuation(check_message(session.create_message(messages=history, tools=_TOOLS)))
+    return detail
+
+
+def probe_thinking(session: CheckSession) -> str:
+    """Check that requested thinking is in blocks of its own, before the answer, and is accepted in the next turn."""
+    question = _user_messages("What is 3 + 4?")
+    request: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+    first = _request_message(session, messages=question, **request)
+    message_text_of(first)  # raises UnparsedOutput if the text has thinking
+    if not items_of_type(first, "reasoning"):
+        raise Inconclusive("it did not think; if it cannot, write capabilities: {reasoning: false}")
+    require(first["output"][0]["type"] == "reasoning", "the answer comes before the thinking")
+    history = [*question, {"role": "assistant", "content": first["content"]}, *_user_messages(GREETING_PROMPT)]
+    check_message(session.create_message(messages=history, **request))
+    return ""
+
+
+def _request_message(session: CheckSession, **body: Any) -> Json:
+    if not session.subject.capabilities.streaming:
+        return check_message(session.create_message(**body))
+    return check_message_events(session.stream_message(**body).events)
+
+
+def _user_messages(text: str) -> list[Json]:
+    return [{"role": "user", "content": text}]
