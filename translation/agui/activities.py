@@ -11,6 +11,10 @@ CALL_PROGRESS: Final = "gateway.tool.progress"
 """The type of the event by which a running call of the gateway reports its progress."""
 
 
+SHELL_OUTPUT: Final = "response.shell_call_output_content.delta"
+"""The type of the event by which an upstream that runs commands itself sends what they print."""
+
+
 def build_list_activity(item: Item, *, is_done: bool = True) -> Json:
     """Returns the snapshot of the list of a server's tools."""
     content: Json = {"serverLabel": item["server_label"], "status": "in_progress"}
@@ -32,17 +36,33 @@ def build_progress(entry: OpenItem, event: Progressed) -> Sequence[Json]:
     patch: list[Json] = [{"op": "replace", "path": "/status", "value": event.phase}]
     if event.extra:
         patch.append({"op": "add", "path": "/details", "value": event.extra})
-    return [{"type": "ACTIVITY_DELTA", **_address(entry.item), "patch": patch}]
+    return [_change(entry.item, *patch)]
 
 
 def build_call_report(entry: OpenItem, report: Json) -> Json:
     """Returns how far a running call is, as its server reports it, for a call whose phase was sent."""
     facts = {key: report[key] for key in ("progress", "total", "message") if report.get(key) is not None}
-    return {
-        "type": "ACTIVITY_DELTA",
-        **_address(entry.item),
-        "patch": [{"op": "add", "path": "/progress", "value": facts}],
-    }
+    return _change(entry.item, {"op": "add", "path": "/progress", "value": facts})
+
+
+def build_output(entry: OpenItem, payload: Json) -> Json:
+    """Returns what a command that the upstream runs has printed: as a snapshot first, then as what has come since."""
+    delta = payload["delta"] if isinstance(payload.get("delta"), dict) else {}
+    printed = {key: delta[key] for key in ("stdout", "stderr") if isinstance(delta.get(key), str)}
+    printed["commandIndex"] = payload.get("command_index") or 0
+    is_first, entry.phase = entry.phase is None, "in_progress"
+    if is_first:
+        return _snapshot(entry.item, {"toolCallId": entry.output_of, "status": entry.phase, "output": [printed]})
+    return _change(entry.item, {"op": "add", "path": "/output/-", "value": printed})
+
+
+def build_output_end(entry: OpenItem, status: str) -> Json:
+    """Returns the end of what was sent by `build_output`."""
+    return _change(entry.item, {"op": "replace", "path": "/status", "value": status})
+
+
+def _change(item: Item, *patch: Json) -> Json:
+    return {"type": "ACTIVITY_DELTA", **_address(item), "patch": [*patch]}
 
 
 def _snapshot(item: Item, content: Json) -> Json:

@@ -6,7 +6,15 @@ from typing import Final
 
 import orjson
 
-from translation.agui.activities import CALL_PROGRESS, build_call_report, build_list_activity, build_progress
+from translation.agui.activities import (
+    CALL_PROGRESS,
+    SHELL_OUTPUT,
+    build_call_report,
+    build_list_activity,
+    build_output,
+    build_output_end,
+    build_progress,
+)
 from translation.agui.call_writer import CallWriter, write_event
 from translation.agui.open_item import OpenItem
 from translation.agui.run import PROTOCOL_VERSION, RunHead
@@ -189,6 +197,8 @@ class AguiEncoder(EventEncoder):
             case "mcp_list_tools":
                 write_event(frames, build_list_activity(item))
             case _:
+                if item["type"] == "shell_call_output" and entry.phase is not None:
+                    write_event(frames, build_output_end(entry, item.get("status") or "completed"))
                 self._calls.end(event, entry, item, frames)
 
     def _write_missing_parts(self, index: int, parts: Iterable[Json], frames: list[bytes]) -> None:
@@ -237,6 +247,8 @@ class AguiEncoder(EventEncoder):
             for entry in running:
                 if entry.phase is not None:
                     write_event(frames, build_call_report(entry, event.payload))
+        elif event.payload.get("type") == SHELL_OUTPUT and event.index is not None:
+            write_event(frames, build_output(self._items[event.index], event.payload))
         if self._head.sends_raw_events:
             write_event(frames, {"type": "RAW", "event": event.payload, "source": event.dialect})
 

@@ -46,3 +46,9 @@ class OpenItem:
         call = view_call(self.item)
         item_id: str = self.item["id"]
         return item_id if call is None else call.call_id
+
+    @property
+    def output_of(self) -> str:
+        """The id of the call that the item is the output of."""
+        call_id: str = self.item.get("call_id") or self.item["id"]
+        return call_id

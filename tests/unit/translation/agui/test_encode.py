@@ -252,6 +252,36 @@ def test_a_call_that_the_upstream_ran_itself_has_a_result_and_is_not_pending(out
     assert events[-1]["outcome"] == {"type": "success"}
 
 
+def test_what_commands_of_the_upstream_print_is_an_activity_while_they_run() -> None:
+    shell: Item = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+    ran: Item = {"type": "shell_call_output", "id": "sho_1", "call_id": "call_1", "output": [{"stdout": "a\nb\n"}]}
+
+    def printed(**fields: Any) -> Opaque:
+        return Opaque("responses", {"type": "response.shell_call_output_content.delta", **fields}, 1)
+
+    events = encode(
+        *whole(shell),
+        ItemStarted(1, {**ran, "output": []}),
+        printed(command_index=0, delta={"stdout": "a\n"}),
+        printed(command_index=1, delta={"stderr": "b\n", "stdout": None}),
+        printed(delta="not known"),
+        ItemEnded(1, ran),
+    )
+    (first,) = of_type(events, "ACTIVITY_SNAPSHOT")
+    assert (first["messageId"], first["activityType"]) == ("sho_1:activity", "shell_call_output")
+    assert first["content"] == {
+        "toolCallId": "call_1",
+        "status": "in_progress",
+        "output": [{"stdout": "a\n", "commandIndex": 0}],
+    }
+    assert [event["patch"] for event in of_type(events, "ACTIVITY_DELTA")] == [
+        [{"op": "add", "path": "/output/-", "value": {"stderr": "b\n", "commandIndex": 1}}],
+        [{"op": "add", "path": "/output/-", "value": {"commandIndex": 0}}],
+        [{"op": "replace", "path": "/status", "value": "completed"}],
+    ]
+    assert [event["content"] for event in of_type(events, "TOOL_CALL_RESULT")] == ["a\nb\n"]
+
+
 def test_a_list_of_tools_is_an_activity() -> None:
     listed: Item = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "docs", "tools": [{"name": "search"}]}
     started = {**listed, "tools": []}
