@@ -14,7 +14,12 @@ from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import AdminServerSettings
 from gateway.errors import NotFound, ServerNameTaken, StoreUnavailable
 from gateway.operator_servers.building import build_operator_egress
-from gateway.operator_servers.server_bodies import find_credential, hide_credentials, read_server_settings
+from gateway.operator_servers.server_bodies import (
+    find_credential,
+    has_open_query,
+    hide_credentials,
+    read_server_settings,
+)
 from gateway.operator_servers.servers import OperatorServers, UnusableReason
 from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.added_servers import AddedServerStore, StoredServer
@@ -62,6 +67,7 @@ class AddedServers:
                 own = self._read(row)
                 if isinstance(own, McpServerSettings):
                     added[row.label] = own
+                    await self._seal_query(row, own)
                 else:
                     unreadable[row.label] = own
             self._rows = rows
@@ -135,7 +141,22 @@ class AddedServers:
     def describe_settings(self, label: str) -> Json | None:
         """Returns the settings of an added server without credentials; None for any other."""
         row = next((row for row in self._rows if row.label == label), None)
-        return None if row is None else orjson.loads(row.settings)
+        if row is None:
+            return None
+        own = self._read(row)
+        return hide_credentials(own) if isinstance(own, McpServerSettings) else orjson.loads(row.settings)
+
+    async def _seal_query(self, row: StoredServer, own: McpServerSettings) -> None:
+        """Stores a server again whose address has a query in clear: that is a credential, and older versions did not
+        seal it. Raises StoreUnavailable."""
+        if not has_open_query(own, orjson.loads(row.settings)):
+            return
+        sealed = row.sealed or self._sealer.seal(row.settings.encode(), _PURPOSE + row.label)
+        if sealed is None:
+            _log.warning("mcp_server_not_sealed", server=row.label, hint="write sealing.keys")
+            return
+        public = orjson.dumps(hide_credentials(own)).decode()
+        await self._store.replace_added_server(row, row._replace(settings=public, sealed=sealed))
 
     def _seal(self, label: str, own: McpServerSettings, body: Json) -> str | None:
         """Returns the encrypted settings of a server with credentials; None for one without."""

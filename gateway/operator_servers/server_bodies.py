@@ -94,6 +94,11 @@ def hide_credentials(own: McpServerSettings) -> Json:
     return hidden
 
 
+def has_open_query(own: McpServerSettings, shown: Json) -> bool:
+    """Whether stored settings that people can read have the query of an address, as older versions left it."""
+    return any(urlsplit(_find(shown, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
+
+
 def _find(body: Any, path: ValuePath) -> Any:
     for key in path:
         body = body.get(key) if isinstance(body, Mapping) else None

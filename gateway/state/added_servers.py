@@ -33,6 +33,10 @@ class AddedServerStore(Protocol):
         """
         ...
 
+    async def replace_added_server(self, old: StoredServer, new: StoredServer) -> bool:
+        """Stores the settings of a server anew if it has those of `old` still. Returns whether it had."""
+        ...
+
     async def delete_added_server(self, label: str) -> bool:
         """Deletes a server. Returns whether it existed."""
         ...

@@ -50,6 +50,14 @@ class SqlAddedServerStore:
             await connection.execute(insert(mcp_servers).values(id=label, **values))
             return "added"
 
+    async def replace_added_server(self, old: StoredServer, new: StoredServer) -> bool:
+        columns = mcp_servers.c
+        is_unchanged = (columns.id == old.label) & (columns.settings == old.settings)
+        values = {"settings": new.settings, "sealed": new.sealed, "changed_us": self._database.now_us()}
+        async with self._database.write_transaction() as connection:
+            changed = await connection.execute(update(mcp_servers).where(is_unchanged).values(values))
+            return changed.rowcount == 1
+
     async def delete_added_server(self, label: str) -> bool:
         async with self._database.write_transaction() as connection:
             return (await connection.execute(delete(mcp_servers).where(mcp_servers.c.id == label))).rowcount == 1

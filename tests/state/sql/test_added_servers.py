@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.config.settings import BackgroundSettings, EgressSettings, StoreSettings
+from gateway.config.tool_settings import McpSettings
+from gateway.operator_servers.added_servers import AddedServers
+from gateway.operator_servers.servers import OperatorServers
 from gateway.state.added_servers import StoredServer
 from gateway.state.sql.store import SqlStore
 
@@ -68,3 +71,26 @@ async def test_of_two_replicas_that_add_one_label_at_once_the_second_replaces(st
         row = server(f"a{number}", f"p{number}")
         results = await asyncio.gather(store.store_added_server(row, 99), other.store_added_server(row, 99))
         assert sorted(results) == ["added", "replaced"]
+
+
+async def test_queries_that_older_versions_stored_in_clear_are_sealed(store: SqlStore, other: SqlStore) -> None:
+    """Whichever replica reads the row first does it; a server that was removed meanwhile stays removed."""
+    url = "https://mcp.example.com/mcp?key=the-secret"
+    await store.store_added_server(server("old", "old", url), 9)
+    await store.store_added_server(server("plain", "plain"), 9)
+    without_keys, first, second = [
+        AddedServers(each, keys, EgressSettings(), OperatorServers(McpSettings(), EgressSettings()))
+        for each, keys in ((store, []), (store, [b"k" * 32]), (other, [b"k" * 32]))
+    ]
+    await without_keys.refresh(connects=False)
+    assert "the-secret" in (await store.load_added_servers())[0].settings
+    assert without_keys.describe_settings("old") == {"url": f"https://mcp.example.com/mcp?{'*' * 10}"}
+    await asyncio.gather(first.refresh(connects=False), second.refresh(connects=False))
+    (old, plain) = await store.load_added_servers()
+    assert "the-secret" not in old.settings
+    assert old.sealed is not None
+    assert plain == server("plain", "plain")
+    await second.refresh(connects=False)
+    assert second.describe_settings("old") == {"url": f"https://mcp.example.com/mcp?{'*' * 10}"}
+    await second.remove("old", "ops")
+    assert not await store.replace_added_server(old, old)
