@@ -4,8 +4,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http.dialect_errors.gemini import is_gemini_request
 from gateway.http.dialect_errors.messages import is_messages_request, request_id_headers
 from gateway.http.json_reply import build_json_reply
+from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
 from gateway.replies.dialects.message_models import build_message_model, list_message_models
 from gateway.service.service import Service
 
@@ -19,6 +21,8 @@ def models_routes(service: Service) -> APIRouter:
         models = await service.catalogue.list_models(service.authenticate(request).models)
         if is_messages_request(request.scope):
             return build_json_reply(list_message_models(models, request.query_params), headers=request_id_headers())
+        if is_gemini_request(request.scope):
+            return build_json_reply(list_gemini_models(models, request.query_params))
         return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
@@ -27,6 +31,8 @@ def models_routes(service: Service) -> APIRouter:
         found = await service.catalogue.get_model(model, service.authenticate(request).models)
         if is_messages_request(request.scope):
             return build_json_reply(build_message_model(found), headers=request_id_headers())
+        if is_gemini_request(request.scope):
+            return build_json_reply(build_gemini_model(found))
         return build_json_reply(found)
 
     return router

@@ -41,6 +41,8 @@ PACKAGES = {
     "Claude Code": "@anthropic-ai/claude-code-linux-x64",
     "Anthropic's SDK (`@anthropic-ai/sdk`)": "@anthropic-ai/sdk",
     "AI SDK with `@ai-sdk/anthropic`": "@ai-sdk/anthropic",
+    "Gemini CLI (`@google/gemini-cli`)": "@google/gemini-cli",
+    "Google's SDK (`google-genai`)": "google-genai",
 }
 """Client on the page -> its package in the locks of tests/clients."""
 
@@ -63,7 +65,13 @@ def test_the_page_names_the_versions_that_are_tested() -> None:
     rows = dict(re.findall(r"^\| (.+?) \| (\S+) \|$", table, flags=re.MULTILINE))
     ai_sdk = f"AI SDK (`ai`, with `@ai-sdk/openai` {npm['@ai-sdk/openai']})"
     assert rows.pop(ai_sdk) == npm["ai"]
-    in_python = {"openai, Python", "OpenAI Agents SDK, Python", "LangChain (`langchain-openai`)", "pydantic-ai"}
+    in_python = {
+        "openai, Python",
+        "OpenAI Agents SDK, Python",
+        "LangChain (`langchain-openai`)",
+        "pydantic-ai",
+        "Google's SDK (`google-genai`)",
+    }
     assert rows == {client: (pip if client in in_python else npm)[package] for client, package in PACKAGES.items()}
 
 

@@ -5,18 +5,30 @@ from typing import Final
 from starlette.types import Scope
 
 from gateway.errors import client_message, error_headers, resolve_code_reply, resolve_error_reply
+from gateway.http.auth import GOOGLE_KEY_HEADER
+from gateway.http.headers import headers_of
 from translation.gemini_endpoint.failures import build_status_body
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
 _PATH: Final = "/v1beta/"
-_SHARED_PATH: Final = "/v1/models/"
+_SHARED_PATH: Final = "/v1/models"
+
+_CLIENT_HEADERS: Final = (GOOGLE_KEY_HEADER, b"x-goog-api-client")
+"""Headers that the clients of no other API send."""
 
 
 def is_gemini_request(scope: Scope) -> bool:
-    """Whether a request belongs to Gemini's API, which has a version of its own and shares the path of models."""
+    """Whether the client of a request speaks Gemini's API: by its path, or for lists of models by its headers."""
     path: str = scope["path"]
-    return path.startswith(_PATH) or (path.startswith(_SHARED_PATH) and scope.get("method") == "POST")
+    if path.startswith(_PATH):
+        return True
+    if not path.startswith(_SHARED_PATH):
+        return False
+    if scope.get("method") == "POST":
+        return path != _SHARED_PATH
+    headers = headers_of(scope)
+    return any(name in headers for name in _CLIENT_HEADERS)
 
 
 def render_gemini_error(error: Exception) -> tuple[Json, int, dict[str, str]]:

@@ -227,6 +227,20 @@ async def test_models_have_the_shape_of_the_api() -> None:
     assert none.json()["error"]["status"] == "NOT_FOUND"
 
 
+async def test_lists_of_models_under_v1_are_for_the_client_that_asks() -> None:
+    async with gateway() as (client, _):
+        url = str(client.base_url).replace("/v1beta", "/v1")
+        headers = {"x-goog-api-client": "google-genai-sdk"}
+        plain = (await client.get(f"{url}models")).json()
+        listed = (await client.get(f"{url}models", headers=headers)).json()
+        one = (await client.get(f"{url}models/org/m:8b", headers=headers)).json()
+        refused = (await client.get(f"{url}models/x", headers=headers)).json()
+    assert plain["data"][0]["id"] == "org/m:8b"
+    assert listed["models"] == [one]
+    assert one["name"] == "models/org/m:8b"
+    assert refused["error"]["status"] == "NOT_FOUND"
+
+
 async def test_tokens_are_counted_by_the_upstream_or_not_at_all() -> None:
     async with gateway() as (client, upstream):
         upstream.on("/tokenize", Reply(body=b'{"count": 21}'))

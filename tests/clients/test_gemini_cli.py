@@ -1,0 +1,129 @@
+"""Gemini CLI, headless, over Gemini's API and a strict chat upstream."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import Answer, before
+from tests.clients.running import Installed, Ran
+from tests.serving import Gateway, serving
+from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
+from tests.upstream.builders import CHAT_USAGE
+
+Json = dict[str, Any]
+
+SETTINGS: Json = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+
+
+class GeminiCli:
+    """`gemini -p` with a home and a folder to work in of its own."""
+
+    def __init__(self, clients: Installed, folder: Path) -> None:
+        self._clients = clients
+        self._home = folder / "home"
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        (self._home / ".gemini").mkdir(parents=True)
+        (self._home / ".gemini/settings.json").write_text(json.dumps(SETTINGS))
+
+    async def run(self, gateway: Gateway, prompt: str, *flags: str, model: str = "some-model") -> Ran:
+        return await self._clients.run_command(
+            "gemini",
+            *("--skip-trust", "--model", model, "--output-format", "json", "--prompt", prompt, *flags),
+            cwd=self.folder,
+            env={"HOME": str(self._home), "GOOGLE_GEMINI_BASE_URL": gateway.url, "GEMINI_API_KEY": "none"},
+        )
+
+    async def do(self, gateway: Gateway, prompt: str, *flags: str) -> Json:
+        """What it printed: `response` and `stats`."""
+        ran = await self.run(gateway, prompt, *flags)
+        assert ran.code == 0, ran.err + ran.out
+        printed: Json = json.loads(ran.out[ran.out.index("{") :])
+        return printed
+
+
+def config(upstream_url: str, **provider: Any) -> Json:
+    """A gateway before an upstream that knows no `top_k`, which this client sends with every request."""
+    tree = before(upstream_url, **{"type": "openai", "api_key": "k", "dialects": ["chat"], **provider})
+    return {**tree, "models": {"*": {"provider": "upstream", "replay_reasoning": "reasoning_content"}}}
+
+
+@pytest.fixture
+def gateway(upstream: ScriptedUpstream) -> Iterator[Gateway]:
+    with serving(config(upstream.url)) as running:
+        yield running
+
+
+@pytest.fixture
+def gemini(clients: Installed, tmp_path: Path) -> GeminiCli:
+    return GeminiCli(clients, tmp_path)
+
+
+async def test_it_answers(gemini: GeminiCli, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(chat_text("Hello ", "there"))
+    printed = await gemini.do(gateway, "Say hello")
+    assert printed["response"] == "Hello there"
+    assert printed["stats"]["models"]["some-model"]["tokens"]["prompt"] == CHAT_USAGE["prompt_tokens"]
+    body = upstream.requests[0].json
+    assert body["messages"][0]["role"] == "developer"
+    assert "read_file" in [tool["function"]["name"] for tool in body["tools"]]
+
+
+async def test_it_uses_tools_and_its_thoughts_return(
+    gemini: GeminiCli, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    command = json.dumps({"command": "echo forty-2 > note.txt && cat note.txt"})
+    thought = chat_chunk({"role": "assistant", "reasoning_content": "A note."})
+    call = {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "run_shell_command", "arguments": command},
+    }
+    chunks = [thought, chat_chunk({"tool_calls": [call]}), chat_chunk({}, "tool_calls"), chat_chunk(usage=CHAT_USAGE)]
+    answer(chat_sse(chunks), chat_text("It says forty-2."))
+    printed = await gemini.do(gateway, "Write a note", "--yolo")
+    assert printed["response"] == "It says forty-2."
+    assert (gemini.folder / "note.txt").read_text() == "forty-2\n"
+    called, result = upstream.requests[1].json["messages"][-2:]
+    assert called["tool_calls"][0]["id"] == result["tool_call_id"] == "call_1"
+    assert called["reasoning_content"] == "A note."
+    assert "forty-2" in result["content"]
+
+
+async def test_several_calls_are_one_turn(
+    gemini: GeminiCli, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    calls = [("run_shell_command", json.dumps({"command": f"echo {word}"})) for word in ("one", "two")]
+    answer(chat_calls(*calls), chat_text("Done."))
+    assert (await gemini.do(gateway, "Say both", "--yolo"))["response"] == "Done."
+    messages = upstream.requests[1].json["messages"]
+    assert [message["role"] for message in messages[-3:]] == ["assistant", "tool", "tool"]
+    assert len(messages[-3]["tool_calls"]) == 2
+
+
+async def test_it_answers_over_the_responses_api(gemini: GeminiCli, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(chat_calls(("run_shell_command", json.dumps({"command": "echo hello"}))), chat_text("Hello there"))
+    with serving(before(upstream.url)) as back, serving(config(back.v1, dialects=["responses"])) as front:
+        printed = await gemini.do(front, "Say hello", "--yolo")
+    assert printed["response"] == "Hello there"
+
+
+async def test_it_repeats_what_was_overloaded(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
+    answer(error_reply(503, "busy"), chat_text("Hello"))
+    assert (await gemini.do(gateway, "Say hello"))["response"] == "Hello"
+
+
+async def test_it_says_what_was_refused(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
+    answer(error_reply(400, "no such thing"))
+    ran = await gemini.run(gateway, "Say hello")
+    assert ran.code != 0
+    assert "no such thing" in ran.out + ran.err
