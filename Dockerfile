@@ -8,8 +8,8 @@ WORKDIR /src
 # --build-arg REQUIREMENTS=llamacpp.txt brings llama.cpp along, for providers of that type.
 ARG REQUIREMENTS
 COPY requirements/ requirements/
-RUN python -m venv /opt/gateway \
-    && /opt/gateway/bin/pip install --require-hashes -r "requirements/${REQUIREMENTS:-runtime.txt}"
+RUN python -m venv --without-pip /opt/gateway \
+    && pip --python /opt/gateway/bin/python install --require-hashes -r "requirements/${REQUIREMENTS:-runtime.txt}"
 
 # What builds stays out of the image: Debian's compiler, and packages whose pins and hashes are those of the development
 # lock.
@@ -29,7 +29,7 @@ COPY dataplane/ dataplane/
 COPY providers/ providers/
 COPY gateway/ gateway/
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
-    && /opt/gateway/bin/pip install --no-deps wheels/*.whl
+    && pip --python /opt/gateway/bin/python install --no-deps wheels/*.whl
 
 FROM python:${PYTHON_VERSION}-slim
 RUN useradd --system --uid 10001 --user-group --no-create-home gateway \

@@ -96,7 +96,7 @@ async def resolve_continuation(
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
         return Continuation(
-            history=drop_unfinished_calls(items),
+            history=_build_history(items, body),
             new_items=new_items,
             has_references=has_references,
             conversation_id=conversation,
@@ -105,7 +105,7 @@ async def resolve_continuation(
         return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
         return Continuation(
-            history=drop_unfinished_calls(connection_items[previous]),
+            history=_build_history(connection_items[previous], body),
             new_items=new_items,
             has_references=has_references,
         )
@@ -126,7 +126,7 @@ async def resolve_continuation(
             code="previous_response_in_conversation",
         )
     return Continuation(
-        history=drop_unfinished_calls(stored.items),
+        history=_build_history(stored.items, body),
         new_items=new_items,
         has_references=has_references,
         parent_id=previous,
@@ -176,6 +176,23 @@ async def _resolve_references(
 
 def _is_reference(item: Json) -> bool:
     return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
+
+
+def _build_history(items: Sequence[Item], body: Json) -> list[Item]:
+    """Returns the stored items that precede the input of a request. Raises InvalidRequest for an input that has one of
+    them again, since the model would read it twice. Source: errors of the API, whose words these are."""
+    history = drop_unfinished_calls(items)
+    input_value = body.get("input")
+    sent_ids = [item.get("id") for item in input_value] if isinstance(input_value, list) else []
+    if any(sent_ids):
+        known_ids = {item.get("id") for item in history} - {None, ""}
+        duplicate = next((each for each in sent_ids if isinstance(each, str) and each in known_ids), None)
+        if duplicate is not None:
+            raise InvalidRequest(
+                f"Duplicate item found with id {duplicate:.128}. Remove duplicate items from your input and try again.",
+                param="input",
+            )
+    return history
 
 
 def drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:

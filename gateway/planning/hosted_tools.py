@@ -16,6 +16,7 @@ from gateway.planning.managed_context import (
 )
 from gateway.planning.prepare_turn import exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
+from gateway.replies.hosted_calls import server_left_out
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
@@ -107,8 +108,8 @@ async def find_first_turn(
     tool_host: ToolHost,
     approvals: ResponseApprovals | None = None,
     dialect: Dialect = "responses",
-) -> Turn:
-    """Returns the turn that the model gets first, with the tools that the servers list now.
+) -> tuple[Turn, Sequence[Loss]]:
+    """Returns the turn that the model gets first, with the tools that the servers list now, and the losses of that.
 
     The parameters are those of `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and Unrepresentable
     if the turn is not known yet.
@@ -125,13 +126,13 @@ async def find_first_turn(
         runs_with_client_calls=dialect == "responses",
         tool_run=ToolRun(),
     )
-    first_turn = await exchange.find_first_turn()
+    first_turn, missing = await exchange.find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
             "the input approves a call, whose result is not known before it has run: count without the approval",
             param="input",
         )
-    return first_turn
+    return first_turn, [server_left_out(label) for label in missing]
 
 
 def _require_tools(body: Json, route: Route) -> None:

@@ -124,7 +124,12 @@ class HostedCallsStage:
         if item["type"] == _CALLS:
             self._calls.append(item)
         elif item.get("error") and not item["tools"]:
-            self._report_loss(Loss("tools", f"MCP server {item['server_label']} left out"))
+            self._report_loss(server_left_out(item["server_label"]))
+
+
+def server_left_out(label: str) -> Loss:
+    """Returns the loss of a request whose model does not get the tools of a server, because that cannot be reached."""
+    return Loss("tools", f"MCP server {label} left out")
 
 
 def _with_gap(part: Json) -> Json:

@@ -39,6 +39,7 @@ def contexts_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            return build_json_reply(await service.contexts.count_input_tokens(principal, body, weight=weight))
+            counted, losses = await service.contexts.count_input_tokens(principal, body, weight=weight)
+        return build_json_reply(counted, headers=render_loss_header(losses))
 
     return router

@@ -50,6 +50,13 @@ class CompactionReply(NamedTuple):
     losses: Sequence[Loss]
 
 
+class TokenCount(NamedTuple):
+    """The JSON object for the client, and the losses of counting: servers whose tools could not be counted."""
+
+    body: Json
+    losses: Sequence[Loss]
+
+
 class _PreparedTurn(NamedTuple):
     """A turn with its history, and the client's parameter names. `relayed` is whether the body would be relayed.
 
@@ -124,7 +131,7 @@ class ContextService:
         }
         return CompactionReply(compaction, losses)
 
-    async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
+    async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> TokenCount:
         """Returns the object with the number of input tokens that a response to this body would use.
 
         With tools that the gateway runs it is that of the first request to the model, with the tools that their servers
@@ -135,29 +142,33 @@ class ContextService:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
         prepared = await self._prepare_turn(principal, body, weight, counts=True)
         try:
-            token_count = await _count_prepared(prepared, body, RESPONSES)
+            token_count, losses = await _count_prepared(prepared, body, RESPONSES)
         except InvalidRequest as error:
             prepared.params.rename_param_of(error)
             raise
-        return {"object": "response.input_tokens", "input_tokens": token_count}
+        return TokenCount({"object": "response.input_tokens", "input_tokens": token_count}, losses)
 
-    async def count_content_tokens(self, principal: Principal, model: str, body: Json, *, weight: int) -> Json:
+    async def count_content_tokens(self, principal: Principal, model: str, body: Json, *, weight: int) -> TokenCount:
         """Returns the object with the number of input tokens that a reply to this body of Gemini's API would use.
 
         Raises what `count_message_tokens` raises.
         """
         counted = {**find_counted_request(body), "model": model}
-        return {"totalTokens": await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)}
+        token_count, losses = await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)
+        return TokenCount({"totalTokens": token_count}, losses)
 
-    async def count_message_tokens(self, principal: Principal, body: Json, *, weight: int) -> Json:
+    async def count_message_tokens(self, principal: Principal, body: Json, *, weight: int) -> TokenCount:
         """Returns the object with the number of input tokens that a message to this body would use.
 
         Raises what `count_input_tokens` raises, and NotFound if the upstream cannot count them: clients of the Messages
         API then make an estimate of their own.
         """
-        return {"input_tokens": await self._count_dialect_tokens(COUNTING, principal, body, weight)}
+        token_count, losses = await self._count_dialect_tokens(COUNTING, principal, body, weight)
+        return TokenCount({"input_tokens": token_count}, losses)
 
-    async def _count_dialect_tokens(self, endpoint: Endpoint, principal: Principal, body: Json, weight: int) -> int:
+    async def _count_dialect_tokens(
+        self, endpoint: Endpoint, principal: Principal, body: Json, weight: int
+    ) -> tuple[int, Sequence[Loss]]:
         admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
         route = admitted.route
         if route.must_be_listed:
@@ -212,12 +223,14 @@ class ContextService:
         return prepared._replace(tool_host=tool_host, approvals=approvals)
 
 
-async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> int:
+async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> tuple[int, Sequence[Loss]]:
+    """Returns the number of tokens, and what is not part of it although a reply might have it."""
     turn, route, tool_host = prepared.turn, prepared.route, prepared.tool_host
+    losses: Sequence[Loss] = ()
     # An upstream that cannot count is reported without asking the servers.
     if tool_host is not None and route.capabilities.counting != "none":
-        turn = await find_first_turn(turn, body, route, tool_host, prepared.approvals, endpoint.dialect)
-    return await count_tokens(turn, route, relayed=prepared.relayed, dialect=endpoint.dialect)
+        turn, losses = await find_first_turn(turn, body, route, tool_host, prepared.approvals, endpoint.dialect)
+    return await count_tokens(turn, route, relayed=prepared.relayed, dialect=endpoint.dialect), losses
 
 
 def _lift_with_history(body: Json, route: Route, history_count: int, tool_host: ToolHost | None) -> _PreparedTurn:

@@ -32,7 +32,7 @@ from translation.hosted.history import ResolvedHistory, resolve_history
 from translation.hosted.loop import ToolLoop
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import ToolCatalogue
-from translation.representation.events import Event
+from translation.representation.events import Event, ItemEnded
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -157,16 +157,19 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 if self._tool_run.journal is not None:
                     await self._tool_run.journal.close()
 
-    async def find_first_turn(self) -> Turn | None:
-        """Returns the turn that the model would get first; None if a call is run before. Only lists of tools are read.
+    async def find_first_turn(self) -> tuple[Turn | None, Sequence[str]]:
+        """Returns the turn that the model would get first, and the labels of the servers that could not be listed. The
+        turn is None if a call is run before. Only lists of tools are read.
 
         It is called instead of opening the exchange, and raises what that raises.
         """
         try:
-            loop, _ = await self._list_tools()
+            loop, events = await self._list_tools()
         finally:
             await self._response_servers.close()
-        return None if self._approved_labels else loop.next_turn()
+        items = [event.item for event in events if isinstance(event, ItemEnded) and event.item is not None]
+        missing = [item["server_label"] for item in items if item.get("error") and not item["tools"]]
+        return None if self._approved_labels else loop.next_turn(), missing
 
     def _next_turn(self, loop: ToolLoop) -> Turn | None:
         if (first := self._first_round) is not None and loop.round_number == 1 and not loop.has_ended_round:

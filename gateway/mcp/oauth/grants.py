@@ -161,7 +161,7 @@ class LoginRequest:
             "state": self.state,
             "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
             "code_challenge_method": "S256",
-            "resource": client.resource,
+            "resource": endpoints.resource,
             **({} if client.scope is None else {"scope": client.scope}),
         }
         separator = "&" if "?" in endpoints.authorization_url else "?"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import httpx2
 import orjson
@@ -36,8 +36,8 @@ _MAX_CODE_CHARS: Final = 100
 class OAuthClient:
     """How the gateway is known to an authorization server.
 
-    `resource` is the address of the MCP server that tokens are for. Without a `token_url` or an `authorization_url`
-    they are found by the metadata of that server. A public client has no secret.
+    `resource` is the address of the MCP server that tokens are for; nobody else is sent its query. Without a
+    `token_url` or an `authorization_url` they are found by the metadata of that server. A public client has no secret.
     """
 
     client_id: str
@@ -50,10 +50,12 @@ class OAuthClient:
 
 
 class Endpoints(NamedTuple):
-    """The addresses of an authorization server. It may have no page on which people agree."""
+    """The addresses of an authorization server, which may have no page on which people agree. `resource` is the name
+    that it knows the MCP server by."""
 
     token_url: str
     authorization_url: str | None
+    resource: str
 
 
 class IssuedTokens(NamedTuple):
@@ -80,8 +82,8 @@ class AuthorizationServer:
         """Returns the tokens for a grant; `form` has its type and values. Raises McpFault."""
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                url = (await self.find_endpoints()).token_url
-                reply = await self._request("POST", url, self._egress_for(url), self._build_form(form))
+                url, _, resource = await self.find_endpoints()
+                reply = await self._request("POST", url, self._egress_for(url), self._build_form(form, resource))
         except TimeoutError:
             raise McpFault("authorization_failed", f"no token within {_DEADLINE_S:g} s") from None
         except EgressRefused as error:
@@ -92,7 +94,7 @@ class AuthorizationServer:
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
             raise McpFault("authorization_failed", "the authorization server sent no token")
         lifetime_s = float(lifetime) if isinstance(lifetime, int | float) and lifetime > 0 else _DEFAULT_LIFETIME_S
-        _log.info("mcp_token_fetched", resource=self.client.resource, lifetime_s=round(lifetime_s))
+        _log.info("mcp_token_fetched", resource=resource, lifetime_s=round(lifetime_s))
         return IssuedTokens(token, lifetime_s, refresh if isinstance(refresh, str) else None)
 
     async def find_endpoints(self) -> Endpoints:
@@ -104,16 +106,16 @@ class AuthorizationServer:
         if self._endpoints is None:
             token_url, authorization_url = self.client.token_url, self.client.authorization_url
             if token_url is not None:
-                self._endpoints = Endpoints(token_url, authorization_url)
+                self._endpoints = Endpoints(token_url, authorization_url, _without_query(self.client.resource))
             else:
                 found = await self._discover()
-                self._endpoints = Endpoints(found.token_url, authorization_url or found.authorization_url)
+                self._endpoints = found._replace(authorization_url=authorization_url or found.authorization_url)
         return self._endpoints
 
-    def _build_form(self, grant: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+    def _build_form(self, grant: Mapping[str, str], resource: str) -> tuple[bytes, dict[str, str]]:
         """Returns the body of a request for tokens, and its headers."""
         client = self.client
-        form = {**grant, "resource": client.resource}
+        form = {**grant, "resource": resource}
         headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         if client.client_secret is None:
             form["client_id"] = client.client_id
@@ -131,6 +133,11 @@ class AuthorizationServer:
         metadata = await self._request(
             "GET", _require_https(f"{origin}/.well-known/oauth-protected-resource{path}"), self._egress
         )
+        named = metadata.get("resource")
+        if isinstance(named, str) and not _covers(named, self.client.resource):
+            raise McpFault(
+                "authorization_failed", "the metadata of the server is that of another one: write auth.oauth.token_url"
+            )
         issuers = metadata.get("authorization_servers")
         if not isinstance(issuers, list) or not issuers or not isinstance(issuers[0], str):
             raise McpFault(
@@ -144,7 +151,11 @@ class AuthorizationServer:
         endpoint, page = described.get("token_endpoint"), described.get("authorization_endpoint")
         if not isinstance(endpoint, str):
             raise McpFault("authorization_failed", "the authorization server has no token endpoint")
-        return Endpoints(_require_https(endpoint), _require_https(page) if isinstance(page, str) else None)
+        return Endpoints(
+            _require_https(endpoint),
+            _require_https(page) if isinstance(page, str) else None,
+            named if isinstance(named, str) else _without_query(self.client.resource),
+        )
 
     def _egress_for(self, url: str) -> EgressClient:
         return self._egress if url == self.client.token_url else self._found_egress
@@ -203,6 +214,30 @@ class OAuthTokens:
 def usable_seconds(lifetime_s: float) -> float:
     """Returns how long a token is used: it is replaced before its end, so that it does not expire on its way."""
     return max(lifetime_s - _MARGIN_S, lifetime_s / 2)
+
+
+def _without_query(url: str) -> str:
+    """Returns an address without its query, which may be a credential. RFC 8707 (section 2) advises against it too."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
+def _covers(named: str, url: str) -> bool:
+    """Whether the name that a server gives itself in its metadata is its address, or a part of that from the beginning.
+
+    RFC 9728 (section 3.3) forbids to use metadata of another resource.
+    """
+    try:
+        name, address = urlsplit(named), urlsplit(url)
+        has_same_origin = _origin_of(name) == _origin_of(address)
+    except ValueError:
+        return False
+    is_beginning = f"{address.path.rstrip('/')}/".startswith(f"{name.path.rstrip('/')}/")
+    return has_same_origin and is_beginning and name.query in ("", address.query) and "@" not in name.netloc
+
+
+def _origin_of(url: SplitResult) -> tuple[str, str | None, int | None]:
+    """Raises ValueError for a port that is none."""
+    return url.scheme, url.hostname, url.port or {"https": 443, "http": 80}.get(url.scheme)
 
 
 def _require_https(url: str) -> str:

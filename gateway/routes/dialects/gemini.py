@@ -13,6 +13,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.query_params import single_value
 from gateway.replies.dialects.gemini_endpoint import GEMINI, GEMINI_ARRAY
 from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
+from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import GEMINI_FAILURES, json_request_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
@@ -45,8 +46,8 @@ def gemini_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            counted = await service.contexts.count_content_tokens(principal, model, body, weight=weight)
-        return build_json_reply(counted)
+            counted, losses = await service.contexts.count_content_tokens(principal, model, body, weight=weight)
+        return build_json_reply(counted, headers=render_loss_header(losses))
 
     for version in _VERSIONS:
         for method, handler, schema in (

@@ -8,6 +8,7 @@ from gateway.http.dialect_errors.messages import request_id_headers
 from gateway.http.guard import Guard
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.messages_endpoint import MESSAGES
+from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import MESSAGES_FAILURES, json_request_body
 from gateway.service.service import Service
 from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA
@@ -27,7 +28,7 @@ def messages_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with Guard(request.receive, service.drain):
-            counted = await service.contexts.count_message_tokens(principal, body, weight=weight)
-        return build_json_reply(counted, headers=request_id_headers())
+            counted, losses = await service.contexts.count_message_tokens(principal, body, weight=weight)
+        return build_json_reply(counted, headers=request_id_headers() | render_loss_header(losses))
 
     return router

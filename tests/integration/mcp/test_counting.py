@@ -87,6 +87,17 @@ async def test_a_server_that_cannot_be_listed_is_no_smaller_number(calc: Countin
     assert not isinstance(failed.value, NotFoundError)
 
 
+async def test_a_server_of_the_model_that_is_away_is_a_loss_of_the_count() -> None:
+    async with counting(f"http://127.0.0.1:{closed_port()}/mcp") as gateway:
+        counted = [await count_messages(gateway)]
+        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            counted.append(await client.post("/responses/input_tokens", json={"model": "m", "input": "Hi"}))
+        for reply in counted:
+            assert reply.json()["input_tokens"] == 42
+            assert reply.headers["x-gateway-loss"] == "tools=MCP server calc left out"
+        assert await tools_counted(gateway) == []
+
+
 async def test_an_input_that_approves_a_call_has_no_count_and_the_approval_can_still_be_used(
     calc: CountingServer, tmp_path: Path
 ) -> None:

@@ -127,6 +127,32 @@ async def test_a_call_and_its_output_go_on_over_a_chain(client: AsyncOpenAI, ups
     assert roles == ["user", "assistant", "tool"]
 
 
+async def test_an_item_that_the_history_has_already_is_refused(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+    """The model would read it twice."""
+    conversation = await client.conversations.create()
+    first = await client.responses.create(model="m", input="One")
+    kept = await client.responses.create(model="m", input="One", conversation=conversation.id)
+    question = (await client.responses.input_items.list(first.id)).data[0].to_dict()
+    count = len(upstream.requests)
+    previous, conversed = {"previous_response_id": first.id}, {"conversation": conversation.id}
+    cases: list[tuple[Json, Json]] = [
+        (first.output[0].to_dict(), previous),
+        (question, previous),
+        ({"type": "item_reference", "id": first.output[0].id}, previous),
+        (kept.output[0].to_dict(), conversed),
+    ]
+    for item, continued in cases:
+        again: Any = [{"role": "user", "content": "Two"}, item]
+        with pytest.raises(BadRequestError) as refused:
+            await client.responses.create(model="m", input=again, **continued)
+        message = f"Duplicate item found with id {item['id']}. Remove duplicate items from your input and try again."
+        assert (refused.value.param, refused.value.body["message"]) == ("input", message)  # type: ignore[index]
+    assert len(upstream.requests) == count
+    # An item of another response is none of the history's.
+    elsewhere: Any = [first.output[0].to_dict(), {"role": "user", "content": "Two", "id": "msg_mine"}]
+    await client.responses.create(model="m", input=elsewhere, conversation=conversation.id)
+
+
 async def test_nothing_is_written_of_what_is_not_to_be_stored(client: AsyncOpenAI) -> None:
     answered = await client.responses.create(model="m", input="Hello", store=False)
     assert answered.to_dict()["store"] is False

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 import orjson
@@ -22,6 +23,9 @@ PAGES: dict[str, Any] = {
     ISSUER_METADATA: {"issuer": ISSUER, "token_endpoint": TOKEN_URL},
     TOKEN_URL: {"access_token": "a-token", "expires_in": 60},
 }
+FORMS: list[dict[str, str]] = []
+"""What the token endpoint was sent."""
+
 ADDRESSES = {"mcp.example.com": "10.0.0.7", "login.example.com": "93.184.216.34", "inside.example.com": "10.0.0.8"}
 
 
@@ -33,6 +37,7 @@ async def resolve(host: str, _: int) -> Sequence[str]:
 def pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is on the web, which is reached only through the guard."""
     web = dict(PAGES)
+    FORMS.clear()
 
     class Web:
         def __init__(self, egress: EgressClient) -> None:
@@ -41,6 +46,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         async def send(self, request: httpx2.Request) -> httpx2.Response:
             await self._egress.resolve(request.url.scheme, request.url.host, request.url.port)
             page = web.get(str(request.url))
+            FORMS.extend(dict(parse_qsl(request.content.decode())) for _ in range(request.method == "POST"))
             content = b"" if page is None else orjson.dumps(page)
             return httpx2.Response(404 if page is None else 200, stream=httpx2.ByteStream(content))
 
@@ -50,8 +56,8 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return web
 
 
-def tokens() -> OAuthTokens:
-    client = OAuthClient(client_id="gateway", client_secret="the-secret", resource=RESOURCE)
+def tokens(resource: str = RESOURCE, token_url: str | None = None) -> OAuthTokens:
+    client = OAuthClient(client_id="gateway", client_secret="the-secret", resource=resource, token_url=token_url)
     own = EgressClient(allow=["mcp.example.com"], resolver=resolve)
     return OAuthTokens(AuthorizationServer(client, own, EgressClient(resolver=resolve)))
 
@@ -64,7 +70,44 @@ async def test_the_token_endpoint_is_found_by_the_metadata_of_the_server(pages: 
     assert source.list_secrets() == ["the-secret", "a-token"]
 
 
+@pytest.mark.parametrize(
+    ("named", "sent"),
+    [
+        (None, RESOURCE),
+        (RESOURCE, RESOURCE),
+        (f"{RESOURCE}/", f"{RESOURCE}/"),
+        ("https://mcp.example.com", "https://mcp.example.com"),
+        ("https://mcp.example.com:443/", "https://mcp.example.com:443/"),
+        (f"{RESOURCE}?key=abc", f"{RESOURCE}?key=abc"),
+    ],
+)
+async def test_tokens_are_for_the_name_that_the_server_gives_itself(
+    pages: dict[str, Any], named: str | None, sent: str
+) -> None:
+    """Without one they are for its address, whose query may be a credential and stays here."""
+    pages[METADATA] = {"authorization_servers": [ISSUER], **({} if named is None else {"resource": named})}
+    await tokens(f"{RESOURCE}?key=abc").get_token()
+    assert [form["resource"] for form in FORMS] == [sent]
+
+
+async def test_the_query_of_an_address_is_not_sent_to_a_configured_token_endpoint(pages: dict[str, Any]) -> None:
+    await tokens(f"{RESOURCE}?key=abc", TOKEN_URL).get_token()
+    assert [form["resource"] for form in FORMS] == [RESOURCE]
+
+
 REFUSED: dict[str, tuple[str, Any, str]] = {
+    **{
+        f"the metadata of {named}": (METADATA, {"resource": named, "authorization_servers": [ISSUER]}, "another one")
+        for named in (
+            "https://evil.example.com/mcp",
+            "http://mcp.example.com/mcp",
+            "https://mcp.example.com/mc",
+            "https://mcp.example.com/mcp/more",
+            "https://mcp.example.com/mcp?other=1",
+            "https://me@mcp.example.com/mcp",
+            "https://mcp.example.com:x/mcp",
+        )
+    },
     "an internal authorization server": (
         METADATA,
         {"authorization_servers": ["https://inside.example.com"]},
