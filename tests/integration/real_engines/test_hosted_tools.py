@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from anthropic import Anthropic
 from openai import OpenAI
 
 from tests.integration.engines import Engine
@@ -120,6 +121,28 @@ def test_a_chat_completion_has_the_tool_of_its_model_run(
         content, reasons = reply.choices[0].message.content, [reply.choices[0].finish_reason]
     assert content.strip() == "The weather in Paris: sunny, 21 C. The weather in Rome: rainy, 9 C"
     assert reasons == ["stop"]
+    assert calc.runs == {"weather": 2}
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model", ["tiny with tools", "two with tools"])
+def test_a_message_has_the_tool_of_its_model_run(
+    client: OpenAI, calc: CountingServer, model: str, streams: bool
+) -> None:
+    calc.runs.clear()
+    question: Any = [{"role": "user", "content": "What is the weather in Paris and Rome?"}]
+    body: dict[str, Any] = {"model": model, "messages": question, "max_tokens": 512, "extra_body": {"temperature": 0}}
+    origin = str(client.base_url).removesuffix("/v1/")
+    with Anthropic(base_url=origin, api_key="none", max_retries=0, timeout=60) as messages:
+        if streams:
+            with messages.messages.stream(**body) as stream:
+                message = stream.get_final_message()
+        else:
+            message = messages.messages.create(**body)
+    text = "".join(block.text for block in message.content if block.type == "text")
+    assert text.strip() == "The weather in Paris: sunny, 21 C. The weather in Rome: rainy, 9 C"
+    assert message.stop_reason == "end_turn"
+    assert {block.type for block in message.content} <= {"thinking", "text"}, "the client knows of no call"
     assert calc.runs == {"weather": 2}
 
 
