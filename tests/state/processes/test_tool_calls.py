@@ -83,7 +83,7 @@ def outputs_read(upstream: ScriptedUpstream) -> list[str]:
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
-async def test_each_call_of_a_killed_server_is_run_once_at_most(store_url: str, tmp_path: Path) -> None:
+async def test_fault_47_each_call_of_a_killed_server_is_run_once_at_most(store_url: str, tmp_path: Path) -> None:
     """The first call is started, the second finished, the third started, the fourth intended."""
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
@@ -295,7 +295,7 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has
         assert calc.runs == ({"hang": 1, "add": 1} if has_key else {"hang": 1})
 
 
-async def test_the_result_of_a_server_that_lost_its_lease_is_refused(store_url: str, tmp_path: Path) -> None:
+async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(store_url: str, tmp_path: Path) -> None:
     """The first server is stopped in the middle of a call, and goes on when the second has ended the response."""
     lease = settings(store_url) | {"background": {"lease_s": 1.0}}
     gate = asyncio.Event()

@@ -67,7 +67,7 @@ async def test_a_thread_is_a_conversation_and_a_run_is_a_response(served: Served
     assert conversation["metadata"] == {"agui_thread": "t", "agui_run": response["id"]}
 
 
-async def test_the_same_run_is_replayed_and_not_run_again(served: Served) -> None:
+async def test_fault_81_the_same_run_is_replayed_and_not_run_again(served: Served) -> None:
     served.upstream.on("/chat/completions", chat_calls(("get_weather", '{"city":"Paris"}')))
     body = run_input(user("Weather?"), tools=[TOOL])
     replies = [await http.post("/v1/agui", json=body) for http in (served.first, served.second, served.first)]
@@ -79,7 +79,7 @@ async def test_the_same_run_is_replayed_and_not_run_again(served: Served) -> Non
     assert replies[1].headers["content-type"].startswith("text/event-stream")
 
 
-async def test_a_second_run_on_a_thread_has_to_wait(served: Served) -> None:
+async def test_fault_82_a_second_run_on_a_thread_has_to_wait(served: Served) -> None:
     go_on = asyncio.Event()
     chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
     served.upstream.on("/chat/completions", sse_reply(*chunks), chat_text("Two"))

@@ -155,7 +155,7 @@ async def test_a_denied_call_is_not_run_and_the_run_goes_on(served: Served) -> N
     assert text_of(await thread.run(user("Bye.", "u2"))) == "Bye."
 
 
-async def test_a_run_without_an_answer_ends_with_the_same_interrupts(served: Served) -> None:
+async def test_fault_80_a_run_without_an_answer_ends_with_the_same_interrupts(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
     thread = served.thread()
     asked = await thread.run(user("2 + 3?"))
@@ -230,7 +230,7 @@ async def test_a_model_that_fails_after_a_denial_leaves_no_dead_end(served: Serv
 
 
 @pytest.mark.parametrize("mcp_settings", [{"approval_days": 0.000002}])
-async def test_an_interrupt_that_has_expired_counts_as_denied(served: Served) -> None:
+async def test_fault_80_an_interrupt_that_has_expired_counts_as_denied(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("Too late."), chat_text("Hi."))
     thread = served.thread()
     asked = await thread.run(user("2 + 3?"))

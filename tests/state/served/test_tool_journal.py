@@ -51,7 +51,7 @@ async def is_degraded(http: httpx.AsyncClient) -> bool:
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "json"])
-async def test_a_client_that_leaves_in_a_call_leaves_a_cancelled_response_whose_call_is_unknown(
+async def test_fault_44_a_client_that_leaves_in_a_call_leaves_a_cancelled_response_with_an_unknown_call(
     streams: bool, store_url: str
 ) -> None:
     body = {"model": "m", "input": "Hi", "stream": streams}
@@ -91,7 +91,7 @@ async def test_a_cancelled_call_is_unknown_and_its_late_result_is_not_shown(stor
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "json"])
-async def test_a_call_that_cannot_be_written_down_is_not_sent(streams: bool, store_url: str) -> None:
+async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: bool, store_url: str) -> None:
     asked, held = asyncio.Event(), asyncio.Event()
 
     async def call_later(exchange: Exchange) -> None:
@@ -115,7 +115,7 @@ async def test_a_call_that_cannot_be_written_down_is_not_sent(streams: bool, sto
         assert server.calls == []
 
 
-async def test_a_result_waits_for_the_database_and_the_call_is_not_repeated(store_url: str) -> None:
+async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repeated(store_url: str) -> None:
     held = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -133,7 +133,7 @@ async def test_a_result_waits_for_the_database_and_the_call_is_not_repeated(stor
         assert len(server.calls) == 1
 
 
-async def test_a_result_that_cannot_be_written_down_in_time_fails_the_response_and_its_call_is_unknown(
+async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_response(
     store_url: str,
 ) -> None:
     held = asyncio.Event()

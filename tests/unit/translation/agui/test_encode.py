@@ -422,7 +422,7 @@ def test_a_failure_is_the_only_end() -> None:
     assert events[-1] == {"type": "RUN_ERROR", "message": "it closed", "code": "upstream_disconnected"}
 
 
-def test_a_failure_after_the_end_was_built_replaces_it() -> None:
+def test_fault_84_a_failure_after_the_end_was_built_replaces_it() -> None:
     encoder = AguiEncoder(HEAD, response_id="resp_1", model="m")
     frames = encoder.feed([Started("m"), Finished("stop")])
     frames += encoder.feed([Failed("store_unavailable", "no")])
@@ -618,7 +618,7 @@ def test_requests_that_stay_open_interrupt_the_run_again() -> None:
     assert [interrupt["id"] for interrupt in outcome["interrupts"]] == ["mcpr_1"]
 
 
-def test_a_client_of_the_first_versions_gets_only_what_it_knows() -> None:
+def test_fault_85_a_client_of_the_first_versions_gets_only_what_it_knows() -> None:
     events = encode(
         *message("Hi"),
         *call("call_1", index=1),

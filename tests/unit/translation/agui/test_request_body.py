@@ -153,7 +153,7 @@ def test_a_result_that_comes_late_is_read() -> None:
     assert request.body["input"][1]["output"] == "3"
 
 
-def test_a_stream_that_broke_after_a_frontend_call_leaves_no_dead_end() -> None:
+def test_fault_83_a_stream_that_broke_after_a_frontend_call_leaves_no_dead_end() -> None:
     request = build(HELLO, calling("call_1"), MORE, stored=[STORED_HELLO, CALL])
     assert types(request.body["input"]) == ["function_call_output", "message"]
     assert request.body["input"][0]["output"] == NO_RESULT
@@ -308,7 +308,7 @@ def test_an_interrupt_that_is_not_answered_stays_open() -> None:
         assert request.unanswered == [REQUEST]
 
 
-def test_an_answer_to_some_interrupts_leaves_all_of_them_open() -> None:
+def test_fault_80_an_answer_to_some_interrupts_leaves_all_of_them_open() -> None:
     other = {**REQUEST, "id": "mcpr_2"}
     asking = calling("mcpr_2", "docs_search", '{"q":1}')
     request = build(
