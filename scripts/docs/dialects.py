@@ -6,7 +6,7 @@ from dataclasses import fields
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
 from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
-from scripts.docs.parameters import chat_parameters, messages_parameters, responses_parameters
+from scripts.docs.parameters import chat_parameters, messages_parameters, ollama_parameters, responses_parameters
 from translation.anthropic.decode import STOP_REASONS
 from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
 from translation.gemini.decode import FINISH_REASONS as GEMINI_REASONS
@@ -24,8 +24,8 @@ Generated from the translators' own tables by `make docs`.
 A dialect is a wire format. The gateway has three for clients and upstreams alike: Chat Completions (`chat`), Responses (`responses`)
 and Messages (`messages`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Otherwise it lifts the
 request to a turn and lowers the turn to the upstream's dialect, and it decodes the reply to events and encodes the events in the
-client's dialect. Requests to upstreams with an API of their own, which the gateway does not serve to clients, are always
-translated."""  # noqa: E501
+client's dialect. Requests to upstreams with an API of their own are always translated, and so are those of clients with the APIs of
+[Gemini](gemini.md) and [Ollama](ollama.md)."""  # noqa: E501
 
 _PARAMETERS = """\
 The tables show what a translated parameter becomes, by type of upstream and the dialect of the upstream's request:
@@ -81,6 +81,9 @@ def dialects() -> str:
         "## Parameters of Messages",
         "The entries have the same meaning as in the tables above. [Messages](messages.md) has more about them.",
         messages_parameters(),
+        "## Parameters of Ollama's chat",
+        "The entries have the same meaning as in the tables above. [Ollama](ollama.md) has more about them.",
+        ollama_parameters(),
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from translation.gemini import lower as gemini_lower
 from translation.messages import lift as messages_lift
 from translation.messages import schema as messages_schema
 from translation.ollama import lower as ollama_lower
+from translation.ollama_endpoint import schema as ollama_schema
+from translation.ollama_endpoint.lift import lift_chat as lift_ollama_chat
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -156,6 +158,20 @@ _UPSTREAMS = (
 )
 
 
+OLLAMA = {
+    "format": ParameterSample("json"),
+    "keep_alive": ParameterSample("5m"),
+    "logprobs": ParameterSample(True),
+    "options": ParameterSample({"temperature": 0.5}),
+    "shift": ParameterSample(True),
+    "stream": ParameterSample(False),
+    "think": ParameterSample("low"),
+    "tools": ParameterSample([{"type": "function", "function": _FUNCTION}]),
+    "top_logprobs": ParameterSample(2, {"logprobs": True}),
+    "truncate": ParameterSample(True),
+}
+
+
 def chat_parameters() -> str:
     minimal = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     return _parameters(chat_schema.Request.__annotations__, CHAT, minimal, chat_schema.validate, chat_lift.lift)
@@ -171,6 +187,12 @@ def messages_parameters() -> str:
     minimal = {"model": "m", "max_tokens": 5000, "messages": [{"role": "user", "content": "a"}]}
     fields = dict.fromkeys(messages_schema.REQUEST_FIELDS)
     return _parameters(fields, MESSAGES, minimal, messages_schema.validate, messages_lift.lift)
+
+
+def ollama_parameters() -> str:
+    minimal = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+    fields = {**ollama_schema.CommonParams.__annotations__, **ollama_schema.ChatRequest.__annotations__}
+    return _parameters(fields, OLLAMA, minimal, ollama_schema.validate_chat, lift_ollama_chat)
 
 
 def _parameters(

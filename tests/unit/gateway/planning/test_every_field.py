@@ -1,7 +1,7 @@
 """No field of a request gets lost unsaid: an upstream is told of it, or the client is."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -9,12 +9,13 @@ import pytest
 
 from providers.base import Dialect
 from scripts.docs import parameters
-from tests.unit.gateway.planning import chat_fields, messages_fields, responses_fields
+from tests.unit.gateway.planning import chat_fields, messages_fields, ollama_fields, responses_fields
 from tests.unit.gateway.planning.field_cases import Case
 from tests.unit.gateway.planning.upstreams_told import UPSTREAMS, Heard, told
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.messages import schema as messages_schema
+from translation.ollama_endpoint import schema as ollama_schema
 from translation.representation.loss import Loss
 from translation.responses.schema import request as responses_schema
 
@@ -24,6 +25,7 @@ _MINIMAL: Final[dict[Dialect, Json]] = {
     "chat": {"messages": [{"role": "user", "content": "Hi"}]},
     "responses": {"input": "Hi"},
     "messages": {"max_tokens": 5000, "messages": [{"role": "user", "content": "Hi"}]},
+    "ollama": {"messages": [{"role": "user", "content": "Hi"}]},
 }
 
 
@@ -42,6 +44,7 @@ CASES: dict[Dialect, dict[str, Case]] = {
     "chat": _cases("chat", parameters.CHAT, chat_fields.CASES),
     "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
     "messages": _cases("messages", parameters.MESSAGES, messages_fields.CASES),
+    "ollama": _cases("ollama", parameters.OLLAMA, ollama_fields.CASES),
 }
 
 ALL = [
@@ -60,6 +63,7 @@ OURS: Final = {
     "client_metadata": "Codex tells it to whom it may concern",
     "context_management": "the gateway does it",
     "extensions": "the gateway's own",
+    "keep_alive": "clients do not load the models of an operator",
     "stream_options": "the gateway counts, and its own stream has nothing to hide",
     "StreamOptions.include_usage": "its part",
     "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
@@ -83,6 +87,7 @@ HONOURED: Final[dict[tuple[str, str], str]] = {
     ("harmony", "ReasoningItem.content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning_content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning"): _BY_FORMAT,
+    ("harmony", "Message.thinking"): _BY_FORMAT,
     ("harmony", "Tool.strict"): _ALWAYS_HELD,
     ("harmony", "Choice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
     ("harmony", "NamedChoice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
@@ -171,7 +176,7 @@ def check_strict_request(dialect: Dialect, upstream: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("dialect", CASES)
 def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, upstream: str) -> None:
     asked = {**_MINIMAL[dialect], "unheard_of": 1}
     if "relayed" in upstream and upstream.startswith(dialect):
@@ -182,12 +187,19 @@ def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, ups
 
 
 @pytest.mark.parametrize(
-    ("dialect", "schema"), [("chat", chat_schema), ("responses", responses_schema), ("messages", messages_schema)]
+    ("dialect", "build_schema"),
+    [
+        ("chat", chat_schema.REQUEST_SCHEMA),
+        ("responses", responses_schema.REQUEST_SCHEMA),
+        ("messages", messages_schema.REQUEST_SCHEMA),
+        ("ollama", ollama_schema.CHAT_SCHEMA),
+    ],
+    ids=CASES,
 )
-def test_every_field_of_a_request_has_a_case(dialect: Dialect, schema: Any) -> None:
+def test_every_field_of_a_request_has_a_case(dialect: Dialect, build_schema: Callable[[], Json]) -> None:
     found = {
         f"{name.rpartition('__')[2]}.{key}"
-        for name, definition in schema.REQUEST_SCHEMA()["$defs"].items()
+        for name, definition in build_schema()["$defs"].items()
         for key in definition.get("properties", {})
         if key != "type"
     }
@@ -200,6 +212,7 @@ EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
     "chat": frozenset({"role", "id", "tool_call_id"}),
     "responses": frozenset({"id", "call_id", "role", "status"}),
     "messages": frozenset({"role", "id", "tool_use_id"}),
+    "ollama": frozenset({"role", "id", "tool_call_id", "tool_name"}),
 }
 """Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
 
@@ -240,5 +253,6 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "EnabledThinking": ("display",),
         "AdaptiveThinking": ("display",),
     },
+    "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
 }
 """Parts of what has its case as a whole, and what the gateway reads itself."""

@@ -11,6 +11,7 @@ from gateway.config import settings as settings_of
 from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
 from gateway.replies.dialects.messages_endpoint import MESSAGES
+from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
 from providers.base import Capabilities, Dialect, RelayedDialect
 from providers.capabilities import CAPABILITIES
@@ -25,7 +26,7 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
-ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
+ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "ollama": OLLAMA_CHAT}
 
 Lower = Callable[[Turn, Profile], LoweredRequest]
 
