@@ -63,6 +63,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         tools=True,
         parallel_tools=True,
         hosted_tools=_WEB_SEARCH_KINDS,
+        relayed_tools=_WEB_SEARCH_KINDS | {"mcp"},
         images=True,
         files=True,
         reasoning=True,

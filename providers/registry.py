@@ -27,7 +27,8 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     dialect = PROVIDER_DEFAULTS[config.type].own_dialect or turn_dialect
     if "responses" not in dialects:
         counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
-        capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=frozenset())
+        relayed_tools = capabilities.relayed_tools if "messages" in dialects else frozenset()
+        capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=relayed_tools)
     if dialect == "responses":
         kinds = capabilities.tool_kinds | _CLIENT_TOOL_KINDS
         capabilities = replace(

@@ -30,6 +30,7 @@ from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
+from translation.messages.mcp_servers import lift_mcp_servers, list_server_names
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
@@ -116,10 +117,17 @@ def find_tool_host(
 
     `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
     """
-    tools = body.get("tools") if endpoint.dialect == "responses" else None
+    tools: Sequence[Json] | None = None
+    if endpoint.dialect == "responses":
+        tools = body.get("tools")
+    elif endpoint.dialect == "messages":
+        tools = lift_mcp_servers(body)
     if not (tools or route.mcp_servers):
         return None
-    tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
+    if endpoint.dialect != "messages":
+        tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
+    elif tools and not all(map(tool_host.runs, tools)):
+        _require_own_servers(endpoint, body, route)
     if route.mcp_servers and (host := tool_host.for_key(allowed_servers)).list_usable(route.mcp_servers):
         return host
     if not (tools and tool_host.runs_some(tools)):
@@ -127,6 +135,19 @@ def find_tool_host(
     if may_relay(endpoint, body, route):
         tool_host = tool_host.for_upstream(route.capabilities.relayed_tools)
     return tool_host.for_key(allowed_servers) if tool_host.runs_some(tools) else None
+
+
+def _require_own_servers(endpoint: Endpoint, body: Json, route: Route) -> None:
+    """Raises Unrepresentable unless the upstream of a relayed request runs the tools of the MCP servers that it names.
+
+    No upstream with another API has toolsets as they are in Messages.
+    """
+    if "mcp" not in route.capabilities.relayed_tools or not may_relay(endpoint, body, route):
+        raise Unrepresentable(
+            "this gateway does not run tools of MCP servers that a request names (tools.mcp.request_servers): leave "
+            "mcp_servers out",
+            param="mcp_servers",
+        )
 
 
 def set_tool_options(
@@ -312,7 +333,11 @@ def _plan_translation(
                 in_background=in_background,
             )
             if endpoint.dialect != "responses":
-                event_stage = HostedCallsStage(losses.append, joins_texts=endpoint.joins_texts)
+                event_stage = HostedCallsStage(
+                    losses.append,
+                    joins_texts=endpoint.joins_texts,
+                    shown_servers=list_server_names(body) if endpoint.dialect == "messages" else frozenset(),
+                )
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:

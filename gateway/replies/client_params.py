@@ -43,6 +43,13 @@ _MESSAGES_NAMES = {
 _BLOCK_KEYS = {"image_url": "source", "file_url": "source", "file_data": "source", "filename": "title"}
 """Maps the keys of a turn's parts to those of content blocks of the Messages API."""
 
+_SERVER_KEYS = {
+    ".authorization": "mcp_servers.authorization_token",
+    ".server_label": "mcp_servers.name",
+    ".server_url": "mcp_servers.url",
+}
+"""Maps the keys of a turn's `mcp` tools to those of the Messages API, where servers are no tools."""
+
 _BLOCK_KEY = re.compile(rf"\.({'|'.join(_BLOCK_KEYS)})$")
 
 _TOKEN_LIMIT = "max_completion_tokens"
@@ -80,6 +87,10 @@ class ClientParams:
         self._dialect = dialect
         self._input_key = _INPUT_KEYS[dialect]
         self._body = body
+        self._first_server: int | None = None
+        """The index of the first `mcp` tool, which is lifted from no tool of the Messages API. They are the last."""
+        if dialect == "messages" and turn.tools and turn.tools[-1].get("type") == "mcp":
+            self._first_server = next(i for i, tool in enumerate(turn.tools) if tool.get("type") == "mcp")
         self._item_count = len(turn.items)  # only the count, so that the items can be freed before the reply ends
 
     def client_name(self, param: str | None) -> str | None:
@@ -91,6 +102,8 @@ class ClientParams:
         if match is None:
             return param
         name, place, rest = match.group(1), match.group(2) or "", match.group(3)
+        if self._first_server is not None and name == "tools" and place and int(place[1:-1]) >= self._first_server:
+            return _SERVER_KEYS.get(rest, "mcp_servers")
         if (find_name := _OWN_NAMES.get(self._dialect)) is not None:
             name, place, rest = find_name(name, place, rest, self._body)
         elif self._dialect == "messages" and name not in self._body:
@@ -112,6 +125,8 @@ class ClientParams:
         """Changes an error's parameter to the client's name, also where the message has it in quotes."""
         client_name = self.client_name(error.param)
         error.message = error.message.replace(f"'{error.param}'", f"'{client_name}'")
+        if self._dialect == "messages" and client_name in _SERVER_KEYS.values():
+            error.message = f"{client_name}: {error.message}"  # errors of that API have no field for the parameter
         error.args = (error.message,)
         error.param = client_name
 

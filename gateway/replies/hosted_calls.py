@@ -1,6 +1,6 @@
 """Replies with hosted tools in chat and Messages, which have no items for them: the texts of all rounds, and calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -36,11 +36,19 @@ class HostedCallsStage:
 
     With `joins_texts`, for an API that has one text for all rounds, text and reasoning that follow calls are paragraphs
     of their own. The calls are reported as a fact before the end,
-    for clients that ask for them. A list of tools that failed is a loss: the model answers without them.
+    for clients that ask for them. A list of tools that failed is a loss: the model answers without them. Calls of
+    `shown_servers`, which the request names, stay in.
     """
 
-    def __init__(self, report_loss: Callable[[Loss], None], *, joins_texts: bool = True) -> None:
+    def __init__(
+        self,
+        report_loss: Callable[[Loss], None],
+        *,
+        joins_texts: bool = True,
+        shown_servers: Collection[str] = (),
+    ) -> None:
         self._report_loss = report_loss
+        self._shown_servers = shown_servers
         self._joins_texts = joins_texts
         self._hidden: set[int] = set()
         """The indexes of items that are left out."""
@@ -82,7 +90,7 @@ class HostedCallsStage:
 
     def _start_item(self, event: ItemStarted, events: list[Event]) -> None:
         kind = event.item["type"]
-        if kind in (_LISTS, _CALLS):
+        if kind in (_LISTS, _CALLS) and not (kind == _CALLS and event.item["server_label"] in self._shown_servers):
             self._hidden.add(event.index)
             if kind == _CALLS:
                 self._kinds_before_calls |= self._kinds_with_text

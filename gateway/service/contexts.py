@@ -188,7 +188,7 @@ class ContextService:
         self, endpoint: Endpoint, body: Json, route: Route, principal: Principal
     ) -> ToolHost | None:
         """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
-        if self._tool_host is None or not (route.mcp_servers or body.get("tools")):
+        if self._tool_host is None or not (route.mcp_servers or body.get("tools") or body.get("mcp_servers")):
             return None
         tool_host = find_tool_host(endpoint, body, route, self._tool_host, principal.mcp_servers)
         if tool_host is not None:

@@ -113,7 +113,7 @@ class Intake:
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
         identity = ReplyIdentity(response_id, self._clock(), route.name)
         tool_host = None
-        if route.mcp_servers or body.get("tools"):
+        if route.mcp_servers or body.get("tools") or (endpoint.dialect == "messages" and body.get("mcp_servers")):
             tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             if endpoint.dialect == "messages" and self._store is not None and body.get("thread") is not None:

@@ -79,7 +79,8 @@ def dialects() -> str:
         "The entries have the same meaning as in the table above.",
         responses_parameters(),
         "## Parameters of Messages",
-        "The entries have the same meaning as in the tables above. [Messages](messages.md) has more about them.",
+        "The entries have the same meaning as in the tables above. Upstreams do not get `mcp_servers` and `thread`:\n"
+        "the gateway runs the tools, and keeps the conversation if it has a store ([Messages](messages.md)).",
         messages_parameters(),
         "## Parameters of Ollama's chat",
         "The entries have the same meaning as in the tables above. [Ollama](ollama.md) has more about them.",

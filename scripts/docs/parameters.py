@@ -116,6 +116,7 @@ MESSAGES = {
     "context_management": ParameterSample({"edits": [{"type": "clear_thinking_20251015"}]}),
     "frequency_penalty": ParameterSample(0.5),
     "max_tokens": ParameterSample(99),
+    "mcp_servers": ParameterSample([{"type": "url", "name": "a", "url": "https://mcp.example.com"}]),
     "metadata": ParameterSample({"user_id": "a"}),
     "output_config": ParameterSample({"effort": "low"}),
     "output_format": ParameterSample({"type": "json_schema", "schema": {"type": "object", "properties": {}}}),

@@ -14,6 +14,8 @@ def is_allowed(allowed_tools: Any, name: str, *, is_read_only: bool) -> bool:
         return True
     if isinstance(allowed_tools, list):
         return name in allowed_tools
+    if (excluded := allowed_tools.get("excluded_tool_names")) is not None:  # of toolsets of the Messages API
+        return name not in excluded
     return _matches(allowed_tools, name, is_read_only)
 
 

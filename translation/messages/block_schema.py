@@ -105,6 +105,23 @@ class ToolUseBlock(TypedDict, total=False):
     input: Required[Json]
 
 
+class McpToolUseBlock(TypedDict, total=False):
+    """A call of a tool of an MCP server, which the API ran."""
+
+    type: Required[Literal["mcp_tool_use"]]
+    id: Required[Name]
+    name: Required[Name]
+    server_name: Required[Name]
+    input: Required[Json]
+
+
+class McpToolResultBlock(TypedDict, total=False):
+    type: Required[Literal["mcp_tool_result"]]
+    tool_use_id: Required[Name]
+    content: str | Annotated[list[TextBlock], Field(fail_fast=True)] | None
+    is_error: bool | None
+
+
 class OtherBlock(TypedDict, total=False):
     """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
 
@@ -112,7 +129,14 @@ class OtherBlock(TypedDict, total=False):
 
 
 _RESULT_TYPES = frozenset({"text", "image", "document", "search_result"})
-_BLOCK_TYPES = _RESULT_TYPES | {"thinking", "redacted_thinking", "tool_use", "tool_result"}
+_BLOCK_TYPES = _RESULT_TYPES | {
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "tool_result",
+    "mcp_tool_use",
+    "mcp_tool_result",
+}
 
 
 def _discriminate(known: frozenset[str]) -> Discriminator:
@@ -154,6 +178,8 @@ Block: TypeAlias = Annotated[
     | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")]
+    | Annotated[McpToolUseBlock, Tag("mcp_tool_use")]
+    | Annotated[McpToolResultBlock, Tag("mcp_tool_result")]
     | Annotated[OtherBlock, Tag("other")],
     _discriminate(_BLOCK_TYPES),
 ]

@@ -15,6 +15,7 @@ from translation.messages import reply_objects
 from translation.messages.block_deltas import split_block
 from translation.messages.failures import build_error_body
 from translation.messages.item_blocks import ItemBlocks
+from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
 from translation.messages.reply_objects import BLANK_LINE, ThinkingView
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
@@ -134,6 +135,10 @@ class MessagesEncoder(EventEncoder):
     def _end_part(self, event: PartEnded, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
         part = entry.state.end_part(event.part_index, event.part)
+        if entry.state.type == "mcp_call" and None not in entry.stopped:
+            # The call is shown before it runs, which may take long.
+            entry.stopped.add(None)
+            self._write_whole_block(build_mcp_use(entry.state.start, part["arguments"]), frames)
         if event.part_index is None or entry.state.type != "message":
             return
         if event.part_index not in entry.blocks:
@@ -175,6 +180,8 @@ class MessagesEncoder(EventEncoder):
                     delta = {"type": "signature_delta", "signature": signature}
                     self._write_deltas(entry.blocks[None], [delta], frames)
                 self._stop_block(entry, None, frames)
+            case "mcp_call" if None in entry.stopped:
+                self._write_whole_block(build_mcp_result(item), frames)
             case "message" if entry.blocks:
                 for key in entry.blocks:
                     self._stop_block(entry, key, frames)

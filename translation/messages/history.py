@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from translation.messages.mcp_servers import add_mcp_result, lift_mcp_use
 from translation.messages.parts import lift_block, lift_parts
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
@@ -113,6 +114,10 @@ def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: li
                 _lift_redacted(block["data"], items)
             case "tool_use":
                 items.append(_lift_call(block))
+            case "mcp_tool_use":
+                items.append(lift_mcp_use(block))
+            case "mcp_tool_result" if add_mcp_result(block, items):
+                pass
             case kind:
                 losses.append(Loss("messages", f"{kind:.50} dropped"))
 

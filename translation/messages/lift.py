@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest
 from translation.messages.history import lift_history
+from translation.messages.mcp_servers import lift_mcp_servers
 from translation.messages.schema import REQUEST_FIELDS
 from translation.messages.tools import lift_tool_choice, lift_tools
 from translation.representation.json_types import Json
@@ -48,12 +49,15 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         )
     losses: list[Loss] = []
     thinking, reasoning = _lift_thinking(params)
+    tools = lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed)
+    if not relayed:
+        tools += lift_mcp_servers(params, losses)
     tool_choice, parallel = lift_tool_choice(params.get("tool_choice"))
     return Turn(
         model=body["model"] if model is None else model,
         instructions=_lift_system(params.get("system")),
         items=[] if relayed else lift_history(params["messages"], losses),
-        tools=lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed),
+        tools=tools,
         tool_choice=tool_choice,
         parallel_tool_calls=parallel,
         sampling=_lift_sampling(params, losses),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from translation.messages.history import CALL_CARRIER_PREFIX
+from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
 from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
@@ -104,6 +105,9 @@ def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Itera
                 "input": arguments_object(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES),
             }
             yield from build_call_carrier(item, seal)
+        case "mcp_call":
+            yield build_mcp_use(item, item.get("arguments") or "")
+            yield build_mcp_result(item)
 
 
 def _build_text_blocks(item: Item) -> Iterator[Json]:

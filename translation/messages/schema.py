@@ -4,8 +4,9 @@ Unknown keys are no errors, because an upstream of the same API may know them.
 https://platform.claude.com/docs/en/api/messages
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Literal, Required, TypeAlias
+from typing import Annotated, Final, Literal, Required, TypeAlias
 
 from pydantic import Field, Tag
 from typing_extensions import TypedDict
@@ -84,6 +85,24 @@ class OutputConfig(TypedDict, total=False):
     format: JsonFormat | None
 
 
+class McpToolConfig(TypedDict, total=False):
+    enabled: bool | None
+    defer_loading: bool | None
+
+
+class McpServerTools(TypedDict, total=False):
+    enabled: bool | None
+    allowed_tools: list[str] | None
+
+
+class McpServerEntry(TypedDict, total=False):
+    type: Required[Literal["url"]]
+    name: Required[Name]
+    url: Required[Name]
+    authorization_token: str | None
+    tool_configuration: McpServerTools | None
+
+
 class Tool(TypedDict, total=False):
     """A tool of the client's own has no type or the type `custom`. Other types are Anthropic's."""
 
@@ -93,6 +112,9 @@ class Tool(TypedDict, total=False):
     input_schema: Json
     strict: bool | None
     defer_loading: bool | None
+    mcp_server_name: Name
+    default_config: McpToolConfig | None
+    configs: dict[str, McpToolConfig] | None
 
 
 class Choice(TypedDict, total=False):
@@ -143,6 +165,7 @@ class SharedParams(TypedDict, total=False):
     cache_control: Json | None
     context_management: Json | None
     frequency_penalty: Penalty | None
+    mcp_servers: Annotated[list[McpServerEntry], Field(fail_fast=True)] | None
     metadata: UserMetadata | None
     output_config: OutputConfig | None
     output_format: JsonFormat | None
@@ -175,6 +198,13 @@ REQUEST_FIELDS = frozenset({*SharedParams.__annotations__, "max_tokens"})
 """Every top-level key that the endpoint knows."""
 
 
+_TOOL_KEYS: Final[Mapping[str, Sequence[str]]] = {
+    "custom": ("name", "input_schema"),
+    "mcp_toolset": ("mcp_server_name",),
+}
+"""Type of a tool -> the keys that it must have."""
+
+
 def validate(body: Json) -> None:
     """Raises InvalidRequest for the first field that is malformed. Null means the same as a missing key."""
     check_body(_REQUEST_ADAPTER, body)
@@ -198,14 +228,13 @@ def _check_meaning(body: Json) -> None:
     if not body["messages"] and (body.get("thread") or {}).get("type") != "continue":
         raise InvalidRequest("Invalid value for 'messages': it must not be shorter than 1.", param="messages")
     for index, tool in enumerate(body.get("tools") or ()):
-        if tool.get("type") in (None, "custom"):
-            for key in ("name", "input_schema"):
-                if key not in tool:
-                    raise InvalidRequest(
-                        f"Missing required parameter: 'tools[{index}].{key}'.",
-                        param=f"tools[{index}].{key}",
-                        code="missing_required_parameter",
-                    )
+        for key in _TOOL_KEYS.get(tool.get("type") or "custom", ()):
+            if key not in tool:
+                raise InvalidRequest(
+                    f"Missing required parameter: 'tools[{index}].{key}'.",
+                    param=f"tools[{index}].{key}",
+                    code="missing_required_parameter",
+                )
 
 
 _REQUEST_ADAPTER = build_adapter(Request)

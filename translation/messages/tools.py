@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.messages.mcp_servers import TOOLSET
 from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -31,6 +32,8 @@ def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Los
     lifted: list[Json] = []
     for tool, param in [*((tool, f"tools[{index}]") for index, tool in enumerate(tools)), *changes.defined]:
         kind = tool.get("type") or "custom"
+        if kind == TOOLSET:
+            continue  # lifted with its server
         if kind.startswith(_TOOL_SEARCH):
             losses.append(Loss(param, f"{kind:.50} left out"))
         elif kind != "custom":

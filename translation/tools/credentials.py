@@ -59,6 +59,9 @@ def _remove_from_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 def _credentials_of(body: Json) -> Iterator[str]:
     yield from _credentials_in(body.get("tools"))
+    for server in body.get("mcp_servers") or ():  # of the Messages API
+        if token := server.get("authorization_token"):
+            yield token
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
         if "tools" in item:

@@ -80,6 +80,9 @@ def _reminder(**more: Any) -> Json:
     return {"role": "system", "content": "FIRST", **more}
 
 
+_SERVER_CALL: Final[Json] = {"type": "mcp_tool_use", "id": "m1", "name": "f", "server_name": "s", "input": {}}
+_SERVER_RESULT: Final[Json] = {"type": "mcp_tool_result", "tool_use_id": "m1", "content": "FIELD", "is_error": True}
+
 _THOUGHT: Final[Json] = {"type": "thinking", "thinking": "Hm.", "signature": ""}
 
 CASES: Final[dict[str, Case]] = {
@@ -112,6 +115,14 @@ CASES: Final[dict[str, Case]] = {
     "RedactedThinkingBlock.data": _assistant(
         "content", {"type": "text", "text": "So"}, {"type": "redacted_thinking", "data": "x"}
     ),
+    **{
+        f"McpToolUseBlock.{key}": _assistant("content", {"type": "text", "text": "So"}, _SERVER_CALL)
+        for key in ("name", "server_name", "input")
+    },
+    **{
+        f"McpToolResultBlock.{key}": _assistant("content", {"type": "text", "text": "So"}, _SERVER_RESULT)
+        for key in ("content", "is_error")
+    },
     "ToolUseBlock.name": _loop("name", {**_CALL, "name": "FIELD"}, _result(), "FIELD"),
     "ToolUseBlock.input": _loop("input", {**_CALL, "input": {"a": "FIELD"}}, _result(), "FIELD"),
     "ToolResultBlock.content": _loop("content", _CALL, _result(content="FIELD"), "FIELD"),

@@ -252,6 +252,11 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "ThinkingBlock": ("signature",),
         "EnabledThinking": ("display",),
         "AdaptiveThinking": ("display",),
+        "ContinuedThread": ("previous_message_id",),
+        "McpServerEntry": ("authorization_token", "name", "tool_configuration", "url"),
+        "McpServerTools": ("allowed_tools", "enabled"),
+        "McpToolConfig": ("defer_loading", "enabled"),
+        "Tool": ("configs", "default_config", "mcp_server_name"),
     },
     "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
 }

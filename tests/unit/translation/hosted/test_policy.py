@@ -19,6 +19,7 @@ from translation.hosted.policy import is_allowed, may_need_approval, needs_appro
         ({"read_only": False}, [False, True]),
         ({"tool_names": ["read", "write"], "read_only": True}, [True, False]),
         ({"tool_names": [], "read_only": True}, [False, False]),
+        ({"excluded_tool_names": ["write"]}, [True, False]),
     ],
 )
 def test_allowed_tools_is_a_list_of_names_or_a_filter(allowed: Any, expected: list[bool]) -> None:
