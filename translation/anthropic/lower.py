@@ -64,7 +64,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)
-    _mark_for_caching(body, turn.sampling, losses)
+    _mark_for_caching(body, turn, losses)
     if turn.stream:
         body["stream"] = True
     return LoweredRequest(body, tuple(dict.fromkeys(losses)))
@@ -146,17 +146,17 @@ def _add_extra(
             losses.append(Loss(key, "dropped"))
 
 
-def _mark_for_caching(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
+def _mark_for_caching(body: Json, turn: Turn, losses: list[Loss]) -> None:
     """Sets `cache_control` marks at the ends of the system prompt (or of the tools) and of the messages, in place.
 
     Without a mark the API caches no prompt, and every turn pays for the whole of it. They are set only for requests
-    with a `prompt_cache_key` or a `prompt_cache_retention`. The API has no parameter for the key. The retention `24h`
-    becomes `1h`, the API's longest, which is reported as a loss.
+    with marks of their own, a `prompt_cache_key` or a `prompt_cache_retention`. The API has no parameter for the key.
+    The retention `24h` becomes `1h`, the API's longest, which is reported as a loss.
     """
-    retention = sampling.get("prompt_cache_retention")
-    if not sampling.get("prompt_cache_key") and not retention:
+    retention = turn.sampling.get("prompt_cache_retention")
+    if not turn.sampling.get("prompt_cache_key") and not retention and turn.cache_mark is None:
         return
-    mark: Json = {"type": "ephemeral"}
+    mark: Json = dict(turn.cache_mark or {"type": "ephemeral"})
     if retention == "24h":
         mark["ttl"] = "1h"
         losses.append(Loss("prompt_cache_retention", "24h as 1h"))

@@ -65,6 +65,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         text_format=_lift_format(params),
         reasoning=reasoning,
         thinking=thinking,
+        cache_mark=None if relayed else _find_cache_mark(params),
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),
         losses=() if relayed else tuple(dict.fromkeys(losses)),
@@ -109,6 +110,20 @@ def _lift_format(params: Mapping[str, Any]) -> Json | None:
     if text_format is None:
         return None
     return {"type": "json_schema", "name": "output", "schema": text_format["schema"], "strict": True}
+
+
+def _find_cache_mark(params: Mapping[str, Any]) -> Json | None:
+    """Returns the first mark with which the client asks for a cached prefix: of the request, of a tool, of the system
+    prompt, or of the newest message. None without one."""
+    system, content = params.get("system"), params["messages"][-1].get("content") if params["messages"] else None
+    places = [params, *(params.get("tools") or ())]
+    for blocks in (system, content):
+        places += blocks if isinstance(blocks, list) else []
+    for place in places:
+        mark = place.get("cache_control")
+        if isinstance(mark, dict) and mark.get("type") == "ephemeral":
+            return mark
+    return None
 
 
 def _lift_extra(params: Mapping[str, Any], losses: list[Loss]) -> Json:

@@ -555,3 +555,11 @@ def test_without_a_system_prompt_the_tools_are_marked() -> None:
 def test_without_either_the_end_is_marked() -> None:
     body, _ = lower(Turn(model=NEW, items=[user("a")], sampling={"prompt_cache_key": "k"}), PROFILE)
     assert body["messages"] == [{"role": "user", "content": [{**text("a"), "cache_control": MARK}]}]
+
+
+def test_a_mark_of_the_client_is_set_where_the_prompt_is_marked() -> None:
+    mark = {**MARK, "ttl": "1h"}
+    body, losses = lower(Turn(model=NEW, items=[user("a")], instructions="b", cache_mark=mark), PROFILE)
+    assert body["system"] == [{**text("b"), "cache_control": mark}]
+    assert body["messages"] == [{"role": "user", "content": [{**text("a"), "cache_control": mark}]}]
+    assert losses == ()

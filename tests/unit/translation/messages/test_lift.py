@@ -270,3 +270,25 @@ def test_tokens_are_counted_without_a_limit() -> None:
 
 def test_schemas_are_published() -> None:
     assert REQUEST_SCHEMA()["required"] != COUNT_SCHEMA()["required"]
+
+
+MARK: Json = {"type": "ephemeral", "ttl": "1h"}
+MARKED_TEXT: Json = {"type": "text", "text": "a", "cache_control": MARK}
+MARKS: dict[str, Json] = {
+    "the request": {"cache_control": MARK},
+    "the system prompt": {"system": [{"type": "text", "text": "a"}, MARKED_TEXT]},
+    "a tool": {"tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": MARK}]},
+    "the newest message": {"messages": [{"role": "user", "content": [MARKED_TEXT]}]},
+}
+
+
+@pytest.mark.parametrize("asked", MARKS.values(), ids=MARKS)
+def test_a_mark_for_a_cached_prefix_is_lifted_without_a_loss(asked: Json) -> None:
+    turn = lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], **asked})
+    assert (turn.cache_mark, list(turn.losses)) == (MARK, [])
+
+
+@pytest.mark.parametrize("mark", [None, "ephemeral", {"type": "another"}])
+def test_what_is_no_mark_is_none(mark: Any) -> None:
+    block = {**MARKED_TEXT, "cache_control": mark}
+    assert lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}).cache_mark is None
