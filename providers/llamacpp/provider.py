@@ -117,7 +117,10 @@ class _ChildUpstream(Upstream):
 
 
 def _capabilities(config: ProviderConfig) -> Capabilities:
-    """Returns the capabilities of a llama-server that follow from the configuration. Images need a projector."""
+    """Returns the capabilities of a llama-server that follow from the configuration. Images need a projector.
+
+    Its endpoints beside the client APIs are not relayed: the engine is the gateway's own.
+    """
     engine: dict[str, Any] = config.engine
     has_projector = any(key.partition(".")[0] == "mmproj" for key in engine)
     capabilities = replace(
@@ -125,6 +128,7 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
         images=has_projector,
         audio=False,
         files=False,
+        endpoints=frozenset(),
         max_context_window=_context_window_of(engine),
     )
     return replace(capabilities, dialects=frozenset(config.dialects), **config.capabilities.to_overrides())
