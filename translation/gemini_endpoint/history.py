@@ -137,6 +137,8 @@ class _History:
     def _add_response(self, response: Json, param: str) -> None:
         if response.get("willContinue"):
             raise Unrepresentable("a function has one response here: leave willContinue out", param=param)
+        if "scheduling" in response:
+            self._losses.append(Loss(f"{param}.scheduling", "dropped"))
         name, call_id = response["name"], _restore_id(response.get("id"), response["name"])
         found = self._find_call(call_id, name)
         if found is None:

@@ -29,7 +29,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "reasoning.max_tokens": f"{_THINKING}.thinkingBudget",
     "reasoning.summary": f"{_THINKING}.includeThoughts",
     "thinking": f"{_THINKING}.thinkingBudget",
-    "tool_choice": f"{_CHOICE}.mode",
+    "tool_choice": _CHOICE,
     "tool_choice.tools": f"{_CHOICE}.allowedFunctionNames",
     "service_tier": "serviceTier",
 }
@@ -45,6 +45,8 @@ _PART_KEYS: Final[Mapping[str, str]] = {
     "filename": "inlineData.displayName",
 }
 _PART_KEY: Final = re.compile(rf"\.({'|'.join(_PART_KEYS)})$")
+
+_PART_PLACE: Final = re.compile(r"\[(\d+)\]\.parts\[(\d+)\]")
 
 _TOOL_PLACE: Final = re.compile(r"\[(\d+)\](.*)")
 
@@ -62,9 +64,20 @@ def name_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, 
     if (whole := _NAMES.get(name + rest)) is not None:
         return whole, place, ""
     if name == "input":
-        rest = _PART_KEY.sub(lambda key: f".{_PART_KEYS[key[1]]}", rest.replace(".content[", ".parts["))
-        return "contents", place, rest
+        rest = rest.replace(".content[", ".parts[")
+        return "contents", place, _PART_KEY.sub(lambda key: f".{_name_medium(key[1], place, rest, body)}", rest)
     return (_NAMES[name], place, "") if name in _NAMES else (name, place, rest)
+
+
+def _name_medium(key: str, place: str, rest: str, body: Json) -> str:
+    """Returns the client's key for that of a turn's part: images may be addresses or bytes."""
+    match = _PART_PLACE.match(place + rest)
+    if match is not None and key == "image_url":
+        content, part = int(match[1]), int(match[2])
+        parts = body["contents"][content]["parts"] if content < len(body.get("contents") or ()) else ()
+        if part < len(parts) and "fileData" in parts[part]:
+            return "fileData"
+    return _PART_KEYS[key]
 
 
 def _find_tool(place: str, body: Json) -> tuple[str, str]:

@@ -9,11 +9,12 @@ import pytest
 
 from providers.base import Dialect
 from scripts.docs import parameters
-from tests.unit.gateway.planning import chat_fields, messages_fields, ollama_fields, responses_fields
+from tests.unit.gateway.planning import chat_fields, gemini_fields, messages_fields, ollama_fields, responses_fields
 from tests.unit.gateway.planning.field_cases import Case
 from tests.unit.gateway.planning.upstreams_told import UPSTREAMS, Heard, told
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini_endpoint.schema import request as gemini_schema
 from translation.messages import schema as messages_schema
 from translation.ollama_endpoint import schema as ollama_schema
 from translation.representation.loss import Loss
@@ -26,6 +27,7 @@ _MINIMAL: Final[dict[Dialect, Json]] = {
     "responses": {"input": "Hi"},
     "messages": {"max_tokens": 5000, "messages": [{"role": "user", "content": "Hi"}]},
     "ollama": {"messages": [{"role": "user", "content": "Hi"}]},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
 }
 
 
@@ -45,6 +47,7 @@ CASES: dict[Dialect, dict[str, Case]] = {
     "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
     "messages": _cases("messages", parameters.MESSAGES, messages_fields.CASES),
     "ollama": _cases("ollama", parameters.OLLAMA, ollama_fields.CASES),
+    "gemini": gemini_fields.CASES,
 }
 
 ALL = [
@@ -92,6 +95,12 @@ HONOURED: Final[dict[tuple[str, str], str]] = {
     ("harmony", "Choice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
     ("harmony", "NamedChoice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
     **{(upstream, "service_tier"): "the standard tier is the only one here" for upstream in ("harmony", "engine")},
+    **{
+        ("harmony", f"OpenApiSchema.{key}"): "gpt-oss reads schemas as types of TypeScript, which have no such thing"
+        for key in ("items", "prefixItems", "additionalProperties", "anyOf", "defs")
+    },
+    **{("gemini", f"{of}.displayName"): "a label, which the part has in no other form" for of in ("Blob", "FileData")},
+    ("gemini", "FileData.mimeType"): "the server at the address says the type",
     ("harmony", "thinking"): "gpt-oss thinks unless told not to",
     ("harmony", "parallel_tool_calls"): "gpt-oss makes one call at a time",
 }
@@ -193,6 +202,7 @@ def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, ups
         ("responses", responses_schema.REQUEST_SCHEMA),
         ("messages", messages_schema.REQUEST_SCHEMA),
         ("ollama", ollama_schema.CHAT_SCHEMA),
+        ("gemini", gemini_schema.REQUEST_SCHEMA),
     ],
     ids=CASES,
 )
@@ -213,6 +223,7 @@ EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
     "responses": frozenset({"id", "call_id", "role", "status"}),
     "messages": frozenset({"role", "id", "tool_use_id"}),
     "ollama": frozenset({"role", "id", "tool_call_id", "tool_name"}),
+    "gemini": frozenset({"role", "id"}),
 }
 """Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
 
@@ -259,5 +270,24 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "Tool": ("configs", "default_config", "mcp_server_name"),
     },
     "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
+    "gemini": {
+        "CodeExecutionResult": ("output",),
+        "FunctionDeclaration": ("parameters",),
+        "FunctionResponse": ("name",),
+        "FunctionResponsePart": ("inlineData", "fileData"),
+        "GenerationConfig": ("thinkingConfig",),
+        "OpenApiSchema": ("propertyOrdering",),
+        "Part": (
+            "thoughtSignature",
+            "functionCall",
+            "functionResponse",
+            "executableCode",
+            "codeExecutionResult",
+        ),
+        "ThinkingConfig": ("includeThoughts",),
+        "Tool": ("functionDeclarations",),
+        "ToolConfig": ("functionCallingConfig",),
+        "TurnContent": ("parts",),
+    },
 }
 """Parts of what has its case as a whole, and what the gateway reads itself."""

@@ -10,6 +10,7 @@ import orjson
 from gateway.config import settings as settings_of
 from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
+from gateway.replies.dialects.gemini_endpoint import GEMINI
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
@@ -26,7 +27,13 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
-ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "ollama": OLLAMA_CHAT}
+ENDPOINTS: dict[Dialect, Endpoint] = {
+    "chat": CHAT,
+    "responses": RESPONSES,
+    "messages": MESSAGES,
+    "ollama": OLLAMA_CHAT,
+    "gemini": GEMINI,
+}
 
 Lower = Callable[[Turn, Profile], LoweredRequest]
 

@@ -127,10 +127,12 @@ def test_media_are_parts(part: Json, lifted: Json) -> None:
 def test_hints_about_media_are_losses_and_a_signature_of_a_user_is_nothing() -> None:
     losses: list[Loss] = []
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "mediaResolution": {}, "videoMetadata": {}}
-    assert len(lift_contents([user(image, {"thoughtSignature": "AA=="})], losses)) == 1
+    silent = response(scheduling="SILENT")
+    assert len(lift_contents([user(image, {"thoughtSignature": "AA=="}), model(call()), user(silent)], losses)) == 3
     assert [str(loss) for loss in losses] == [
         "contents[0].parts[0].mediaResolution=dropped",
         "contents[0].parts[0].videoMetadata=dropped",
+        "contents[2].parts[0].functionResponse.scheduling=dropped",
     ]
 
 

@@ -321,6 +321,10 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "a part of one": ("reasoning", "", ".effort", "generationConfig.thinkingConfig.thinkingLevel"),
     "an unknown part of one": ("reasoning", "", ".other", "generationConfig.thinkingConfig"),
     "a medium": ("input", "[2]", ".content[1].image_url", "contents[2].parts[1].inlineData"),
+    "an image on the web": ("input", "[0]", ".content[0].image_url", "contents[0].parts[0].fileData"),
+    "an image beyond the contents": ("input", "[0]", ".content[5].image_url", "contents[0].parts[5].inlineData"),
+    "an image of a result": ("input", "[1]", ".output[0].image_url", "contents[1].output[0].inlineData"),
+    "a choice": ("tool_choice", "", "", "toolConfig.functionCallingConfig"),
     "the format": ("text", "", ".format.schema", "generationConfig.responseSchema"),
     "a declaration": ("tools", "[1]", ".parameters", "tools[1].functionDeclarations[0].parameters"),
     "a search": ("tools", "[0]", "", "tools[0].googleSearch"),
@@ -335,6 +339,7 @@ def test_parameters_of_a_turn_have_the_clients_names(name: str, place: str, rest
     body = {
         "tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}],
         "generationConfig": {"responseSchema": {}},
+        "contents": [{"parts": [{"fileData": {}}]}],
     }
     assert "".join(name_param(name, place, rest, body)) == named
     assert "".join(name_param("text", "", "", {})) == "generationConfig.responseMimeType"
