@@ -1,6 +1,6 @@
 """The ways through the gateway: (the client's endpoint, the upstream's dialect)."""
 
-from tests.faults.seen import CHAT, MESSAGES, RESPONSES
+from tests.faults.seen import CHAT, MESSAGES, OLLAMA, RESPONSES
 
 ROUTES = {
     "Responses over chat": (RESPONSES, "chat"),
@@ -30,3 +30,11 @@ MESSAGES_ROUTES = {
     "Messages over Harmony": (MESSAGES, "harmony"),
 }
 """Those of clients of the Messages API."""
+
+OLLAMA_ROUTES = {
+    "Ollama's over chat": (OLLAMA, "chat"),
+    "Ollama's over Responses": (OLLAMA, "responses"),
+    "Ollama's over the Messages API": (OLLAMA, "anthropic"),
+    "Ollama's over its own": (OLLAMA, "ollama"),
+}
+"""Those of clients of Ollama's API."""

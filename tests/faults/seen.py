@@ -11,12 +11,14 @@ from typing import Any
 import httpx
 
 from tests.unit.support.messages_order import check_message_stream, read_frames
+from tests.unit.support.ollama_order import check_lines, read_lines
 
 Json = dict[str, Any]
 
 RESPONSES = "/responses"
 CHAT = "/chat/completions"
 MESSAGES = "/messages"
+OLLAMA = "/api/chat"
 _ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _PATIENCE_S = 20.0
 
@@ -50,12 +52,15 @@ def client() -> httpx.AsyncClient:
 async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
     """Ask and read to the end."""
     async with client() as asking:
-        reply = await asking.post(base_url + path, json=question(path, stream=stream, **more))
+        root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
+        reply = await asking.post(root + path, json=question(path, stream=stream, **more))
     return read(path, reply, stream=stream)
 
 
 def read(path: str, reply: httpx.Response, *, stream: bool) -> Seen:
     assert "x-request-id" in reply.headers
+    if path == OLLAMA:
+        return _read_ollama(reply, stream=stream)
     if reply.status_code != 200:
         return _read_messages_error(reply) if path == MESSAGES else _read_error(reply)
     if stream:
@@ -65,6 +70,22 @@ def read(path: str, reply: httpx.Response, *, stream: bool) -> Seen:
         )
     assert reply.headers["content-type"] == "application/json"
     return _WHOLE_READERS[path](reply.json())
+
+
+def _read_ollama(reply: httpx.Response, *, stream: bool) -> Seen:
+    if reply.status_code != 200:
+        assert [*reply.json()] == ["error"]
+        return Seen(reply.status_code, "refused")
+    if not stream:
+        message = reply.json()["message"]
+        return Seen(200, "completed", None, message["content"], message.get("thinking", ""))
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    *lines, last = read_lines(reply.content)
+    text = "".join(line["message"]["content"] for line in lines)
+    if "error" in last:
+        return Seen(200, "failed", None, text)
+    message = check_lines(reply.content)["message"]
+    return Seen(200, "completed", None, message["content"], message.get("thinking", ""))
 
 
 def frames(stream: bytes) -> list[tuple[str | None, str]]:

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
-from tests.faults.routes import MESSAGES_ROUTES, NATIVE_ROUTES, ROUTES
+from tests.faults.routes import MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
@@ -21,7 +21,7 @@ from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.script import Hang, Pause
 
 WHOLE_TEXT = "".join(TEXT)
-WAYS = ROUTES | NATIVE_ROUTES | MESSAGES_ROUTES
+WAYS = ROUTES | NATIVE_ROUTES | MESSAGES_ROUTES | OLLAMA_ROUTES
 DIALECTS = sorted({dialect for _, dialect in WAYS.values()})
 
 
@@ -164,7 +164,14 @@ def in_messages(seen: Seen) -> Seen:
     return replace(seen, code=code, status=529 if seen.status == 503 else seen.status)
 
 
+def in_ollama(seen: Seen) -> Seen:
+    """An outcome as a client of Ollama's API sees it, whose failures are messages without a code."""
+    return replace(seen, code=None)
+
+
 def expected_of(route: str, fault: str) -> Expected:
+    if route in OLLAMA_ROUTES:
+        return Expected(*map(in_ollama, expected_in_order(route, fault)))
     if route not in MESSAGES_ROUTES:
         return expected_in_order(route, fault)
     return Expected(*map(in_messages, expected_in_order(route, fault)))
