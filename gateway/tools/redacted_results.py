@@ -22,11 +22,12 @@ class ResultRedactor:
     def __init__(self, credentials: Iterable[str], list_tokens: Callable[[], Iterable[str]]) -> None:
         self._secrets = frozenset(credentials)
         self._list_tokens = list_tokens
-        self._redactor = Redactor(self._secrets)
+        self._redactor: Redactor | None = None
 
     def note_tokens(self) -> Redactor:
         """Returns what removes all credentials that are known now or were known before."""
-        if not self._secrets.issuperset(tokens := [*self._list_tokens()]):
+        tokens = [*self._list_tokens()]
+        if self._redactor is None or not self._secrets.issuperset(tokens):
             self._secrets = self._secrets.union(tokens)
             self._redactor = Redactor(self._secrets)
         return self._redactor

@@ -3,7 +3,6 @@
 They go to the upstream that calls the server, and nowhere else: they are not stored, echoed or quoted.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from translation.representation.json_types import Json
@@ -14,12 +13,12 @@ _CREDENTIAL_KEYS: Final = frozenset({"authorization", "headers"})
 
 def has_credentials(body: Json) -> bool:
     """Whether a request carries a credential in its tools, or in the tools of its input items."""
-    return next(_credentials_of(body), None) is not None
+    return bool(_credentials_of(body))
 
 
 def list_credentials(body: Json) -> list[str]:
     """Returns the credentials of a request. One with a scheme, such as `Bearer`, counts with and without it."""
-    texts = list(_credentials_of(body))
+    texts = _credentials_of(body)
     return texts + [token for text in texts if (token := text.partition(" ")[2])]
 
 
@@ -57,24 +56,26 @@ def _remove_from_tool(tool: dict[str, Any]) -> dict[str, Any]:
     return {**tool, "tools": remove_credentials(tool["tools"])}
 
 
-def _credentials_of(body: Json) -> Iterator[str]:
-    yield from _credentials_in(body.get("tools"))
-    for server in body.get("mcp_servers") or ():  # of the Messages API
-        if token := server.get("authorization_token"):
-            yield token
+def _credentials_of(body: Json) -> list[str]:
+    found: list[str] = []
+    _collect_credentials(body.get("tools"), found)
+    # Of the Messages API.
+    found += [token for server in body.get("mcp_servers") or () if (token := server.get("authorization_token"))]
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
         if "tools" in item:
-            yield from _credentials_in(item["tools"])
+            _collect_credentials(item["tools"], found)
+    return found
 
 
-def _credentials_in(tools: Any) -> Iterator[str]:
+def _collect_credentials(tools: Any, found: list[str]) -> None:
+    """Appends the credentials of tools to `found`. It is no generator, because every request with tools comes here."""
     for tool in tools if isinstance(tools, list) else ():
         if not _may_carry_credentials(tool):
             continue
         if tool.get("type") != "mcp":
-            yield from _credentials_in(tool["tools"])
+            _collect_credentials(tool["tools"], found)
             continue
         headers = tool.get("headers")
         values = [tool.get("authorization"), *(headers.values() if isinstance(headers, dict) else ())]
-        yield from (value for value in values if isinstance(value, str) and value)
+        found += [value for value in values if isinstance(value, str) and value]
