@@ -128,6 +128,16 @@ class RelayExchange(Protocol):
         ...
 
 
+@runtime_checkable
+class HeaderedReply(Protocol):
+    """An exchange whose reply has headers for the client."""
+
+    @property
+    def reply_headers(self) -> Mapping[str, str]:
+        """Those headers, once the reply has begun."""
+        ...
+
+
 class Provider(Protocol):
     """An adapter for one configured upstream."""
 

@@ -80,7 +80,10 @@ class UpstreamRejected(ProviderError):
         self.kind = kind
         self.param = param
         self.headers = dict(headers or {})
-        """Headers that say when the client should retry: retry-after, retry-after-ms, x-should-retry."""
+        """Headers that say when the client should retry: retry-after, retry-after-ms, x-should-retry. A relay may add
+        others."""
+        self.raw_headers: Mapping[bytes, bytes] = {}
+        """All headers of the upstream's reply, by their names in lower case."""
 
     def redact(self, scrub: Callable[[str], str]) -> None:
         """Redacts the texts of the upstream: the message, the code, the type and the parameter."""

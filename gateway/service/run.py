@@ -28,7 +28,7 @@ from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.request_redaction import build_redactor
 from gateway.tools.tool_run import ToolRun
-from providers.base import Batch
+from providers.base import Batch, HeaderedReply
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -149,6 +149,23 @@ class Run:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         losses = [*self.plan.losses, *self.late_losses] if self.late_losses else self.plan.losses
         return render_loss_header(losses) if losses else {}
+
+    def late_headers(self) -> dict[str, str]:
+        """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""
+        if self.endpoint.dialect != "messages" or not isinstance(self.plan.exchange, HeaderedReply):
+            return self.loss_headers()
+        return {**self.loss_headers(), **self.plan.exchange.reply_headers}
+
+    @property
+    def has_late_headers(self) -> bool:
+        """Whether more headers may become known after the reply was planned.
+
+        Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
+        once their servers have listed them.
+        """
+        if self.body.get("truncation") == "auto" or self.tool_run is not None:
+            return True
+        return self.endpoint.dialect == "messages" and isinstance(self.plan, RelayPlan)
 
     def render_losses(self) -> str | None:
         """Returns the value of that header, as it is stored with the response; None if there are no losses."""

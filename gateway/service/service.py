@@ -209,10 +209,7 @@ class Service:
             return await self._reply_detached(accepted, accepted.job)
         own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
         if body.get("stream"):
-            # Whether input was truncated is known once the upstream has accepted the shorter input, and which tools
-            # exist once their servers have listed them.
-            has_late_losses = body.get("truncation") == "auto" or accepted.run.tool_run is not None
-            late_headers = accepted.loss_headers if has_late_losses else None
+            late_headers = accepted.run.late_headers if accepted.run.has_late_headers else None
             stream_headers = accepted.loss_headers() | own_headers
             return self.build_event_stream(
                 accepted.build_stream(),
@@ -224,7 +221,7 @@ class Service:
             )
         with Guard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
-            return build_json_reply(result, headers=accepted.loss_headers() | own_headers)
+            return build_json_reply(result, headers=accepted.run.late_headers() | own_headers)
 
     async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
         """Returns the events of an AG-UI run. `model` is that of the path. Raises what `serve_create` raises."""

@@ -226,6 +226,8 @@ class RelayDialectSpec(NamedTuple):
     """Returns a JSON reply as the bytes of the stream that it could have been."""
     header_params: Mapping[str, str] = {}
     """Maps parameters of the body to the headers that they are sent as."""
+    limit_prefix: bytes = b""
+    """The prefix of the reply's headers about rate limits, which are relayed too; empty if none are."""
 
 
 RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
@@ -234,6 +236,7 @@ RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
         "/messages",
         stream_of_message,
         {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"},
+        b"anthropic-ratelimit-",
     ),
     "responses": RelayDialectSpec("/responses", lambda answer: stream_of_response(answer, new_id)),
 }

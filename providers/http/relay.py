@@ -1,12 +1,13 @@
 """Relays of bodies to upstreams behind HTTP, in the dialect of the client."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 
 from dataplane.source import Sink, Source
+from providers.errors import UpstreamRejected
 from providers.http.dialects import SSE, Framing, RelayDialectSpec
 from providers.http.upstream import Upstream
-from providers.http.upstream_reply import UpstreamReply
+from providers.http.upstream_reply import UpstreamReply, select_headers
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -32,6 +33,8 @@ class HttpRelay(Source[bytes]):
             if body.get(param)
         }
         self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
+        self.reply_headers: Mapping[str, str] = {}
+        """The headers of the reply that the client gets too, once the reply has begun."""
         self._reply: UpstreamReply | None = None
         self._whole_stream = b""
         # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
@@ -42,13 +45,25 @@ class HttpRelay(Source[bytes]):
         return self.iterate()
 
     async def open(self) -> None:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=True, headers=self._headers)
+        reply = await self._post(stream=True)
         if is_json_reply(reply, SSE, asked_for_stream=True):
             self._whole_stream = self._dialect.to_stream(
                 self._parse(await reply.read_body(self._upstream.max_frame_bytes))
             )
         else:
             self._reply = reply
+
+    async def _post(self, *, stream: bool) -> UpstreamReply:
+        prefix = self._dialect.limit_prefix
+        try:
+            reply = await self._upstream.post(self._dialect.path, self._body, stream=stream, headers=self._headers)
+        except UpstreamRejected as rejection:
+            if prefix:
+                rejection.headers |= select_headers(rejection.raw_headers, prefix)
+            raise
+        if prefix:
+            self.reply_headers = select_headers(reply.headers, prefix)
+        return reply
 
     def take(self) -> bytes:
         if self._reply is None:
@@ -79,7 +94,7 @@ class HttpRelay(Source[bytes]):
             await reply.close(whole=whole or self._is_complete)
 
     async def fetch_body(self) -> Json | bytes:
-        reply = await self._upstream.post(self._dialect.path, self._body, stream=False, headers=self._headers)
+        reply = await self._post(stream=False)
         body = await reply.read_body(self._upstream.max_frame_bytes)
         is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
         return body if is_stream else self._parse(body)

@@ -244,7 +244,7 @@ class Upstream:
         request.extensions["timeout"] = template.limits._asdict()
         return HttpxBody(await self._transport.handle_async_request(request))
 
-    async def _read_rejection(self, reply: RawReply) -> ProviderError:
+    async def _read_rejection(self, reply: RawReply) -> UpstreamRejected:
         body = bytearray()
         try:
             async for read in reply.iterate():
@@ -256,7 +256,9 @@ class Upstream:
         finally:
             await reply.close()
         headers = {name: reply.headers.get(name.encode(), b"").decode("latin-1") for name in _RETRY_HEADERS}
-        return self._build_rejection(reply.status, headers, bytes(body))
+        rejection = self._build_rejection(reply.status, headers, bytes(body))
+        rejection.raw_headers = reply.headers
+        return rejection
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         """Raises the ProviderError for a failure of the transport. `reply_started`: some of the reply had arrived."""
@@ -282,7 +284,7 @@ class Upstream:
         status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
         return self._build_rejection(status, {}, orjson.dumps(body))
 
-    def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamRejected:
         error = parse_error_object(body)
         status = effective_status(status, error)
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))

@@ -1,7 +1,7 @@
 """One upstream's reply while its body is read. Knows no dialect."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import NoReturn, Protocol, TypeAlias
@@ -21,6 +21,13 @@ HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 END_GRACE_S = 0.25
 """How long a stream is read after its end. That is enough for a late usage chunk, and for the end of the body, after
 which the connection can be reused."""
+
+
+def select_headers(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, str]:
+    """Returns the headers whose names, which are in lower case, begin with `prefix`, as texts."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items() if name.startswith(prefix)
+    }
 
 
 class ReplyOrigin(Protocol):
@@ -53,6 +60,11 @@ class UpstreamReply(Source[bytes]):
         self._source = reply
         self._silence_s = silence_s
         self.content_type = _media_type(reply.headers.get(b"content-type", b""))
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        """The headers by their names in lower case."""
+        return self._source.headers
 
     @property
     def content_type_header(self) -> str:

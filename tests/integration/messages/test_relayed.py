@@ -138,3 +138,17 @@ async def test_tokens_are_counted_by_the_upstream() -> None:
         body = {key: value for key, value in BODY.items() if key != "tools"}
         reply = await client.post("/messages/count_tokens", json=body)
     assert reply.json() == {"input_tokens": 7}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_rate_limits_of_the_upstream_reach_the_client(*, stream: bool) -> None:
+    limits = {"anthropic-ratelimit-requests-remaining": "7", "x-other": "1", "retry-after": "3"}
+    error = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    replies = json_reply(message(text_block("Hi")), headers=limits), json_reply(error, 429, headers=limits)
+    async with gateway(*replies) as (client, _):
+        served = await client.post("/messages", json={**BODY, "stream": stream})
+        rejected = await client.post("/messages", json={**BODY, "stream": stream})
+    for reply, status in ((served, 200), (rejected, 429)):
+        assert (reply.status_code, reply.headers["anthropic-ratelimit-requests-remaining"]) == (status, "7")
+        assert "x-other" not in reply.headers
+    assert rejected.headers["retry-after"] == "3"
