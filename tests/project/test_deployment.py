@@ -43,6 +43,7 @@ PACKAGES = {
     "AI SDK with `@ai-sdk/anthropic`": "@ai-sdk/anthropic",
     "Gemini CLI (`@google/gemini-cli`)": "@google/gemini-cli",
     "Google's SDK (`google-genai`)": "google-genai",
+    "Ollama's client (`ollama`, Python)": "ollama",
 }
 """Client on the page -> its package in the locks of tests/clients."""
 
@@ -71,6 +72,7 @@ def test_the_page_names_the_versions_that_are_tested() -> None:
         "LangChain (`langchain-openai`)",
         "pydantic-ai",
         "Google's SDK (`google-genai`)",
+        "Ollama's client (`ollama`, Python)",
     }
     assert rows == {client: (pip if client in in_python else npm)[package] for client, package in PACKAGES.items()}
 
