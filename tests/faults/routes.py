@@ -1,6 +1,6 @@
 """The ways through the gateway: (the client's endpoint, the upstream's dialect)."""
 
-from tests.faults.seen import CHAT, MESSAGES, OLLAMA, RESPONSES
+from tests.faults.seen import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES
 
 ROUTES = {
     "Responses over chat": (RESPONSES, "chat"),
@@ -38,3 +38,13 @@ OLLAMA_ROUTES = {
     "Ollama's over its own": (OLLAMA, "ollama"),
 }
 """Those of clients of Ollama's API."""
+
+GEMINI_ROUTES = {
+    "Gemini's API over chat": (GEMINI, "chat"),
+    "Gemini's API over Responses": (GEMINI, "responses"),
+    "Gemini's API over Messages": (GEMINI, "anthropic"),
+    "Gemini's API over Gemini's": (GEMINI, "gemini"),
+    "Gemini's API over Ollama's": (GEMINI, "ollama"),
+    "Gemini's API over Harmony": (GEMINI, "harmony"),
+}
+"""Those of clients of Gemini's API."""

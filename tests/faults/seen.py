@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.unit.support.messages_order import check_message_stream, read_frames
 from tests.unit.support.ollama_order import check_lines, read_lines
 
@@ -19,6 +20,8 @@ RESPONSES = "/responses"
 CHAT = "/chat/completions"
 MESSAGES = "/messages"
 OLLAMA = "/api/chat"
+GEMINI = "/models"
+"""Whose requests have the model and the form of the reply in their path, see `address_of`."""
 _ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _PATIENCE_S = 20.0
 
@@ -38,10 +41,20 @@ class Seen:
 
 
 def question(path: str, *, stream: bool, **more: Any) -> Json:
+    if path == GEMINI:
+        contents = [{"role": "user", "parts": [{"text": "Hello"}]}]
+        return {"model": "scripted-model", "stream": stream, "contents": contents, **more}
     asked: Json = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
     if path == MESSAGES:
         asked["max_tokens"] = 1000
     return {"model": "scripted-model", "stream": stream, **asked, **more}
+
+
+def address_of(path: str, asked: Json) -> str:
+    """Where a question is sent, below the base URL."""
+    if path != GEMINI:
+        return path
+    return f"{path}/{asked['model']}:" + ("streamGenerateContent?alt=sse" if asked["stream"] else "generateContent")
 
 
 def client() -> httpx.AsyncClient:
@@ -52,8 +65,9 @@ def client() -> httpx.AsyncClient:
 async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
     """Ask and read to the end."""
     async with client() as asking:
+        asked = question(path, stream=stream, **more)
         root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
-        reply = await asking.post(root + path, json=question(path, stream=stream, **more))
+        reply = await asking.post(root + address_of(path, asked), json=asked)
     return read(path, reply, stream=stream)
 
 
@@ -62,12 +76,12 @@ def read(path: str, reply: httpx.Response, *, stream: bool) -> Seen:
     if path == OLLAMA:
         return _read_ollama(reply, stream=stream)
     if reply.status_code != 200:
-        return _read_messages_error(reply) if path == MESSAGES else _read_error(reply)
+        return _ERROR_READERS.get(path, _read_error)(reply)
     if stream:
         assert reply.headers["content-type"].startswith("text/event-stream")
-        return (
-            _read_messages_stream(reply.content) if path == MESSAGES else _STREAM_READERS[path](frames(reply.content))
-        )
+        if path in _WIRE_READERS:
+            return _WIRE_READERS[path](reply.content)
+        return _STREAM_READERS[path](frames(reply.content))
     assert reply.headers["content-type"] == "application/json"
     return _WHOLE_READERS[path](reply.json())
 
@@ -236,5 +250,44 @@ def _read_message(message: Json) -> Seen:
     )
 
 
+def _read_status(reply: httpx.Response) -> Seen:
+    error = reply.json()["error"]
+    assert error["code"] == reply.status_code
+    assert error["message"]
+    return Seen(reply.status_code, "refused", _code_of_status(error))
+
+
+def _code_of_status(error: Json) -> str:
+    reason: str = error["details"][0]["reason"]
+    return reason.lower()
+
+
+def _read_content_stream(wire: bytes) -> Seen:
+    *chunks, end = read_chunks(wire)
+    if "error" not in end:
+        return _read_content(check_content_stream(wire))
+    candidates = [chunk["candidates"][0] for chunk in chunks]
+    assert not any("finishReason" in candidate for candidate in candidates), "a stream ends once"
+    texts = [part.get("text", "") for candidate in candidates for part in candidate["content"]["parts"]]
+    return Seen(200, "failed", _code_of_status(end["error"]), "".join(texts))
+
+
+def _read_content(reply: Json) -> Seen:
+    (candidate,) = check_content_reply(reply)["candidates"]
+    parts, usage = candidate["content"]["parts"], reply["usageMetadata"]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    return Seen(
+        200,
+        "completed" if candidate["finishReason"] == "STOP" else "incomplete",
+        None,
+        "".join(part.get("text", "") for part in parts if not part.get("thought")),
+        "".join(part["text"] for part in parts if part.get("thought")),
+        tuple((call["name"], json.dumps(call["args"])) for call in calls),
+        (usage.get("promptTokenCount", 0), usage.get("candidatesTokenCount", 0)),
+    )
+
+
+_ERROR_READERS = {MESSAGES: _read_messages_error, GEMINI: _read_status}
+_WIRE_READERS = {MESSAGES: _read_messages_stream, GEMINI: _read_content_stream}
 _STREAM_READERS = {RESPONSES: _read_responses_stream, CHAT: _read_chat_stream}
-_WHOLE_READERS = {RESPONSES: _read_response, CHAT: _read_completion, MESSAGES: _read_message}
+_WHOLE_READERS = {RESPONSES: _read_response, CHAT: _read_completion, MESSAGES: _read_message, GEMINI: _read_content}

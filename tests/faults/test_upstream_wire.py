@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
-from tests.faults.routes import MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
+from tests.faults.routes import GEMINI_ROUTES, MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
@@ -21,7 +21,7 @@ from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.script import Hang, Pause
 
 WHOLE_TEXT = "".join(TEXT)
-WAYS = ROUTES | NATIVE_ROUTES | MESSAGES_ROUTES | OLLAMA_ROUTES
+WAYS = ROUTES | NATIVE_ROUTES | MESSAGES_ROUTES | OLLAMA_ROUTES | GEMINI_ROUTES
 DIALECTS = sorted({dialect for _, dialect in WAYS.values()})
 
 

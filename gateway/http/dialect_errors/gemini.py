@@ -46,5 +46,5 @@ def render_gemini_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
 
 def build_stream_error(failed: Failed) -> Json:
     """Returns the error object with which a stream that had begun ends."""
-    status = resolve_code_reply(failed.code).status
-    return build_status_body(failed.message, status=status, code=failed.code, param=failed.param)
+    row = resolve_code_reply(failed.code)
+    return build_status_body(failed.message, status=row.status, code=row.code, param=failed.param)
