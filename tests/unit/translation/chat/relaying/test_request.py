@@ -298,3 +298,12 @@ HI = {"role": "user", "content": "Hi"}
 )
 def test_text_and_scalars_are_what_every_upstream_takes(messages: Any, more: Any, is_plain: bool) -> None:
     assert is_plain_request({"model": "m", "messages": messages, **more}) is is_plain
+
+
+def test_a_volatile_line_of_a_system_message_is_moved_into_the_newest_message() -> None:
+    system = {"role": "system", "content": "It is now 10:30.\nBe short."}
+    body = {"model": "m", "messages": [system, QUESTION]}
+    first, last = relay_body(body, Profile(volatile_lines=("*now*",)), model="theirs").body["messages"]
+    assert first == {"role": "system", "content": "Be short."}
+    assert last["content"].startswith("Hello")
+    assert "It is now 10:30." in last["content"]
