@@ -59,3 +59,9 @@ def test_what_has_none_is_returned_as_it_is() -> None:
     assert remove_item_credentials(items) is items
     assert remove_credentials(tools) is tools
     assert remove_credentials(None) is None
+
+
+def test_tokens_of_servers_in_a_request_of_messages_are_found() -> None:
+    servers = [{"type": "url", "name": "a"}, {"type": "url", "name": "b", "authorization_token": "Bearer token-of-b"}]
+    assert not has_credentials({"mcp_servers": servers[:1]})
+    assert list_credentials({"mcp_servers": servers}) == ["Bearer token-of-b", "token-of-b"]
