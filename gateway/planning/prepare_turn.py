@@ -39,6 +39,8 @@ def lift_body(
     params = ClientParams(endpoint.dialect, body, turn, history_count)
     if endpoint.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
+    if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
+        turn = replace(turn, sealed_reasoning=True)  # its client sends back what the upstream encrypts
     if endpoint.dialect != "responses":
         return turn, params
     try:

@@ -11,8 +11,17 @@ import pytest
 
 from tests.serving import serving
 from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
-from tests.upstream import Script, ScriptedUpstream, error_reply
-from tests.upstream.builders import SSE, chat_calls, chat_chunk, chat_sse, chat_text, data_frame, text_chunks
+from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
+from tests.upstream.builders import (
+    SSE,
+    chat_calls,
+    chat_chunk,
+    chat_sse,
+    chat_text,
+    data_frame,
+    response_snapshot,
+    text_chunks,
+)
 from tests.upstream.script import Pause, Reply
 
 Json = dict[str, Any]
@@ -80,6 +89,33 @@ async def test_thinking_returns_to_the_model_that_thought() -> None:
     assert (thought["type"], thought["thinking"]) == ("thinking", "")
     assert thought["signature"].startswith("rgr")
     assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
+
+
+async def test_an_upstream_that_encrypts_its_thinking_gets_it_back() -> None:
+    thought: Json = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "cipher-of-upstream"}
+    answer = {"type": "output_text", "text": "Hi", "annotations": []}
+    output: list[Json] = [
+        thought,
+        {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [answer]},
+    ]
+    asked = {"thinking": {"type": "adaptive"}, "model": "o"}
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/responses", json_reply(response_snapshot("completed", output)))
+        provider = {
+            "type": "openai",
+            "base_url": upstream.url,
+            "api_key": "key-1-of-gateway",
+            "dialects": ["responses"],
+        }
+        settings = {"providers": {"p": provider}, "models": {"o": {"provider": "p"}}}
+        with serving(settings) as served:
+            async with httpx.AsyncClient(base_url=served.v1, trust_env=False) as client:
+                first = (await post(client, asked)).json()
+                history = [*HELLO, {"role": "assistant", "content": first["content"]}, *HELLO]
+                assert (await post(client, {**asked, "messages": history})).status_code == 200
+    assert "cipher-of-upstream" not in str(first)
+    assert upstream.requests[0].json["include"] == ["reasoning.encrypted_content"]
+    assert upstream.requests[1].json["input"][1]["encrypted_content"] == "cipher-of-upstream"
 
 
 async def test_signatures_of_another_server_are_no_obstacle() -> None:
