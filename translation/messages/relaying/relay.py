@@ -128,17 +128,16 @@ class MessagesRelay:
             case {"type": "error"}:
                 return self._report(event)
             case {"type": "message_stop"}:
-                self._close(frame.raw)
+                self._close(_to_one_line(event, frame))
                 return b""
             case {"type": "message_start", "message": dict(message)}:
                 self.usage = read_usage(message.get("usage"))
-                if self._model is None:
-                    return frame.raw
-                renamed = {**event, "message": {**message, "model": self._model}}
-                return sse.encode_event("message_start", orjson.dumps(renamed))
+                if self._model is not None:
+                    renamed = {**event, "message": {**message, "model": self._model}}
+                    return sse.encode_event("message_start", orjson.dumps(renamed))
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
-        return frame.raw if _is_object(frame.payload) else sse.encode_event(str(event.get("type")), orjson.dumps(event))
+        return _to_one_line(event, frame)
 
     def _report(self, event: Json) -> bytes:
         """Notes an error that the upstream reports. After content it is the end, with what the upstream sent of it."""
@@ -158,6 +157,11 @@ class MessagesRelay:
     def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
         self._closing_frames = frames
+
+
+def _to_one_line(event: Json, frame: sse.Frame) -> bytes:
+    """Returns the frame of an event. Clients that are not strict parsers read one line of data only."""
+    return frame.raw if _is_object(frame.payload) else sse.encode_event(str(event.get("type")), orjson.dumps(event))
 
 
 def _is_object(payload: bytes) -> bool:
