@@ -1,14 +1,15 @@
 """Claude Code, headless, over the Messages API and a strict chat upstream."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Answer
+from tests.clients.conftest import Answer, before
 from tests.clients.running import Installed
-from tests.serving import Gateway
+from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
 
@@ -74,7 +75,21 @@ async def test_it_uses_a_tool(claude: ClaudeCode, answer: Answer, upstream: Scri
     assert [block["content"] for block in blocks(events, "tool_result")] == ["forty-2"]
     called, result = upstream.requests[1].json["messages"][-2:]
     assert called["tool_calls"][0]["id"] == result["tool_call_id"]
-    assert result["content"] == "forty-2"
+    # Its accounting line is behind all that a prefix cache can use again.
+    assert re.fullmatch(r"forty-2\n\n<system>\nx-anthropic-billing-header: .*\n</system>", result["content"])
+
+
+async def test_it_uses_a_tool_over_the_responses_api(
+    clients: Installed, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    answer(chat_calls(("Bash", json.dumps({"command": "echo hello"}))), chat_text("It says hello."))
+    with (
+        serving(before(upstream.url)) as back,
+        serving(before(back.v1, dialects=["responses"], unlisted_models="forward")) as front,
+    ):
+        events = await ClaudeCode(clients, front, tmp_path).do("Say hello", "--allowedTools", "Bash")
+    assert events[-1]["result"] == "It says hello."
+    assert [block["content"] for block in blocks(events, "tool_result")] == ["hello"]
 
 
 async def test_several_calls_are_one_turn(claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream) -> None:

@@ -1,4 +1,4 @@
-"""LangChain's ChatOpenAI, judged by LangChain's own standard tests."""
+"""LangChain's ChatOpenAI and ChatAnthropic, judged by LangChain's own standard tests."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 
-@pytest.mark.parametrize("api", ["responses", "chat", "state"])
+@pytest.mark.parametrize("api", ["responses", "chat", "messages", "state"])
 async def test_the_standard_tests_of_langchain_pass(
     api: str, clients: Installed, gateway: Gateway, answer: Answer
 ) -> None:

@@ -1,4 +1,4 @@
-"""pydantic-ai, over both APIs."""
+"""pydantic-ai, over all three APIs that it has."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class PydanticAi:
         )
 
 
-@pytest.fixture(params=["responses", "chat"])
+@pytest.fixture(params=["responses", "chat", "messages"])
 def agent(request: pytest.FixtureRequest, clients: Installed, gateway: Gateway) -> PydanticAi:
     return PydanticAi(clients, gateway, request.param)
 
@@ -99,7 +99,8 @@ async def test_an_error_has_the_status_and_the_message_of_the_upstream(
     upstream.script(error_reply(400, "The prompt is too strange.", code="strange_prompt"))
     got = await agent.do("failure")
     assert got["status"] == 400
-    assert got["body"]["message"] == "The prompt is too strange."
+    error = got["body"]["error"] if agent.api == "messages" else got["body"]
+    assert error["message"] == "The prompt is too strange."
 
 
 @pytest.mark.parametrize("case", ["chained", "chained_streamed", "conversation", "background"])

@@ -1,6 +1,7 @@
 """A tool round trip of the frameworks on a real model."""
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,9 @@ from tests.serving import Gateway, serving
 
 ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
 """Program -> its word for the answer."""
+
+WAYS = [*product(ANSWERS, ("responses", "chat")), ("pydantic_ai_agent.py", "messages")]
+"""Programs and the APIs that they use."""
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +30,7 @@ def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway
             yield gateway
 
 
-@pytest.mark.parametrize("program", ANSWERS)
-@pytest.mark.parametrize("api", ["responses", "chat"])
+@pytest.mark.parametrize(("program", "api"), WAYS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
 async def test_a_tool_the_model_calls_runs_and_its_result_is_used(
     program: str, api: str, case: str, clients: Installed, engine_gateway: Gateway

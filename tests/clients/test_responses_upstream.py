@@ -4,6 +4,7 @@ What asks for Responses is relayed, what asks for chat is translated. Only the g
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from tests.serving import Gateway, serving
 
 ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
 """Program -> its word for the answer."""
+
+WAYS = [*product(ANSWERS, ("responses", "chat")), ("pydantic_ai_agent.py", "messages")]
+"""Programs and the APIs that they use."""
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +34,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         assert kept_by(upstream) == []
 
 
-@pytest.mark.parametrize("program", ANSWERS)
-@pytest.mark.parametrize("api", ["responses", "chat"])
+@pytest.mark.parametrize(("program", "api"), WAYS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
 async def test_a_tool_runs_and_its_result_goes_back(
     program: str, api: str, case: str, clients: Installed, front: Gateway

@@ -1,7 +1,7 @@
 """LangChain's own standard tests of a chat model; `pytest` of the clients' environment runs them.
 
-API is `responses`, `chat` or `state`, which is `responses` with what was said before left to the server; BASE_URL and
-MODEL say what is asked.
+API is `responses`, `chat`, `messages` or `state`, which is `responses` with what was said before left to the server;
+BASE_URL and MODEL say what is asked.
 """
 
 import base64
@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests
@@ -28,10 +29,13 @@ def _pictures_without_the_internet(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestGateway(ChatModelIntegrationTests):
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
-        return ChatOpenAI
+        return ChatAnthropic if os.environ["API"] == "messages" else ChatOpenAI
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
+        if os.environ["API"] == "messages":
+            base_url = os.environ["BASE_URL"].removesuffix("/v1")
+            return {"model": os.environ["MODEL"], "base_url": base_url, "api_key": "none", "max_retries": 0}
         return {
             "model": os.environ["MODEL"],
             "base_url": os.environ["BASE_URL"],

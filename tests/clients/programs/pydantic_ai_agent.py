@@ -1,6 +1,6 @@
-"""pydantic-ai: `pydantic_ai_agent.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
+"""pydantic-ai: `pydantic_ai_agent.py CASE`, with BASE_URL, MODEL and API in the environment.
 
-PROMPT there is what it is asked.
+API is `responses`, `chat` or `messages`, PROMPT is what it is asked.
 """
 
 import asyncio
@@ -12,17 +12,32 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput
 from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, ThinkingPart, ThinkingPartDelta
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 DOT = (
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
     b"\x00\x00\x00\rIDATx\xdacd\xf8\xcfP\x0f\x00\x03\x86\x01\x80Z4}k\x00\x00\x00\x00IEND\xaeB`\x82"
 )
-KINDS = {"responses": OpenAIResponsesModel, "chat": OpenAIChatModel}
-MODEL = KINDS[os.environ["API"]](
-    os.environ["MODEL"], provider=OpenAIProvider(base_url=os.environ["BASE_URL"], api_key="none")
-)
+URL = os.environ["BASE_URL"]
+
+
+def build_model(api: str, name: str) -> Model:
+    if api == "messages":
+        anthropic = AnthropicProvider(base_url=URL.removesuffix("/v1"), api_key="none")
+        return AnthropicModel(name, provider=anthropic, profile=ModelProfile(supports_json_schema_output=True))
+    provider = OpenAIProvider(base_url=URL, api_key="none")
+    return (OpenAIChatModel if api == "chat" else OpenAIResponsesModel)(name, provider=provider)
+
+
+MODEL = build_model(os.environ["API"], os.environ["MODEL"])
+
+THINKING: Any = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1024}}
+"""Only clients of the Messages API that ask for thinking get it."""
 
 PROMPT = os.environ.get("PROMPT", "Use add, sums__add, shell, apply_patch and look.")
 
@@ -85,7 +100,7 @@ async def failure() -> Any:
 CASES = {
     "text": lambda: whole(Agent(MODEL, instructions="Be brief.")),
     "text_streamed": lambda: streamed(Agent(MODEL)),
-    "tools": lambda: whole(Agent(MODEL, tools=[add])),
+    "tools": lambda: whole(Agent(MODEL, tools=[add], model_settings=THINKING)),
     "tools_streamed": lambda: streamed(Agent(MODEL, tools=[add])),
     "format_by_tool": lambda: whole(Agent(MODEL, output_type=Total)),
     "format": lambda: whole(Agent(MODEL, output_type=NativeOutput(Total))),
