@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,21 @@ def before(upstream_url: str, **provider: Any) -> dict[str, Any]:
         "models": {"demo": {"provider": "demo"}, "*": {"provider": "upstream"}},
         "tools": {"mcp": {"servers": {"notes": NOTES}}},
     }
+
+
+@contextmanager
+def serving_over(api: str, upstream_url: str, **sections: Any) -> Iterator[Gateway]:
+    """A gateway with these sections before the chat upstream: directly, or by a second gateway that has the Responses
+    API."""
+    if api == "chat":
+        with serving({**before(upstream_url), **sections}) as gateway:
+            yield gateway
+        return
+    with (
+        serving(before(upstream_url)) as back,
+        serving({**before(back.v1, dialects=["responses"], unlisted_models="forward"), **sections}) as gateway,
+    ):
+        yield gateway
 
 
 def kept_in(file: Path) -> dict[str, str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Answer, before
+from tests.clients.conftest import Answer, serving_over
 from tests.clients.running import Installed
-from tests.serving import Gateway, serving
+from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
 
@@ -83,10 +83,7 @@ async def test_it_uses_a_tool_over_the_responses_api(
     clients: Installed, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     answer(chat_calls(("Bash", json.dumps({"command": "echo hello"}))), chat_text("It says hello."))
-    with (
-        serving(before(upstream.url)) as back,
-        serving(before(back.v1, dialects=["responses"], unlisted_models="forward")) as front,
-    ):
+    with serving_over("responses", upstream.url) as front:
         events = await ClaudeCode(clients, front, tmp_path).do("Say hello", "--allowedTools", "Bash")
     assert events[-1]["result"] == "It says hello."
     assert [block["content"] for block in blocks(events, "tool_result")] == ["hello"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Answer, before
+from tests.clients.conftest import Answer, serving_over
 from tests.clients.running import Installed
 from tests.clients.test_real_engine import engine_gateway as engine_gateway
-from tests.serving import Gateway, serving
+from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE, SSE, data_frame, text_chunks
 from tests.upstream.script import Pause, Reply
@@ -22,15 +22,7 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 @pytest.fixture(params=["chat", "responses"])
 def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
     """A gateway before the strict chat upstream: directly, or by a second gateway that has the Responses API."""
-    config = before(upstream.url)
-    if request.param == "chat":
-        with serving({**config, "server": {"keepalive_s": 0.05}}) as gateway:
-            yield gateway
-        return
-    with (
-        serving(config) as back,
-        serving(before(back.v1, dialects=["responses"], unlisted_models="forward")) as gateway,
-    ):
+    with serving_over(request.param, upstream.url, server={"keepalive_s": 0.05}) as gateway:
         yield gateway
 
 
@@ -60,7 +52,7 @@ async def test_a_silence_breaks_no_stream(clients: Installed, upstream: Scripted
     upstream.on(
         "/chat/completions", Reply(headers=SSE, body=(chunks[0], Pause(silence), *chunks[1:], b"data: [DONE]\n\n"))
     )
-    with serving({**before(upstream.url), "server": {"keepalive_s": 0.05}}) as gateway:
+    with serving_over("chat", upstream.url, server={"keepalive_s": 0.05}) as gateway:
         asyncio.get_running_loop().call_later(1, silence.set)
         got = await clients.run_program("google_genai.py", "text_streamed", BASE_URL=gateway.url, MODEL="some-model")
     assert got["deltas"] == ["Good ", "day."]

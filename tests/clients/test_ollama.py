@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Answer, before
+from tests.clients.conftest import Answer, serving_over
 from tests.clients.running import Installed
 from tests.clients.test_real_engine import engine_gateway as engine_gateway
-from tests.serving import Gateway, serving
+from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import text_chunks
 
@@ -20,15 +20,7 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 @pytest.fixture(params=["chat", "responses"])
 def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
     """A gateway before the strict chat upstream: directly, or by a second gateway that has the Responses API."""
-    config = before(upstream.url)
-    if request.param == "chat":
-        with serving(config) as gateway:
-            yield gateway
-        return
-    with (
-        serving(config) as back,
-        serving(before(back.v1, dialects=["responses"], unlisted_models="forward")) as gateway,
-    ):
+    with serving_over(request.param, upstream.url) as gateway:
         yield gateway
 
 
