@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
@@ -102,6 +102,11 @@ class ReplyCollector(Protocol):
     def result(self) -> Json: ...
 
 
+def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
+    """Stands where other APIs relay. `allows_relay` is False, so it is not called."""
+    raise AssertionError("nothing of this API is relayed")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One API: its functions. They take the client's body first."""
@@ -110,16 +115,16 @@ class Endpoint:
     id_prefix: str
     validate: Callable[[Json], None]
     lift: Lift
-    relay_body: RelayBody
+    relay_body: RelayBody = _relay_nothing
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
     collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
-    relay: Callable[[Json, ReplyIdentity, Presentation], Relay]
-    relay_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json]
+    relay: Callable[[Json, ReplyIdentity, Presentation], Relay] = _relay_nothing
+    relay_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json] = _relay_nothing
     """Returns the client's JSON reply for (body, upstream's JSON reply, identity, presentation). Raises TurnFailed."""
-    collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
+    collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json] = _relay_nothing
     """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
     although JSON was requested. Raises TurnFailed."""
-    read_usage: Callable[[Json], Usage | None]
+    read_usage: Callable[[Json], Usage | None] = _relay_nothing
     """Returns the token counts of the `usage` object of a relayed JSON reply."""
     allows_relay: bool = True
     """Whether replies of an upstream with the same dialect may be relayed."""

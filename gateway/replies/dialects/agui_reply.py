@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gateway.replies.dialects.stored_reply import StoredReplyEncoder
 from gateway.replies.endpoints import RESPONSES
 from providers.base import Batch
 from providers.new_id import new_id
@@ -19,28 +20,15 @@ AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=Fal
 """The Responses endpoint with the body of a run. Its encoder is set for each run, because it has the run's ids."""
 
 
-class AguiReplyEncoder:
+class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):
     """A FrameEncoder of one run. `response` is the response as it is stored.
 
     `on_end` is called before the end of the run is sent: from then on its client may start the next run.
     """
 
     def __init__(self, encoder: AguiEncoder, snapshot: Snapshot, on_end: Callable[[], None] = lambda: None) -> None:
-        self._encoder = encoder
-        self._snapshot = snapshot
+        super().__init__(encoder, snapshot)
         self._on_end = on_end
-
-    @property
-    def ended(self) -> bool:
-        return self._encoder.ended
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._encoder.failed
-
-    @property
-    def response(self) -> Json:
-        return self._snapshot.response
 
     def feed(self, batch: Batch) -> bytes:
         events: list[Event] = []

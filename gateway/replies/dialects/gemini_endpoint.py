@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from gateway.http.dialect_errors.gemini import build_stream_error
-from gateway.replies.endpoints import CHAT, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.gemini_endpoint.collect import ContentCollector
 from translation.gemini_endpoint.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
 from translation.gemini_endpoint.lift import lift
@@ -39,8 +39,7 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
     return ContentCollector(_head(identity), thoughts=shows_thoughts(body), seal=presentation.item_seal)
 
 
-GEMINI: Final = replace(
-    CHAT,
+GEMINI: Final = Endpoint(
     dialect="gemini",
     id_prefix="resp",
     validate=validate,

@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final
 
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.ollama_endpoint.collect import OllamaCollector
@@ -51,23 +51,13 @@ def _generate_collector(body: Json, identity: ReplyIdentity, _presentation: Pres
     return OllamaCollector(begin_reply(body, identity.model, is_chat=False))
 
 
-def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
-    """Stands where other APIs relay: `allows_relay` is False, so it is not called."""
-    raise AssertionError("nothing of this API is relayed")
-
-
 OLLAMA_CHAT: Final = Endpoint(
     dialect="ollama",
     id_prefix="ollama",
     validate=validate_chat,
     lift=lift_chat,
-    relay_body=_relay_nothing,
     encoder=_chat_encoder,
     collector=_chat_collector,
-    relay=_relay_nothing,
-    relay_json=_relay_nothing,
-    collect_relayed_stream=_relay_nothing,
-    read_usage=_relay_nothing,
     stream_type=b"application/x-ndjson",
     allows_relay=False,
     allows_storage=False,

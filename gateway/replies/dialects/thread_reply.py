@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from dataplane.source import ReadTemplate
 from gateway.replies.dialects.messages_endpoint import MESSAGES
+from gateway.replies.dialects.stored_reply import StoredReplyEncoder
 from gateway.replies.endpoints import Endpoint, Lift, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
 from gateway.replies.reply_streams import FrameEncoder
@@ -45,24 +46,8 @@ class ThreadReply:
         return self._snapshot
 
 
-class ThreadEncoder:
+class ThreadEncoder(StoredReplyEncoder[FrameEncoder]):
     """A FrameEncoder of messages that collects the response to store."""
-
-    def __init__(self, encoder: FrameEncoder, snapshot: Snapshot) -> None:
-        self._encoder = encoder
-        self._snapshot = snapshot
-
-    @property
-    def ended(self) -> bool:
-        return self._encoder.ended
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._encoder.failed
-
-    @property
-    def response(self) -> Json:
-        return self._snapshot.response
 
     def feed(self, batch: Batch) -> bytes:
         self._snapshot.feed(batch)
