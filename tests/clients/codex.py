@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.clients.running import Installed
+from tests.clients.client_processes import InstalledClients
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ required = true
 class Codex:
     """`codex exec` with a home and a folder to work in of its own."""
 
-    def __init__(self, clients: Installed, v1: str, folder: Path) -> None:
+    def __init__(self, clients: InstalledClients, v1: str, folder: Path) -> None:
         self._clients = clients
         self._home = folder / "home"
         self.folder = folder / "work"

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from tests import databases
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex
-from tests.clients.running import Installed
 from tests.clients.strict_chat import strict
 from tests.serving import Gateway, serving
 from tests.upstream import Script, ScriptedUpstream
@@ -32,11 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def clients(tmp_path_factory: pytest.TempPathFactory) -> InstalledClients:
     folder = os.environ.get("CLIENTS_DIR")
     if folder is None:
         raise pytest.UsageError("CLIENTS_DIR must name a folder that `scripts/setup_clients` filled")
-    return Installed(Path(folder), tmp_path_factory.mktemp("clients"))
+    return InstalledClients(Path(folder), tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def keeper(request: pytest.FixtureRequest, upstream: ScriptedUpstream, tmp_path:
 
 
 @pytest.fixture
-def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
+def codex(clients: InstalledClients, gateway: Gateway, tmp_path: Path) -> Codex:
     return Codex(clients, gateway.v1, tmp_path)
 
 

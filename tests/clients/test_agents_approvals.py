@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import before, kept_in
-from tests.clients.running import Installed
 from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
@@ -42,7 +42,7 @@ def hosting(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
     ],
 )
 async def test_calls_run_as_the_user_decides(
-    case: str, text: str, asked: int, runs: int, clients: Installed, hosting: Gateway, calc: CountingServer
+    case: str, text: str, asked: int, runs: int, clients: InstalledClients, hosting: Gateway, calc: CountingServer
 ) -> None:
     env = {"BASE_URL": hosting.v1, "MODEL": "some-model", "MCP_URL": calc.url}
     got = await clients.run_program("agents_approvals.py", case, **env)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_json, chat_text
 
@@ -18,7 +18,7 @@ APIS = pytest.mark.parametrize("api", ["responses", "chat"])
 class Agents:
     """Runs the cases of a program."""
 
-    def __init__(self, clients: Installed, gateway: Gateway) -> None:
+    def __init__(self, clients: InstalledClients, gateway: Gateway) -> None:
         self._clients = clients
         self._gateway = gateway
 
@@ -27,7 +27,7 @@ class Agents:
 
 
 @pytest.fixture
-def agents(clients: Installed, gateway: Gateway) -> Agents:
+def agents(clients: InstalledClients, gateway: Gateway) -> Agents:
     return Agents(clients, gateway)
 
 

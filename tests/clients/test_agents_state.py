@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
 from tests.upstream.builders import CHAT_USAGE
@@ -19,7 +19,7 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 class Agents:
     """Runs the cases of a program."""
 
-    def __init__(self, clients: Installed, keeper: Gateway, program: str) -> None:
+    def __init__(self, clients: InstalledClients, keeper: Gateway, program: str) -> None:
         self._clients = clients
         self._keeper = keeper
         self._program = program
@@ -29,7 +29,7 @@ class Agents:
 
 
 @pytest.fixture(params=["agents_state.py", "agents_state.mjs"], ids=["Python", "JavaScript"])
-def agents(request: pytest.FixtureRequest, clients: Installed, keeper: Gateway) -> Agents:
+def agents(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> Agents:
     return Agents(clients, keeper, request.param)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
@@ -29,7 +29,7 @@ def agui_gateway(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFa
 
 
 class Client:
-    def __init__(self, name: str, clients: Installed, gateway: Gateway, calc: CountingServer) -> None:
+    def __init__(self, name: str, clients: InstalledClients, gateway: Gateway, calc: CountingServer) -> None:
         self.name = name
         self._clients = clients
         self._gateway = gateway
@@ -45,7 +45,9 @@ class Client:
 
 
 @pytest.fixture(params=["1", "0", "copilotkit"])
-def client(request: pytest.FixtureRequest, clients: Installed, agui_gateway: Gateway, calc: CountingServer) -> Client:
+def client(
+    request: pytest.FixtureRequest, clients: InstalledClients, agui_gateway: Gateway, calc: CountingServer
+) -> Client:
     return Client(request.param, clients, agui_gateway, calc)
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 
@@ -13,7 +13,7 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 
 
 class AiSdk:
-    def __init__(self, clients: Installed, gateway: Gateway, api: str) -> None:
+    def __init__(self, clients: InstalledClients, gateway: Gateway, api: str) -> None:
         self._clients = clients
         self._gateway = gateway
         self.api = api
@@ -23,7 +23,7 @@ class AiSdk:
 
 
 @pytest.fixture(params=["responses", "chat"])
-def sdk(request: pytest.FixtureRequest, clients: Installed, gateway: Gateway) -> AiSdk:
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway) -> AiSdk:
     return AiSdk(clients, gateway, request.param)
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import Script, ScriptedUpstream, chat_calls, chat_chunk, chat_json, chat_sse, chat_text
 from tests.upstream.builders import CHAT_USAGE, either
@@ -19,7 +19,7 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 
 
 class AiSdk:
-    def __init__(self, clients: Installed, keeper: Gateway) -> None:
+    def __init__(self, clients: InstalledClients, keeper: Gateway) -> None:
         self._clients = clients
         self._keeper = keeper
 
@@ -28,7 +28,7 @@ class AiSdk:
 
 
 @pytest.fixture
-def sdk(clients: Installed, keeper: Gateway) -> AiSdk:
+def sdk(clients: InstalledClients, keeper: Gateway) -> AiSdk:
     return AiSdk(clients, keeper)
 
 

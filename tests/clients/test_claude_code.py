@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer, serving_over
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 class ClaudeCode:
     """`claude -p` with a home and a folder to work in of its own."""
 
-    def __init__(self, clients: Installed, gateway: Gateway, folder: Path) -> None:
+    def __init__(self, clients: InstalledClients, gateway: Gateway, folder: Path) -> None:
         self._clients = clients
         self._gateway = gateway
         self._home = folder / "home"
@@ -45,7 +45,7 @@ class ClaudeCode:
 
 
 @pytest.fixture
-def claude(clients: Installed, gateway: Gateway, tmp_path: Path) -> ClaudeCode:
+def claude(clients: InstalledClients, gateway: Gateway, tmp_path: Path) -> ClaudeCode:
     return ClaudeCode(clients, gateway, tmp_path)
 
 
@@ -80,7 +80,7 @@ async def test_it_uses_a_tool(claude: ClaudeCode, answer: Answer, upstream: Scri
 
 
 async def test_it_uses_a_tool_over_the_responses_api(
-    clients: Installed, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
+    clients: InstalledClients, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     answer(chat_calls(("Bash", json.dumps({"command": "echo hello"}))), chat_text("It says hello."))
     with serving_over("responses", upstream.url) as front:

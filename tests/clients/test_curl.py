@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 from tests.upstream.builders import json_reply
@@ -15,7 +15,7 @@ SMOKE = Path(__file__).parents[2] / "scripts/smoke.sh"
 
 @pytest.mark.parametrize("model", ["demo", "some-model"])
 async def test_the_calls_of_the_readme_work(
-    model: str, clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+    model: str, clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     greeting = chat_text("Good ", "day.")
     answer(greeting, chat_calls(("get_weather", '{"city": "Paris"}')), greeting)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import said
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.project.test_snippets import SNIPPETS, Snippet
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
@@ -25,7 +25,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=lambda snippet: snippet.place)
 async def test_the_program_of_a_page_says_something(
-    snippet: Snippet, clients: Installed, gateway: Gateway, tmp_path: Path
+    snippet: Snippet, clients: InstalledClients, gateway: Gateway, tmp_path: Path
 ) -> None:
     assert ADDRESS in snippet.text
     program = tmp_path / f"program{SUFFIXES[snippet.language]}"
@@ -40,7 +40,12 @@ CODEX = [snippet for snippet in SNIPPETS if snippet.language == "toml" and 'wire
 
 @pytest.mark.parametrize("snippet", CODEX, ids=lambda snippet: snippet.place)
 async def test_codex_works_with_the_settings_of_a_page(
-    snippet: Snippet, clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
+    snippet: Snippet,
+    clients: InstalledClients,
+    gateway: Gateway,
+    answer: Answer,
+    upstream: ScriptedUpstream,
+    tmp_path: Path,
 ) -> None:
     answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
     model = tomllib.loads(snippet.text)["model"]

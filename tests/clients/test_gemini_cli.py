@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import EndedProcess, InstalledClients
 from tests.clients.conftest import Answer, before
-from tests.clients.running import Installed, Ran
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
@@ -26,7 +26,7 @@ SETTINGS: Json = {
 class GeminiCli:
     """`gemini -p` with a home and a folder to work in of its own."""
 
-    def __init__(self, clients: Installed, folder: Path) -> None:
+    def __init__(self, clients: InstalledClients, folder: Path) -> None:
         self._clients = clients
         self._home = folder / "home"
         self.folder = folder / "work"
@@ -34,7 +34,7 @@ class GeminiCli:
         (self._home / ".gemini").mkdir(parents=True)
         (self._home / ".gemini/settings.json").write_text(json.dumps(SETTINGS))
 
-    async def run(self, gateway: Gateway, prompt: str, *flags: str, model: str = "some-model") -> Ran:
+    async def run(self, gateway: Gateway, prompt: str, *flags: str, model: str = "some-model") -> EndedProcess:
         return await self._clients.run_command(
             "gemini",
             *("--skip-trust", "--model", model, "--output-format", "json", "--prompt", prompt, *flags),
@@ -63,7 +63,7 @@ def gateway(upstream: ScriptedUpstream) -> Iterator[Gateway]:
 
 
 @pytest.fixture
-def gemini(clients: Installed, tmp_path: Path) -> GeminiCli:
+def gemini(clients: InstalledClients, tmp_path: Path) -> GeminiCli:
     return GeminiCli(clients, tmp_path)
 
 

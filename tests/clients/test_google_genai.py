@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer, serving_over
-from tests.clients.running import Installed
 from tests.clients.test_real_engine import engine_gateway as engine_gateway
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
@@ -27,7 +27,7 @@ def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterato
 
 
 @pytest.fixture
-def do(clients: Installed, front: Gateway) -> Do:
+def do(clients: InstalledClients, front: Gateway) -> Do:
     async def run(case: str, model: str = "some-model") -> Any:
         return await clients.run_program("google_genai.py", case, BASE_URL=front.url, MODEL=model)
 
@@ -46,7 +46,7 @@ async def test_text_streams(do: Do, answer: Answer) -> None:
     assert await do("text_streamed_async") == {"deltas": ["Good ", "day."]}
 
 
-async def test_a_silence_breaks_no_stream(clients: Installed, upstream: ScriptedUpstream) -> None:
+async def test_a_silence_breaks_no_stream(clients: InstalledClients, upstream: ScriptedUpstream) -> None:
     silence = asyncio.Event()
     chunks = [*map(data_frame, text_chunks("Good ", "day."))]
     upstream.on(
@@ -103,7 +103,7 @@ async def test_failures_are_errors_of_the_sdk(do: Do, answer: Answer) -> None:
     assert await do("refused") == {"code": 429, "status": "RESOURCE_EXHAUSTED"}
 
 
-async def test_a_stream_that_breaks_off_raises(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_a_stream_that_breaks_off_raises(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(chat_sse([text_chunks("Hi")[0], chat_chunk({"content": "Good "})], done=False))
     got = await clients.run_program("google_genai.py", "broken_off", BASE_URL=gateway.url, MODEL="some-model")
     assert got == {"deltas": ["Good "], "code": 502, "status": "INTERNAL"}
@@ -117,7 +117,7 @@ async def test_models_and_tokens(do: Do) -> None:
     assert await do("counted") == {"code": 404}
 
 
-async def test_a_real_model_calls_a_function_of_python(clients: Installed, engine_gateway: Gateway) -> None:
+async def test_a_real_model_calls_a_function_of_python(clients: InstalledClients, engine_gateway: Gateway) -> None:
     prompt = "Use add for 2 and 40."
     got = await clients.run_program(
         "google_genai.py", "tools", BASE_URL=engine_gateway.url, MODEL="tiny", PROMPT=prompt

@@ -4,18 +4,18 @@ import re
 
 import pytest
 
+from tests.clients.client_processes import PROGRAMS, InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.knowing import knowing
-from tests.clients.running import PROGRAMS, Installed
+from tests.clients.langchain_model import answer_langchain_tests
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 
 @pytest.mark.parametrize("api", ["responses", "chat", "messages", "state"])
 async def test_the_standard_tests_of_langchain_pass(
-    api: str, clients: Installed, gateway: Gateway, answer: Answer
+    api: str, clients: InstalledClients, gateway: Gateway, answer: Answer
 ) -> None:
-    answer(knowing)
+    answer(answer_langchain_tests)
     ran = await clients.run(
         str(clients.python),
         *("-m", "pytest", "-q", "-rf", "--tb=short", "--noconftest", "-c", "/dev/null", "--rootdir", str(PROGRAMS)),
@@ -30,7 +30,7 @@ async def test_the_standard_tests_of_langchain_pass(
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
 async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
-    case: str, clients: Installed, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    case: str, clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_calls(("add", '{"a":2,"b":40}')), chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
     got = await clients.run_program("langchain_state.py", case, BASE_URL=keeper.v1, MODEL="some-model")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
@@ -18,7 +18,7 @@ Do = Callable[[str], Awaitable[Any]]
 
 
 @pytest.fixture
-def do(clients: Installed, gateway: Gateway) -> Do:
+def do(clients: InstalledClients, gateway: Gateway) -> Do:
     async def run(case: str) -> Any:
         return await clients.run_program("messages.mjs", case, BASE_URL=gateway.url)
 

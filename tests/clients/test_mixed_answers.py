@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex, said
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import Reply, ScriptedUpstream, chat_chunk, chat_sse, chat_text
 from tests.upstream.builders import CHAT_USAGE
@@ -52,7 +52,7 @@ def check_history(upstream: ScriptedUpstream) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("api", ["responses", "chat"])
 async def test_text_and_two_calls_are_understood_and_go_back(
-    program: str, api: str, clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+    program: str, api: str, clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(mixed("add", '{"a":2,"b":40}', '{"a":1,"b":1}'), chat_text("42 and 2."))
     got = await clients.run_program(program, "tools_streamed", BASE_URL=gateway.v1, MODEL="some-model", API=api)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import Answer, kept_by
-from tests.clients.running import Installed
 from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
@@ -24,13 +24,17 @@ async def test_codex_leaves_nothing(built_in: bool, codex: Codex, gateway: Gatew
     assert kept_by(gateway) == []
 
 
-async def test_opencode_leaves_nothing(clients: Installed, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
+async def test_opencode_leaves_nothing(
+    clients: InstalledClients, gateway: Gateway, answer: Answer, tmp_path: Path
+) -> None:
     answer(titled(chat_text("Good day."), chat_text("never")))
     await Opencode(clients, gateway, PACKAGES["responses"], tmp_path).do("Say good day.")
     assert kept_by(gateway) == []
 
 
-async def test_the_ai_sdk_leaves_what_it_is_told_to(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_the_ai_sdk_leaves_what_it_is_told_to(
+    clients: InstalledClients, gateway: Gateway, answer: Answer
+) -> None:
     answer(ADDS, chat_text("It is 42."))
     env = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     await clients.run_program("ai_sdk.mjs", "tools", STORE="false", **env)
@@ -42,7 +46,7 @@ async def test_the_ai_sdk_leaves_what_it_is_told_to(clients: Installed, gateway:
 @pytest.mark.parametrize("program", ANSWERS)
 @pytest.mark.parametrize("api", ["responses", "chat"])
 async def test_without_a_store_a_tool_runs_and_its_result_goes_back(
-    program: str, api: str, clients: Installed, stateless: Gateway, answer: Answer, upstream: ScriptedUpstream
+    program: str, api: str, clients: InstalledClients, stateless: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
     env = {"BASE_URL": stateless.v1, "MODEL": "some-model", "API": api, "STORE": "false"}
@@ -51,7 +55,7 @@ async def test_without_a_store_a_tool_runs_and_its_result_goes_back(
 
 
 async def test_without_a_store_codex_runs_a_command(
-    clients: Installed, stateless: Gateway, answer: Answer, tmp_path: Path
+    clients: InstalledClients, stateless: Gateway, answer: Answer, tmp_path: Path
 ) -> None:
     answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
     events = await Codex(clients, stateless.v1, tmp_path).do("Run it.")
@@ -61,14 +65,14 @@ async def test_without_a_store_codex_runs_a_command(
 
 @pytest.mark.parametrize("program", ["openai_sdk.py", "openai_sdk.mjs"])
 async def test_without_a_store_the_official_sdks_are_answered(
-    program: str, clients: Installed, stateless: Gateway, answer: Answer
+    program: str, clients: InstalledClients, stateless: Gateway, answer: Answer
 ) -> None:
     answer(chat_text("Good ", "day."))
     got = await clients.run_program(program, "response_streamed", BASE_URL=stateless.v1, MODEL="some-model")
     assert got["text"] == "Good day."
 
 
-async def test_without_a_store_state_is_refused_by_name(clients: Installed, stateless: Gateway) -> None:
+async def test_without_a_store_state_is_refused_by_name(clients: InstalledClients, stateless: Gateway) -> None:
     previous, conversation, background, *readings = await clients.run_program(
         "openai_state.py", "refused", BASE_URL=stateless.v1, MODEL="demo"
     )
@@ -78,7 +82,9 @@ async def test_without_a_store_state_is_refused_by_name(clients: Installed, stat
     assert [reading[0] for reading in readings] == ["NotFoundError", "NotFoundError"]
 
 
-async def test_without_a_store_the_ai_sdk_is_told_to_send_its_items(clients: Installed, stateless: Gateway) -> None:
+async def test_without_a_store_the_ai_sdk_is_told_to_send_its_items(
+    clients: InstalledClients, stateless: Gateway
+) -> None:
     got = await clients.run_program(
         "ai_sdk.mjs", "conversation_failure", BASE_URL=stateless.v1, MODEL="demo", API="responses"
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer, serving_over
-from tests.clients.running import Installed
 from tests.clients.test_real_engine import engine_gateway as engine_gateway
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
@@ -25,7 +25,7 @@ def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterato
 
 
 @pytest.fixture
-def do(clients: Installed, front: Gateway) -> Do:
+def do(clients: InstalledClients, front: Gateway) -> Do:
     async def run(case: str, model: str = "some-model") -> Any:
         return await clients.run_program("ollama_python.py", case, BASE_URL=front.url, MODEL=model)
 
@@ -80,7 +80,7 @@ async def test_a_stream_that_breaks_off_is_an_error_of_the_client(do: Do, answer
     assert await do("broken") == {"failed": True}
 
 
-async def test_a_real_engine_calls_functions_of_python(clients: Installed, engine_gateway: Gateway) -> None:
+async def test_a_real_engine_calls_functions_of_python(clients: InstalledClients, engine_gateway: Gateway) -> None:
     environ = {"BASE_URL": engine_gateway.url, "MODEL": "tiny:latest", "PROMPT": "Use add for 2 and 40."}
     got = await clients.run_program("ollama_python.py", "tools", **environ)
     assert got == {"text": "The answer is 42.", "outputs": ["42"]}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 
@@ -13,7 +13,7 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 
 
 class Sdk:
-    def __init__(self, clients: Installed, gateway: Gateway, program: str) -> None:
+    def __init__(self, clients: InstalledClients, gateway: Gateway, program: str) -> None:
         self._clients = clients
         self._gateway = gateway
         self._program = program
@@ -23,7 +23,7 @@ class Sdk:
 
 
 @pytest.fixture(params=["openai_sdk.py", "openai_sdk.mjs"], ids=["Python", "JavaScript"])
-def sdk(request: pytest.FixtureRequest, clients: Installed, gateway: Gateway) -> Sdk:
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway) -> Sdk:
     return Sdk(clients, gateway, request.param)
 
 
@@ -93,12 +93,12 @@ async def test_a_stream_that_breaks_off_ends_in_a_failed_response(sdk: Sdk, upst
     assert got["code"]
 
 
-async def test_the_models_are_listed(clients: Installed, gateway: Gateway) -> None:
+async def test_the_models_are_listed(clients: InstalledClients, gateway: Gateway) -> None:
     assert await Sdk(clients, gateway, "openai_sdk.py").do("models", model="demo") == ["demo", "demo"]
 
 
 async def test_a_conversation_goes_on_over_a_websocket(
-    clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+    clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
     assert await Sdk(clients, gateway, "openai_sdk.py").do("websocket") == ["Good day.", "Again."]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import (
     Exchange,
@@ -26,7 +26,7 @@ GONE = ["NotFoundError", None, None]
 
 
 class Sdk:
-    def __init__(self, clients: Installed, keeper: Gateway, program: str) -> None:
+    def __init__(self, clients: InstalledClients, keeper: Gateway, program: str) -> None:
         self._clients = clients
         self._keeper = keeper
         self._program = program
@@ -36,7 +36,7 @@ class Sdk:
 
 
 @pytest.fixture(params=["openai_state.py", "openai_state.mjs"], ids=["Python", "JavaScript"])
-def sdk(request: pytest.FixtureRequest, clients: Installed, keeper: Gateway) -> Sdk:
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> Sdk:
     return Sdk(clients, keeper, request.param)
 
 
@@ -169,7 +169,7 @@ async def test_what_was_said_before_is_counted(sdk: Sdk) -> None:
 
 
 async def test_a_conversation_goes_on_over_a_websocket_of_the_javascript_sdk(
-    clients: Installed, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
     assert await Sdk(clients, keeper, "openai_state.mjs").do("websocket") == ["Good day.", "Again."]

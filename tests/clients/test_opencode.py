@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import Exchange, Script, ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
 from tests.upstream.builders import CHAT_USAGE
@@ -24,7 +24,7 @@ class Opencode:
     """`opencode run` with a home and a folder to work in of its own."""
 
     def __init__(
-        self, clients: Installed, gateway: Gateway, package: str, folder: Path, options: Json | None = None
+        self, clients: InstalledClients, gateway: Gateway, package: str, folder: Path, options: Json | None = None
     ) -> None:
         """`options` are those of a reasoning model, for the package."""
         self.package = package
@@ -71,14 +71,14 @@ class Opencode:
                 "OPENCODE_DISABLE_MODELS_FETCH": "1",
                 "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             },
-            said=prompt,
+            stdin=prompt,
         )
         assert ran.code == 0, ran.out + ran.err
         return [json.loads(line)["part"] for line in ran.out.splitlines()]
 
 
 @pytest.fixture(params=PACKAGES)
-def opencode(request: pytest.FixtureRequest, clients: Installed, gateway: Gateway, tmp_path: Path) -> Opencode:
+def opencode(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway, tmp_path: Path) -> Opencode:
     return Opencode(clients, gateway, PACKAGES[request.param], tmp_path)
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_json, chat_text, error_reply
 
@@ -13,7 +13,7 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 
 
 class PydanticAi:
-    def __init__(self, clients: Installed, gateway: Gateway, api: str) -> None:
+    def __init__(self, clients: InstalledClients, gateway: Gateway, api: str) -> None:
         self._clients = clients
         self._gateway = gateway
         self.api = api
@@ -25,7 +25,7 @@ class PydanticAi:
 
 
 @pytest.fixture(params=["responses", "chat", "messages"])
-def agent(request: pytest.FixtureRequest, clients: Installed, gateway: Gateway) -> PydanticAi:
+def agent(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway) -> PydanticAi:
     return PydanticAi(clients, gateway, request.param)
 
 
@@ -105,7 +105,7 @@ async def test_an_error_has_the_status_and_the_message_of_the_upstream(
 
 @pytest.mark.parametrize("case", ["chained", "chained_streamed", "conversation", "background"])
 async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
-    case: str, clients: Installed, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    case: str, clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
     got = await clients.run_program("pydantic_ai_state.py", case, BASE_URL=keeper.v1, MODEL="some-model")

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import kept_in
-from tests.clients.running import Installed
 from tests.integration.engines import llama
 from tests.serving import Gateway, serving
 
@@ -33,7 +33,7 @@ def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway
 @pytest.mark.parametrize(("program", "api"), WAYS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
 async def test_a_tool_the_model_calls_runs_and_its_result_is_used(
-    program: str, api: str, case: str, clients: Installed, engine_gateway: Gateway
+    program: str, api: str, case: str, clients: InstalledClients, engine_gateway: Gateway
 ) -> None:
     got = await clients.run_program(
         program, case, BASE_URL=engine_gateway.v1, MODEL="tiny", API=api, PROMPT="Use add for 2 and 40."

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
 from tests.upstream import Script, chat_chunk, chat_sse, chat_text, json_reply
@@ -36,7 +36,7 @@ async def test_codex_shows_them(codex: Codex, answer: Answer) -> None:
     assert said(events) == [ANSWER]
 
 
-async def test_the_ai_sdk_shows_them(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_the_ai_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
     got = await clients.run_program("ai_sdk.mjs", "reasoning_streamed", **asked)
@@ -44,27 +44,27 @@ async def test_the_ai_sdk_shows_them(clients: Installed, gateway: Gateway, answe
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_langchain_shows_them(case: str, clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_langchain_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     got = await clients.run_program("langchain_reasoning.py", case, BASE_URL=gateway.v1, MODEL="some-model")
     assert got == {"text": ANSWER, "thinking": [THOUGHT]}
 
 
 @pytest.mark.parametrize("case", ["summary", "summary_streamed"])
-async def test_pydantic_ai_shows_them(case: str, clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_pydantic_ai_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     assert (await clients.run_program("pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
 
 
-async def test_the_agents_sdk_shows_them(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+async def test_the_agents_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     got = await clients.run_program("agents_sdk.py", "summary", **asked)
     assert got == {"deltas": THOUGHT, "items": [THOUGHT]}
 
 
-async def test_opencode_shows_them(clients: Installed, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
+async def test_opencode_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
     options = {"forceReasoning": True, "reasoningSummary": "auto"}
     opencode = Opencode(clients, gateway, PACKAGES["responses"], tmp_path, options)
     answer(titled(thinking(), chat_text("never")))

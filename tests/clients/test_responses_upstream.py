@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import before, kept_by, kept_in
-from tests.clients.running import Installed
 from tests.serving import Gateway, serving
 
 ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
@@ -37,7 +37,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.mark.parametrize(("program", "api"), WAYS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
 async def test_a_tool_runs_and_its_result_goes_back(
-    program: str, api: str, case: str, clients: Installed, front: Gateway
+    program: str, api: str, case: str, clients: InstalledClients, front: Gateway
 ) -> None:
     got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API=api)
     assert "add returned: " in got[ANSWERS[program]]
@@ -58,14 +58,14 @@ async def test_a_tool_runs_and_its_result_goes_back(
     ],
 )
 async def test_every_kind_of_tool_and_item_makes_the_round_trip(
-    program: str, case: str, ran: list, clients: Installed, front: Gateway
+    program: str, case: str, ran: list, clients: InstalledClients, front: Gateway
 ) -> None:
     got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API="responses")
     assert got["ran"] == ran
     assert got["text"]
 
 
-async def test_a_command_of_codex_runs(clients: Installed, front: Gateway, tmp_path: Path) -> None:
+async def test_a_command_of_codex_runs(clients: InstalledClients, front: Gateway, tmp_path: Path) -> None:
     events = await Codex(clients, front.v1, tmp_path).do("Use exec_command.", model="demo")
     (command,) = items(events, "command_execution")
     assert command["exit_code"] == 127, "the demo model makes its commands up"

@@ -1,4 +1,4 @@
-"""A chat model that knows what LangChain's standard tests ask for: it fills every property by its name."""
+"""A chat model for LangChain's standard tests: it fills every property that they declare with a fixed value."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from tests.upstream import Exchange, Script, chat_calls, chat_text
 
 Json = dict[str, Any]
 
-_KNOWN = {
+_VALUES = {
     "a": 2,
     "b": 3,
     "input": 3,
@@ -20,8 +20,8 @@ _KNOWN = {
 }
 
 
-async def knowing(exchange: Exchange) -> None:
-    """Calls the tool it is given until it has a result, fills a format it is asked for, and else says hello."""
+async def answer_langchain_tests(exchange: Exchange) -> None:
+    """Calls the first tool until it has a result, fills a requested format, and otherwise says hello."""
     await _choose(exchange.request.json)(exchange)
 
 
@@ -35,9 +35,9 @@ def _choose(body: Json) -> Script:
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             return chat_text(json.dumps(_fill(schema)))
         case {"type": "json_object"}:
-            return chat_text(json.dumps({name: _KNOWN[name] for name in ("setup", "punchline")}))
+            return chat_text(json.dumps({name: _VALUES[name] for name in ("setup", "punchline")}))
     return chat_text("Hello ", "to ", "you.")
 
 
 def _fill(schema: Json) -> Json:
-    return {name: _KNOWN[name] for name in schema.get("properties", ())}
+    return {name: _VALUES[name] for name in schema.get("properties", ())}

@@ -12,11 +12,11 @@ PROGRAMS = Path(__file__).with_name("programs")
 ROOT = Path(__file__).parents[2]
 """Where the gateway's own clients are, for programs that import them."""
 
-_PATIENCE_S = 90.0
+_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True)
-class Ran:
+class EndedProcess:
     """A process that ended."""
 
     code: int
@@ -24,7 +24,7 @@ class Ran:
     err: str
 
 
-class Installed:
+class InstalledClients:
     """The clients that `scripts/setup_clients` put into a folder.
 
     Node looks for packages beside the program that wants them, so `scratch` gets links to both.
@@ -38,7 +38,7 @@ class Installed:
         (scratch / "node_modules").symlink_to(self.packages)
         (scratch / "programs").symlink_to(PROGRAMS)
 
-    async def run_file(self, program: Path) -> Ran:
+    async def run_file(self, program: Path) -> EndedProcess:
         """Run a program in Python or for Node that lies in a folder of its own."""
         if program.suffix == ".py":
             return await self.run(str(self.python), str(program), env={"PYTHONPATH": str(ROOT)})
@@ -46,7 +46,7 @@ class Installed:
         return await self.run(str(self._bin / "node"), str(program), env={})
 
     async def run_program(self, name: str, case: str, **env: str) -> Any:
-        """Run one case of a program and return what it printed as its last line, parsed; fails with what it said."""
+        """Run one case of a program and return what it printed as its last line, parsed; fails with what it printed."""
         if name.endswith(".py"):
             command = [str(self.python), str(PROGRAMS / name)]
         else:
@@ -56,18 +56,20 @@ class Installed:
         assert ran.code == 0, ran.err[-4000:] or ran.out[-4000:]
         return json.loads(ran.out.splitlines()[-1])
 
-    async def run_command(self, name: str, *arguments: str, cwd: Path, env: Mapping[str, str], said: str = "") -> Ran:
-        """Run a command that npm installed, in a folder, with `said` as its standard input."""
-        return await self.run(str(self._bin / "node"), str(self._bin / name), *arguments, cwd=cwd, env=env, said=said)
+    async def run_command(
+        self, name: str, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: str = ""
+    ) -> EndedProcess:
+        """Run a command that npm installed, in a folder, with `stdin` as its standard input."""
+        return await self.run(str(self._bin / "node"), str(self._bin / name), *arguments, cwd=cwd, env=env, stdin=stdin)
 
     async def run(
         self,
         *command: str,
         env: Mapping[str, str],
         cwd: Path = PROGRAMS,
-        said: str = "",
-        patience_s: float = _PATIENCE_S,
-    ) -> Ran:
+        stdin: str = "",
+        timeout_s: float = _TIMEOUT_S,
+    ) -> EndedProcess:
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=cwd,
@@ -77,13 +79,13 @@ class Installed:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            async with asyncio.timeout(patience_s):
-                out, err = await process.communicate(said.encode())
+            async with asyncio.timeout(timeout_s):
+                out, err = await process.communicate(stdin.encode())
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        return Ran(process.returncode or 0, out.decode(), err.decode())
+        return EndedProcess(process.returncode or 0, out.decode(), err.decode())
 
 
 def _quiet(environment: dict[str, str]) -> dict[str, str]:
