@@ -1,6 +1,6 @@
 """Accepts requests: validates the body, resolves its route, joins it with its history, and plans the turn.
 
-Nothing is sent and nothing is stored here.
+Nothing is sent here. Nothing is stored, except the beginning of a message that continues another one of its thread.
 """
 
 import time
@@ -94,7 +94,7 @@ class Intake:
         adapter: RequestAdapter | None = None,
         has_key: bool = False,
     ) -> AcceptedRequest:
-        """Validates, routes and plans a request body of this `weight`, without sending or storing anything.
+        """Validates, routes and plans a request body of this `weight`, without sending anything.
 
         For a heavy body this happens in a thread (`weigh_body`). `connection_items` maps response ids to all items up
         to and including that response, for responses that exist only on this connection. `adapter` turns the requests
@@ -119,7 +119,11 @@ class Intake:
             if endpoint.dialect == "messages" and self._store is not None and body.get("thread") is not None:
                 history = await load_thread_history(self._store, principal.name, body["thread"])
                 arguments = principal.name, body, identity, admitted, history, tool_host
-                return await self._threads.run(weight, self._accept_thread, *arguments, strict=strict)
+                accepted = await self._threads.run(weight, self._accept_thread, *arguments, strict=strict)
+                if history.previous_id is not None:
+                    # Of two requests that continue one message, one alone may reach the upstream.
+                    await accepted.store_beginning()
+                return accepted
             accepted = await self._threads.run(
                 weight, self._accept_unstored, endpoint, body, identity, admitted, tool_host, strict=strict
             )
@@ -156,20 +160,8 @@ class Intake:
         if tool_host is not None and self._approvals is not None:
             labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
             approvals = await self._approvals.load(principal.name, identity.id, state.context, state.new_items, labels)
-        return await self._threads.run(
-            weight,
-            self._accept_response,
-            endpoint,
-            principal,
-            body,
-            identity,
-            admitted,
-            storage,
-            state,
-            tool_host,
-            approvals,
-            strict=strict,
-        )
+        inputs = endpoint, principal, body, identity, admitted, storage, state, tool_host, approvals
+        return await self._threads.run(weight, self._accept_response, *inputs, strict=strict)
 
     async def _find_tool_host(
         self, endpoint: Endpoint, body: Json, route: Route, allowed_servers: Sequence[str]

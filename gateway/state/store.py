@@ -25,6 +25,9 @@ from translation.representation.json_types import Item, Json
 ACTIVE_STATUSES = ("queued", "in_progress")
 """The statuses of a response that has not ended."""
 
+ENDED_WELL_STATUSES = ("completed", "incomplete")
+"""The statuses of a response whose client has got its end, so that it can be continued."""
+
 
 class SchemaMismatch(Exception):
     """The database's tables do not fit this version of the gateway. The message is one line and says what to do."""
@@ -59,6 +62,8 @@ class NewResponse:
     """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
     thread: ThreadTurn | None = None
     """The thread that it is the next run of; None if it is of none."""
+    continues_message: bool = False
+    """Whether it continues a message of a thread, the parent. No other response may do that then."""
     keyed: KeyedRequest | None = None
     """The request, if it has an idempotency key. The key is stored in the same transaction."""
 
@@ -125,16 +130,17 @@ class ResponseStore(Protocol):
     async def create_response(self, new: NewResponse) -> None:
         """Store a new response with its input items and its job. Its event log, if any, starts with `response.created`.
 
-        Raises InvalidRequest if the parent has been deleted meanwhile, or if an approval has been answered meanwhile,
-        RunInProgress if its thread has got another run meanwhile, and KeyTaken if another request with its idempotency
-        key has begun meanwhile.
+        Raises InvalidRequest if the parent has been deleted meanwhile, if the message that it continues is or was
+        continued by another response, or if an approval has been answered meanwhile, RunInProgress if its thread has
+        got another run meanwhile, and KeyTaken if another request with its idempotency key has begun meanwhile.
         """
         ...
 
     async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
         """Store a response that was not stored before and has ended: `create_response` and `finish_response` in one.
 
-        `response` is its end. `new` must have no job, event log, thread or key. Raises InvalidRequest if the parent has
+        `response` is its end. `new` must have no job, event log, thread or key, and continue no message.
+        Raises InvalidRequest if the parent has
         been deleted meanwhile.
         """
         ...

@@ -1,4 +1,4 @@
-"""Threads: conversations whose responses are runs that follow one another, one at a time. Knows nothing of SQL."""
+"""Threads of AG-UI and of the Messages API: responses that follow one another, one at a time. Knows nothing of SQL."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,10 +11,13 @@ LAST_RUN_KEY: Final = "agui_run"
 STATE_KEY: Final = "agui_state"
 """The key of a conversation that has the state of the thread, if there is one."""
 
+MESSAGE_THREAD_KEY: Final = "messages_thread"
+"""The key of a response that has what a thread of the Messages API keeps besides its items. No other has it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTurn:
-    """A response that is the next run of a thread, whose runs follow one another.
+    """A response that is the next run of a thread of AG-UI, which is a conversation.
 
     `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the last run that was
     known when this one was prepared: its response id, or None. Only the first `kept_items` of the conversation remain;

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic, DefaultHttpxClient, NotFoundError, beta_tool
+from httpx2 import RemoteProtocolError
 
 from tests import databases
 from tests.serving import Gateway, serving
@@ -102,3 +103,36 @@ def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(tmp_path: Path, *
     assert second["thread"]["type"] == "continue"
     assert [block["type"] for message in second["messages"] for block in message["content"]] == ["tool_result"]
     assert not {"system", "tools"} & second.keys()
+
+
+def test_a_runner_of_tools_whose_reply_is_lost_sends_the_whole_conversation(tmp_path: Path) -> None:
+    """The SDK repeats the request as it was, finds that its message has been continued, and creates a new thread."""
+    url = databases.ready_sqlite(tmp_path / "state.db")
+    sent: list[Any] = []
+    codes: list[Any] = []
+
+    def note_request(request: Any) -> None:
+        sent.append(json.loads(request.content))
+
+    def lose_second_reply(response: Any) -> None:
+        response.read()
+        if len(sent) == 2:
+            raise RemoteProtocolError("lost", request=response.request)
+        if response.status_code != 200:
+            codes.append(response.json()["error"]["details"])
+
+    hooks: Any = {
+        "request": [lambda request: sent.append(json.loads(request.content))],
+        "response": [lose_second_reply],
+    }
+    with (
+        serving({**DEMO, "store": {"url": url}}) as gateway,
+        DefaultHttpxClient(event_hooks=hooks) as http,
+        Anthropic(base_url=gateway.url, api_key="none", max_retries=1, http_client=http) as client,
+    ):
+        runner: Any = client.beta.messages.tool_runner(model="demo", max_tokens=500, messages=ADD, tools=[add])
+        *_, last = list(runner)
+    assert "forty-two" in str(last.content)
+    assert [body["thread"]["type"] for body in sent] == ["create", "continue", "continue", "create"]
+    assert sent[2] == sent[1]
+    assert codes == [{"error_code": "thread_already_continued"}]

@@ -2,7 +2,8 @@
 
 A request that creates a thread has the whole conversation. One that continues it has the messages since the reply that
 it names; system prompt and tools are those that the thread was created with.
-Source: `anthropic` 2.12.0, types/beta/beta_thread_continue_params.py and lib/threads/_thread_state.py.
+Source: `anthropic` 2.12.0, types/beta/beta_thread_continue_params.py and lib/threads/_thread_state.py; the errors are
+types/thread_*_error.py, of status 400 except `thread_not_found`, which is 404.
 """
 
 from typing import Final
@@ -15,6 +16,7 @@ from translation.representation.turn import Turn
 
 THREAD_NOT_FOUND: Final = "thread_not_found"
 THREAD_IN_FLIGHT: Final = "thread_continue_in_flight"
+THREAD_ALREADY_CONTINUED: Final = "thread_already_continued"
 """Codes of errors upon which the API's clients send the whole conversation, as a new thread."""
 
 THREAD_MISMATCH: Final = "thread_fingerprint_mismatch"

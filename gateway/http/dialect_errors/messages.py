@@ -10,7 +10,12 @@ from gateway.logs import bound_request_id
 from providers.errors import UpstreamRejected
 from translation.messages.failures import build_error_body
 from translation.messages.lift import THREAD_UNSUPPORTED
-from translation.messages.threads import THREAD_IN_FLIGHT, THREAD_MISMATCH, THREAD_NOT_FOUND
+from translation.messages.threads import (
+    THREAD_ALREADY_CONTINUED,
+    THREAD_IN_FLIGHT,
+    THREAD_MISMATCH,
+    THREAD_NOT_FOUND,
+)
 from translation.representation.json_types import Json
 
 _PATH: Final = "/v1/messages"
@@ -23,7 +28,16 @@ _OVERLOADED: Final = 529
 _RETRYABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 504, _OVERLOADED})
 
 _RECOVERY_CODES: Final = {
-    **{code: code for code in (THREAD_UNSUPPORTED, THREAD_NOT_FOUND, THREAD_IN_FLIGHT, THREAD_MISMATCH)},
+    **{
+        code: code
+        for code in (
+            THREAD_UNSUPPORTED,
+            THREAD_NOT_FOUND,
+            THREAD_IN_FLIGHT,
+            THREAD_ALREADY_CONTINUED,
+            THREAD_MISMATCH,
+        )
+    },
     # The message was deleted while its thread was continued.
     "previous_response_not_found": THREAD_NOT_FOUND,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from gateway.errors import StoreUnavailable, ThreadNotFound
 from gateway.planning.continuation import drop_unfinished_calls
@@ -11,7 +11,8 @@ from gateway.replies.dialects.thread_reply import ThreadRecorder, ThreadReply
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.replies.recorder import Lease
 from gateway.service.run import Run
-from gateway.state.store import ACTIVE_STATUSES, NewResponse, Store
+from gateway.state.store import ACTIVE_STATUSES, ENDED_WELL_STATUSES, NewResponse, Store
+from gateway.state.threads import MESSAGE_THREAD_KEY
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.lift import lift
@@ -20,12 +21,6 @@ from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import to_storable_items, with_distinct_ids
-
-THREAD_STATE_KEY: Final = "messages_thread"
-"""The key of a stored response that has what its thread keeps besides the items."""
-
-_ENDED_WELL: Final = ("completed", "incomplete")
-"""The statuses of a reply that its client has got as a whole."""
 
 
 class ThreadHistory(NamedTuple):
@@ -51,7 +46,7 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
         return ThreadHistory((), {}, None, None)
     previous_id = thread["previous_message_id"]
     previous = await store.load_response(owner, previous_id)
-    if previous is None or THREAD_STATE_KEY not in previous.response:
+    if previous is None or MESSAGE_THREAD_KEY not in previous.response:
         raise _thread_not_found(previous_id)
     if previous.response["status"] in ACTIVE_STATUSES:
         raise InvalidRequest(
@@ -61,10 +56,10 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
             code=THREAD_IN_FLIGHT,
         )
     stored = await store.load_history(owner, previous_id)
-    if stored is None or stored.status not in _ENDED_WELL:
+    if stored is None or stored.status not in ENDED_WELL_STATUSES:
         raise _thread_not_found(previous_id)
     items, tokens = drop_unfinished_calls(stored.items), (stored.usage or {}).get("total_tokens")
-    return ThreadHistory(items, previous.response[THREAD_STATE_KEY], previous_id, tokens)
+    return ThreadHistory(items, previous.response[MESSAGE_THREAD_KEY], previous_id, tokens)
 
 
 def _thread_not_found(message_id: str) -> ThreadNotFound:
@@ -111,6 +106,7 @@ class ThreadedRequest:
             response=self._response,
             input_items=with_distinct_ids(to_storable_items(self._turn.items, new_id), new_id),
             parent_id=self._history.previous_id,
+            continues_message=self._history.previous_id is not None,
             worker=lease.worker,
             losses=run.render_losses(),
         )
@@ -136,4 +132,4 @@ class ThreadedRequest:
             **turn.sampling,
         }
         response = new_response(parameters, response_id=identity.id, created_at=identity.created, model=identity.model)
-        return {**response, THREAD_STATE_KEY: build_thread_state(self._body)}
+        return {**response, MESSAGE_THREAD_KEY: build_thread_state(self._body)}

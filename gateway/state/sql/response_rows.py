@@ -3,17 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, and_, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
-from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses
+from gateway.state.database.database import Database
+from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses, workers
 from gateway.state.sql.call_journal import load_call_records, settle_calls
 from gateway.state.sql.conversations import append_item_rows
 from gateway.state.sql.json_columns import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.statements import INSERT_ITEMS, INSERT_LOG_ENTRY
-from gateway.state.store import LogEntry
+from gateway.state.store import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LogEntry
+from gateway.state.threads import MESSAGE_THREAD_KEY
 from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.messages.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
 from translation.representation.json_types import Item, Json
 
 
@@ -109,3 +113,46 @@ async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
         # The API has no event for a cancellation: `response.incomplete` ends the stream, and the status says why.
         frame = endings.encode_lifecycle_frame("response.incomplete", ended, number)
         await insert_log_entry(connection, row.owner, row.id, LogEntry(number, number, frame))
+
+
+def match_orphaned(database: Database) -> ColumnElement[bool]:
+    """Build a condition: a response is active, its replica died, and it has no job, so no replica will ever run it."""
+    living = select(workers.c.id).where(
+        workers.c.id == responses.c.worker, workers.c.alive_until_us > database.now_us()
+    )
+    job = select(jobs.c.owner).where(jobs.c.owner == responses.c.owner, jobs.c.response_id == responses.c.id)
+    return and_(responses.c.status.in_(ACTIVE_STATUSES), ~living.exists(), ~job.exists())
+
+
+async def claim_message(connection: AsyncConnection, database: Database, owner: str, message_id: str) -> None:
+    """Lock a message of a thread until the transaction ends, which stores the response that continues it.
+
+    Raises InvalidRequest if another response of the thread continues it or has done so. One that failed, was cancelled
+    or deleted, or whose replica died does not count. Neither does one of the Responses API, where chains may branch.
+    """
+    is_message = (responses.c.owner == owner, responses.c.id == message_id)
+    await connection.execute(select(responses.c.id).where(*is_message).with_for_update())
+    continuations = select(responses.c.id, responses.c.status, responses.c.body).where(
+        responses.c.owner == owner,
+        responses.c.parent_id == message_id,
+        ~responses.c.deleted,
+        responses.c.status.in_((*ACTIVE_STATUSES, *ENDED_WELL_STATUSES)),
+        ~match_orphaned(database),
+    )
+    for row in await connection.execute(continuations):
+        if MESSAGE_THREAD_KEY in parse_json(row.body):
+            raise _message_continued(message_id, row.id, is_active=row.status in ACTIVE_STATUSES)
+
+
+def _message_continued(message_id: str, continuation_id: str, *, is_active: bool) -> InvalidRequest:
+    if is_active:
+        text = "is being continued by another request: wait for its end"
+        code = THREAD_IN_FLIGHT
+    else:
+        text = f"has been continued by '{continuation_id}': continue that one"
+        code = THREAD_ALREADY_CONTINUED
+    return InvalidRequest(
+        f"The message '{message_id:.80}' {text}, or create a new thread with the whole conversation.",
+        param="thread.previous_message_id",
+        code=code,
+    )

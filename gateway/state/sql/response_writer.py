@@ -7,7 +7,7 @@ written by one statement.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import delete, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,7 +22,7 @@ from gateway.state.request_records.keys import claim_key
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.json_columns import dump_json, dump_without_output
-from gateway.state.sql.response_rows import append_turn, build_item_rows, insert_items, insert_log_entry
+from gateway.state.sql.response_rows import append_turn, build_item_rows, claim_message, insert_items, insert_log_entry
 from gateway.state.sql.single_trip import Values, finish_plain_response, insert_plain_response
 from gateway.state.sql.statements import (
     FINISH_PLAIN_RESPONSE_WITH_ITEMS,
@@ -34,14 +34,10 @@ from gateway.state.sql.statements import (
     bind_items,
     upsert_lease,
 )
-from gateway.state.store import LeaseLost, LogEntry, NewResponse
+from gateway.state.store import ENDED_WELL_STATUSES, LeaseLost, LogEntry, NewResponse
 from gateway.state.tool_records.approvals import store_answers
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-
-_CONVERSATION_STATUSES: Final = ("completed", "incomplete")
-"""A turn that ends with one of these statuses is added to its conversation. A failed turn is not: the client sends it
-again, unless it has run a call that was approved."""
 
 
 class SqlResponseWriter:
@@ -57,7 +53,7 @@ class SqlResponseWriter:
         row = _build_row(new, new.response, worker=new.worker)
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
-        is_alone = new.thread is None and new.keyed is None and new.answers.is_empty
+        is_alone = new.thread is None and new.keyed is None and new.answers.is_empty and not new.continues_message
         is_plain = new.job_request is None and not new.logged and is_alone
         if is_plain and not renews_lease and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
@@ -136,6 +132,8 @@ class SqlResponseWriter:
                 await claim_key(connection, new.owner, new.keyed, row["id"], is_sqlite=is_sqlite)
             if new.thread is not None:
                 await claim_thread(connection, new.owner, new.thread, row["id"])
+            if new.continues_message and new.parent_id is not None:
+                await claim_message(connection, self._database, new.owner, new.parent_id)
             await _insert_rows(connection, new, row, item_rows)
             if new.job_request is not None:
                 await connection.execute(
@@ -224,8 +222,11 @@ async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Value
 
 
 def _belongs_to_conversation(response: Json) -> bool:
-    """Whether an ended response is added to its conversation. An approval cannot be sent again, so its call is."""
-    if response["status"] in _CONVERSATION_STATUSES:
+    """Whether an ended response is added to its conversation.
+
+    A failed one is not: the client sends its turn again. An approval cannot be sent again, so its call is added.
+    """
+    if response["status"] in ENDED_WELL_STATUSES:
         return True
     return any(item.get("approval_request_id") for item in response["output"])
 

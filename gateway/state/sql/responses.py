@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, literal, null, select, tuple_, union_all, update
+from sqlalchemy import ColumnElement, delete, literal, null, select, tuple_, union_all, update
 
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
@@ -28,6 +28,7 @@ from gateway.state.sql.response_rows import (
     end_locked_response,
     load_item_bodies,
     load_recorded_output,
+    match_orphaned,
 )
 from gateway.state.store import ACTIVE_STATUSES, History, StoredResponse
 from translation.representation.json_types import Item, Json
@@ -177,7 +178,7 @@ class SqlResponseStore:
             await self._release_all_leases()
         failed = 0
         while True:
-            orphaned = select(responses).where(self._is_orphaned()).limit(_ROWS_PER_TRANSACTION)
+            orphaned = select(responses).where(match_orphaned(self._database)).limit(_ROWS_PER_TRANSACTION)
             async with self._database.read_transaction() as connection:
                 if (await connection.execute(orphaned)).first() is None:
                     return failed
@@ -213,16 +214,8 @@ class SqlResponseStore:
             responses.c.logged,
             responses.c.background,
             responses.c.losses,
-            self._is_orphaned().label("left"),
+            match_orphaned(self._database).label("left"),
         )
-
-    def _is_orphaned(self) -> ColumnElement[bool]:
-        """A condition: the response is active, its replica died, and it has no job, so no replica will ever run it."""
-        living = select(workers.c.id).where(
-            workers.c.id == responses.c.worker, workers.c.alive_until_us > self._database.now_us()
-        )
-        job = select(jobs.c.owner).where(jobs.c.owner == responses.c.owner, jobs.c.response_id == responses.c.id)
-        return and_(responses.c.status.in_(ACTIVE_STATUSES), ~living.exists(), ~job.exists())
 
 
 def _match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -22,6 +22,7 @@ from tests.upstream.builders import (
     data_frame,
     text_chunks,
 )
+from tests.upstream.script import Exchange
 
 Json = dict[str, Any]
 CREATE: Json = {"type": "create"}
@@ -187,6 +188,80 @@ async def test_a_message_that_has_not_ended_well_cannot_be_continued(served: Ser
         message = json.loads((await anext(lines)).removeprefix("data: "))["message"]
         assert (await next_error({"error_code": "thread_continue_in_flight"}, message))["status"] == 400
     assert (await next_error({"error_code": "thread_not_found"}, message))["status"] == 404
+    silence.set()
+
+
+async def test_of_requests_that_continue_one_message_at_once_one_alone_is_run(served: Served) -> None:
+    served.upstream.on("/chat/completions", chat_text("Hi"), chat_text("Ada"), chat_text("Yes"))
+    first = await post(served.first, "I am Ada.", CREATE)
+    clients = (served.first, served.second) * 3
+    posts = (post(client, f"Who? {number}", after(first), stream=number < 3) for number, client in enumerate(clients))
+    replies = await asyncio.gather(*posts)
+    (second,) = (reply for reply in replies if "error_code" not in (reply.get("details") or {}))
+    assert second["content"][0]["text"] == "Ada"
+    losers = [reply for reply in replies if reply is not second]
+    assert {reply["status"] for reply in losers} == {400}
+    assert {reply["details"]["error_code"] for reply in losers} <= {
+        "thread_continue_in_flight",
+        "thread_already_continued",
+    }
+    assert len(served.upstream.requests) == 2
+    assert (await post(served.second, "Sure?", after(second)))["content"][0]["text"] == "Yes"
+    assert len(served.received()) == 5
+
+
+async def test_a_message_that_was_continued_names_the_message_to_continue(served: Served) -> None:
+    """A client that has not received that message finds it there, and may delete it to send its own again."""
+    served.upstream.on("/chat/completions", chat_text("Hi"), chat_text("Ada"), chat_text("Bob"))
+    headers = {"x-api-key": "key-of-ada-0123456"}
+    first = await post(served.first, "I am Ada.", CREATE)
+    branch = {"model": "m", "input": "A branch", "previous_response_id": first["id"]}
+    assert (await served.first.post("/v1/responses", json=branch, headers=headers)).status_code == 200
+    second = await post(served.first, "Who?", after(first))
+    error = await post(served.second, "Who?", after(first))
+    assert (error["status"], error["type"]) == (400, "invalid_request_error")
+    assert error["details"] == {"error_code": "thread_already_continued"}
+    assert f"continued by '{second['id']}'" in error["message"]
+    lost = await served.second.get(f"/v1/responses/{second['id']}", headers=headers)
+    assert lost.json()["output"][0]["content"][0]["text"] == second["content"][0]["text"]
+    await served.second.delete(f"/v1/responses/{second['id']}", headers=headers)
+    assert (await post(served.first, "Who?", after(first)))["type"] == "message"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_message_can_be_continued_again_after_a_failure(served: Served, *, stream: bool) -> None:
+    begun = data_frame(text_chunks("A")[1])
+    served.upstream.on("/chat/completions", chat_text("Hi"), Reply(status=500), Reply(headers=SSE, body=(begun,)))
+    first = await post(served.first, "I am Ada.", CREATE)
+    assert (await post(served.first, "Who?", after(first), stream=stream))["status"] == 502
+    headers = {"x-api-key": "key-of-ada-0123456"}
+    body = {"model": "m", "max_tokens": 50, "thread": after(first), "messages": [{"role": "user", "content": "Who?"}]}
+    cut = await served.second.post("/v1/messages", json={**body, "stream": stream}, headers=headers)
+    assert b"broke off" in cut.content, cut.text
+    served.upstream.on("/chat/completions", chat_text("Ada"))
+    assert (await post(served.first, "Who?", after(first), stream=stream))["content"][0]["text"] == "Ada"
+    assert [role for role, _ in served.received()] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_message_can_be_continued_again_after_its_client_has_left(served: Served, *, stream: bool) -> None:
+    silence = asyncio.Event()
+    begun, reached = Reply(headers=SSE, body=(*map(data_frame, text_chunks("Ad")[:2]), Pause(silence))), asyncio.Event()
+
+    async def begin(exchange: Exchange) -> None:
+        reached.set()
+        await begun(exchange)
+
+    served.upstream.on("/chat/completions", chat_text("Hi"), begin, chat_text("Ada"))
+    first = await post(served.first, "I am Ada.", CREATE)
+    leaving = asyncio.create_task(post(served.first, "Who?", after(first), stream=stream))
+    async with asyncio.timeout(PATIENCE_S):
+        await reached.wait()
+        assert (await post(served.second, "Who?", after(first)))["details"]["error_code"] == "thread_continue_in_flight"
+        leaving.cancel()
+        while (reply := await post(served.second, "Who?", after(first))).get("details") is not None:
+            assert reply["details"] == {"error_code": "thread_continue_in_flight"}
+    assert reply["content"][0]["text"] == "Ada"
     silence.set()
 
 

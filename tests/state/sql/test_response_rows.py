@@ -7,13 +7,14 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Table, event, func, select
+from sqlalchemy import Table, event, func, select, update
 
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.tables import events, items, jobs, responses
+from gateway.state.database.tables import events, items, jobs, responses, workers
 from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LeaseLost, LogEntry
+from gateway.state.store import LeaseLost, LogEntry, NewResponse
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 from translation.errors import InvalidRequest
 from translation.framing import sse
@@ -414,3 +415,36 @@ async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> Non
     found = await store.load_items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
     assert found == {answer["id"]: answer, loose["id"]: loose}
     assert len(await store.load_items("ann", [*(f"msg_none_{n}" for n in range(2500)), answer["id"]])) == 1
+
+
+async def test_of_responses_that_continue_a_message_one_alone_is_stored(
+    store: SqlStore, store_url: str, tables: Database
+) -> None:
+    """Of two servers at once. A branch of the Responses API does not count, nor what a dead worker has left."""
+    other = SqlStore(StoreSettings(url=store_url, deadline_s=5.0), BackgroundSettings(lease_s=60.0))
+    await other.open()
+    message = await turn(store, "a")
+    await turn(store, "b", message)
+
+    def continuation(worker: str = WORKER) -> NewResponse:
+        fields = {"parent_id": message["id"], "continues_message": True, "worker": worker}
+        return new(response(messages_thread={}), said("c"), **fields)
+
+    await other.create_response(continuation("dead"))
+    with pytest.raises(InvalidRequest) as refused:
+        await store.create_response(continuation())
+    assert refused.value.code == "thread_continue_in_flight"
+    async with tables.write_transaction() as connection:
+        await connection.execute(update(workers).where(workers.c.id == "dead").values(alive_until_us=0))
+    begun = [continuation() for _ in range(8)]
+    stores = (store, other) * 4
+    ends = await asyncio.gather(
+        *(one.create_response(each) for one, each in zip(stores, begun, strict=True)), return_exceptions=True
+    )
+    (winner,) = (each for each, end in zip(begun, ends, strict=True) if end is None)
+    assert [end.code for end in ends if isinstance(end, InvalidRequest)] == ["thread_continue_in_flight"] * 7
+    await store.finish_response("ann", completed(winner.response), worker=WORKER)
+    with pytest.raises(InvalidRequest, match=winner.response["id"]) as refused:
+        await other.create_response(continuation())
+    assert refused.value.code == "thread_already_continued"
+    await other.aclose()
