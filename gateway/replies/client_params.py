@@ -50,6 +50,9 @@ _SERVER_KEYS = {
 }
 """Maps the keys of a turn's `mcp` tools to those of the Messages API, where servers are no tools."""
 
+_SEARCH_FILTERS = ".filters"
+"""The key of a turn's search tools for what are keys of the tool itself in the Messages API."""
+
 _BLOCK_KEY = re.compile(rf"\.({'|'.join(_BLOCK_KEYS)})$")
 
 _TOKEN_LIMIT = "max_completion_tokens"
@@ -108,6 +111,8 @@ class ClientParams:
             name, place, rest = find_name(name, place, rest, self._body)
         elif self._dialect == "messages" and name not in self._body:
             name, place, rest = self._messages_name(name, place, rest)
+        elif self._dialect == "messages" and name == "tools":
+            rest = rest.removeprefix(_SEARCH_FILTERS)
         elif self._dialect == "chat" and name not in self._body:
             name, place, rest = self._chat_name(name, place, rest)
         elif self._dialect == "chat" and name == "tools" and place and int(place[1:-1]) >= len(self._body[name] or ()):

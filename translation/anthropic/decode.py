@@ -8,7 +8,7 @@ from typing import Any, Final
 from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
-from translation.anthropic.searches import SEARCH_TOOL_NAME, SearchDecoder
+from translation.anthropic.searches import SearchDecoder
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.message_usage import read_usage
 from translation.errors import ProtocolViolation
@@ -29,6 +29,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIdAllocator
+from translation.tools.searches import WEB_SEARCH
 
 STOP_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -189,7 +190,7 @@ class AnthropicDecoder(ChunkDecoder):
                 return events + self._open_call(block)
             case "web_search_tool_result":
                 return events + self._searches.end_search(block)
-            case "server_tool_use" if block["name"] == SEARCH_TOOL_NAME:
+            case "server_tool_use" if block["name"] == WEB_SEARCH:
                 return events
         return [*events, Opaque("anthropic", block)]
 
@@ -264,7 +265,7 @@ class AnthropicDecoder(ChunkDecoder):
                 # There were no deltas, so the block's `input` is the whole input. It may be any JSON.
                 events = self._emit_delta("arguments", arguments_text(block.get("input", {}))) if empty else []
                 return [*events, *self._writer.close_call(self._call_count, status)]
-            case "server_tool_use" if block["name"] == SEARCH_TOOL_NAME:
+            case "server_tool_use" if block["name"] == WEB_SEARCH:
                 return self._searches.begin_search(block, "".join(self._deltas))
         return []
 

@@ -10,15 +10,13 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import matches_choice, select_allowed_tools
 from translation.tools.names import require_function_name
+from translation.tools.searches import WEB_SEARCH, is_search_tool
 
 _MAX_NAME_LENGTH: Final = 128
 
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
-_SEARCH_TOOL: Final = "web_search"
-"""Types of search tools may have a suffix: web_search_preview_2025_03_11."""
-
-_SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters"})
+_SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters", "max_uses"})
 
 _FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
 
@@ -58,7 +56,7 @@ def forces_call(body: Json) -> bool:
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
-    if _is_search(tool):
+    if is_search_tool(tool):
         return _lower_search(tool, losses)
     name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
@@ -75,16 +73,14 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Jso
 
 def _lower_search(tool: Json, losses: list[Loss]) -> Json:
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _SEARCH_KEYS]
-    lowered: Json = {"type": "web_search_20250305", "name": _SEARCH_TOOL}
+    lowered: Json = {"type": "web_search_20250305", "name": WEB_SEARCH}
     if isinstance(filters := tool.get("filters"), dict):
         lowered |= {key: filters[key] for key in _FILTER_KEYS if filters.get(key)}
     if isinstance(location := tool.get("user_location"), dict):
         lowered["user_location"] = {key: value for key, value in location.items() if value is not None}
+    if tool.get("max_uses"):
+        lowered["max_uses"] = tool["max_uses"]
     return lowered
-
-
-def _is_search(tool: Json) -> bool:
-    return str(tool.get("type")).startswith(_SEARCH_TOOL)
 
 
 def _lower_choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
@@ -92,8 +88,8 @@ def _lower_choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
         return {}
     if isinstance(choice, str):
         return {"type": _TOOL_CHOICES[choice]}
-    if _is_search(choice) and any(map(_is_search, tools)):
-        return {"type": "tool", "name": _SEARCH_TOOL}
+    if is_search_tool(choice) and any(map(is_search_tool, tools)):
+        return {"type": "tool", "name": WEB_SEARCH}
     if choice.get("type") != "function":
         raise Unrepresentable(
             f"this model's API has no tool_choice of type {choice.get('type')!r}", param="tool_choice"

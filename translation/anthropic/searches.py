@@ -1,6 +1,6 @@
 """Decodes the upstream's own web searches: the block of the call and the block of the results become one item."""
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -9,10 +9,7 @@ from translation.representation.events import Event, ItemEnded, Progressed
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
-
-SEARCH_TOOL_NAME: Final = "web_search"
-
-_ERROR_TYPE: Final = "web_search_tool_result_error"
+from translation.tools.searches import add_results, read_action
 
 
 class SearchDecoder:
@@ -26,12 +23,11 @@ class SearchDecoder:
     def begin_search(self, block: Json, arguments: str) -> list[Event]:
         """Starts the item of a search. `arguments` is the input from the block's deltas, empty if the block has it."""
         call_block = {**block, "input": _parse_input(arguments) or block.get("input") or {}}
-        query = call_block["input"].get("query")
         item: Item = {
             "id": self._new_id("ws"),
             "type": "web_search_call",
             "status": "in_progress",
-            "action": {"type": "search", "query": query if isinstance(query, str) else ""},
+            "action": read_action(call_block["input"]),
         }
         events = self._writer.open_item(item)
         index = self._writer.item_count - 1
@@ -43,9 +39,7 @@ class SearchDecoder:
         if (search := self._open_searches.pop(str(block["tool_use_id"]), None)) is None:
             return []
         index, item, detail = search
-        content = block["content"]
-        status = "failed" if isinstance(content, dict) and content.get("type") == _ERROR_TYPE else "completed"
-        final = {**item, "status": status, "details": [detail, detail_of(block)]}
+        final = {**add_results(item, block["content"]), "details": [detail, detail_of(block)]}
         return [Progressed(index, "completed"), ItemEnded(index, final)]
 
     def close(self) -> list[Event]:

@@ -9,11 +9,9 @@ from translation.gemini.schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.searches import is_search_tool
 
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
-
-_SEARCH_TOOL: Final = "web_search"
-"""Types of search tools may have a suffix: web_search_preview_2025_03_11."""
 
 _CALLING_MODES: Final = {"none": "NONE", "required": "ANY"}
 
@@ -34,7 +32,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
         if choice not in (None, "auto", "none"):
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
-    searches = [tool for tool in tools if _is_search(tool)]
+    searches = [tool for tool in tools if is_search_tool(tool)]
     functions = [
         _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches
     ]
@@ -93,11 +91,11 @@ def _lower_search(searches: Sequence[Json], choice: str | Json | None, losses: l
         return {}
     if choice not in (None, "auto"):
         raise Unrepresentable("this model decides itself whether to search: leave out tool_choice", param="tool_choice")
-    losses += [
-        Loss(f"tools.{key}", "dropped") for tool in searches for key, value in tool.items() if value and key != "type"
-    ]
+    for tool in searches:
+        filters = {f"filters.{key}": value for key, value in (tool.get("filters") or {}).items()}
+        losses += [
+            Loss(f"tools.{key}", "dropped")
+            for key, value in {**tool, **filters}.items()
+            if value and key not in ("type", "filters")
+        ]
     return {"tools": [{"googleSearch": {}}]}
-
-
-def _is_search(tool: Json) -> bool:
-    return str(tool.get("type")).startswith(_SEARCH_TOOL)

@@ -122,6 +122,30 @@ class McpToolResultBlock(TypedDict, total=False):
     is_error: bool | None
 
 
+class ServerToolUseBlock(TypedDict, total=False):
+    """A call of a tool that the API ran itself, such as a search."""
+
+    type: Required[Literal["server_tool_use"]]
+    id: Required[Name]
+    name: Required[Name]
+    input: Required[Json]
+
+
+class WebSearchResult(TypedDict, total=False):
+    """A page that a search has found. Only the server that found it can read its `encrypted_content`."""
+
+    url: Required[str]
+    title: str | None
+    encrypted_content: str | None
+    page_age: str | None
+
+
+class WebSearchToolResultBlock(TypedDict, total=False):
+    type: Required[Literal["web_search_tool_result"]]
+    tool_use_id: Required[Name]
+    content: Required[Annotated[list[WebSearchResult], Field(fail_fast=True)] | Json]
+
+
 class OtherBlock(TypedDict, total=False):
     """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
 
@@ -136,6 +160,8 @@ _BLOCK_TYPES = _RESULT_TYPES | {
     "tool_result",
     "mcp_tool_use",
     "mcp_tool_result",
+    "server_tool_use",
+    "web_search_tool_result",
 }
 
 
@@ -180,6 +206,8 @@ Block: TypeAlias = Annotated[
     | Annotated[ToolResultBlock, Tag("tool_result")]
     | Annotated[McpToolUseBlock, Tag("mcp_tool_use")]
     | Annotated[McpToolResultBlock, Tag("mcp_tool_result")]
+    | Annotated[ServerToolUseBlock, Tag("server_tool_use")]
+    | Annotated[WebSearchToolResultBlock, Tag("web_search_tool_result")]
     | Annotated[OtherBlock, Tag("other")],
     _discriminate(_BLOCK_TYPES),
 ]

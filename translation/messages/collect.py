@@ -3,9 +3,11 @@
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.messages import reply_objects
 from translation.messages.reply_objects import ThinkingView
+from translation.messages.searches import build_search_usage
 from translation.representation.events import Finished
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
+from translation.tools.searches import is_counted
 
 
 class MessageCollector(TurnReplyCollector):
@@ -23,9 +25,8 @@ class MessageCollector(TurnReplyCollector):
 
     def _build_reply(self, finished: Finished, /) -> Json:
         items, facts = self._collector.items, self._collector.facts
-        message = reply_objects.build_head(
-            self._message_id, self._model, reply_objects.build_message_usage(self.usage, facts)
-        )
+        usage = reply_objects.build_message_usage(self.usage, facts) | build_search_usage(sum(map(is_counted, items)))
+        message = reply_objects.build_head(self._message_id, self._model, usage)
         message["content"] = [
             block for item in items for block in reply_objects.build_blocks(item, self._thinking, self._seal)
         ]

@@ -14,9 +14,10 @@ from translation.framing import sse
 from translation.messages import reply_objects
 from translation.messages.block_deltas import split_block
 from translation.messages.failures import build_error_body
-from translation.messages.item_blocks import ItemBlocks
 from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
 from translation.messages.reply_objects import BLANK_LINE, ThinkingView
+from translation.messages.searches import build_search_usage, build_search_use
+from translation.representation.collector import ItemState
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
@@ -31,9 +32,22 @@ from translation.representation.events import (
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import text_of
+from translation.tools.searches import SEARCH_ITEM, is_counted
 
 PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
 """Keeps a stream alive. It may come anywhere, also before the message."""
+
+
+class _ItemBlocks:
+    """An item that has begun, with the indexes of its blocks: by part, or under None if the item is one block."""
+
+    __slots__ = ("blocks", "state", "stopped")
+
+    def __init__(self, item: Item) -> None:
+        self.state = ItemState(item)
+        self.blocks: dict[int | None, int] = {}
+        self.stopped: set[int | None] = set()
+        """The keys of blocks that have ended."""
 
 
 class MessagesEncoder(EventEncoder):
@@ -52,7 +66,8 @@ class MessagesEncoder(EventEncoder):
         self._block_count = 0
         self._has_calls = False
         self._is_refusal = False
-        self._items: dict[int, ItemBlocks] = {}
+        self._search_count = 0
+        self._items: dict[int, _ItemBlocks] = {}
 
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
@@ -65,7 +80,7 @@ class MessagesEncoder(EventEncoder):
         frames: list[bytes] = []
         self._write_head(frames)
         stop = reply_objects.build_stop(finished, called=self._has_calls, refused=self._is_refusal, facts=self._facts)
-        usage = reply_objects.build_message_usage(self._usage, {})
+        usage = reply_objects.build_message_usage(self._usage, {}) | build_search_usage(self._search_count)
         frames.append(_encode({"type": "message_delta", "delta": stop, "usage": usage}))
         frames.append(_encode({"type": "message_stop"}))
         return b"".join(frames)
@@ -88,13 +103,25 @@ class MessagesEncoder(EventEncoder):
 
     def _start_item(self, event: ItemStarted, frames: list[bytes], /) -> None:
         item = event.item
-        entry = self._items[event.index] = ItemBlocks(item)
+        entry = self._items[event.index] = _ItemBlocks(item)
         if item["type"] == "function_call":
             self._has_calls = True
             block = {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": {}}
             entry.blocks[None] = self._start_block(block, frames)
             if item.get("arguments"):
                 self._write_text(event.index, None, item["arguments"], frames, is_initial=True)
+        elif item["type"] == SEARCH_ITEM:
+            use = build_search_use(item)
+            entry.blocks[None] = self._start_block({**use, "input": {}}, frames)
+            if use["input"]["query"]:  # other upstreams know it only at the end of the search
+                self._end_search_use(entry, use, frames)
+
+    def _end_search_use(self, entry: _ItemBlocks, use: Json, frames: list[bytes]) -> None:
+        """Writes the input and the end of the block of a search's call, unless they are written."""
+        if None not in entry.stopped:
+            _, deltas = split_block(use)
+            self._write_deltas(entry.blocks[None], deltas, frames)
+            self._stop_block(entry, None, frames)
 
     def _start_part(self, event: PartStarted, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
@@ -152,7 +179,7 @@ class MessagesEncoder(EventEncoder):
         if text := text_of(entry.state.type, part):
             self._write_text(index, part_index, text, frames, is_initial=True)
 
-    def _stop_block(self, entry: ItemBlocks, key: int | None, frames: list[bytes]) -> None:
+    def _stop_block(self, entry: _ItemBlocks, key: int | None, frames: list[bytes]) -> None:
         """Writes the end of a block, if it is open."""
         if (index := entry.blocks.get(key)) is not None and key not in entry.stopped:
             entry.stopped.add(key)
@@ -182,6 +209,11 @@ class MessagesEncoder(EventEncoder):
                 self._stop_block(entry, None, frames)
             case "mcp_call" if None in entry.stopped:
                 self._write_whole_block(build_mcp_result(item), frames)
+            case "web_search_call":
+                self._search_count += is_counted(item)
+                self._end_search_use(entry, build_search_use(item), frames)
+                for block in reply_objects.build_search_outcome(item, self._seal):
+                    self._write_whole_block(block, frames)
             case "message" if entry.blocks:
                 for key in entry.blocks:
                     self._stop_block(entry, key, frames)
@@ -190,7 +222,7 @@ class MessagesEncoder(EventEncoder):
                     self._write_whole_block(block, frames)
         del self._items[event.index]
 
-    def _end_call(self, index: int, entry: ItemBlocks, item: Item, frames: list[bytes]) -> None:
+    def _end_call(self, index: int, entry: _ItemBlocks, item: Item, frames: list[bytes]) -> None:
         if (index, None) not in self._texts and item.get("arguments"):
             self._write_text(index, None, item["arguments"], frames, is_initial=True)
         self._stop_block(entry, None, frames)

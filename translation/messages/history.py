@@ -7,12 +7,16 @@ import orjson
 
 from translation.messages.mcp_servers import add_mcp_result, lift_mcp_use
 from translation.messages.parts import lift_block, lift_parts
+from translation.messages.searches import add_search_result, is_search_use, lift_search_use
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 CALL_CARRIER_PREFIX: Final = "call."
 """The prefix of the `data` of a `redacted_thinking` block that belongs to the call before it."""
+
+_CARRIED_TYPES: Final = frozenset({"function_call", "web_search_call"})
+"""Types of items that such a block can follow."""
 
 _FAILURE_PREFIX: Final = "Error: "
 
@@ -118,6 +122,10 @@ def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: li
                 items.append(lift_mcp_use(block))
             case "mcp_tool_result" if add_mcp_result(block, items):
                 pass
+            case "server_tool_use" if is_search_use(block):
+                items.append(lift_search_use(block))
+            case "web_search_tool_result" if add_search_result(block, items):
+                pass
             case kind:
                 losses.append(Loss("messages", f"{kind:.50} dropped"))
 
@@ -133,7 +141,7 @@ def _lift_thinking(block: Json) -> Item:
 
 def _lift_redacted(data: str, items: list[Item]) -> None:
     if data.startswith(CALL_CARRIER_PREFIX):
-        if items and items[-1]["type"] == "function_call":
+        if items and items[-1]["type"] in _CARRIED_TYPES:
             items[-1]["encrypted_content"] = data.removeprefix(CALL_CARRIER_PREFIX)
         return
     items.append({"type": "reasoning", "summary": [], "encrypted_content": data})

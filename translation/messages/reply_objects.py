@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from translation.messages.history import CALL_CARRIER_PREFIX
 from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
+from translation.messages.searches import build_search_result, build_search_use, has_pages
 from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
@@ -108,6 +109,9 @@ def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Itera
         case "mcp_call":
             yield build_mcp_use(item, item.get("arguments") or "")
             yield build_mcp_result(item)
+        case "web_search_call":
+            yield build_search_use(item)
+            yield from build_search_outcome(item, seal)
 
 
 def _build_text_blocks(item: Item) -> Iterator[Json]:
@@ -148,6 +152,15 @@ def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None)
         yield {"type": "thinking", "thinking": text, "signature": signature}
     elif signature:
         yield {"type": "redacted_thinking", "data": signature}
+
+
+def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the block of the result of a search that has ended. If no page of it has room for what the upstream needs
+    back, a block with that follows."""
+    result = build_search_result(item, seal_item(item, seal))
+    yield result
+    if not has_pages(result["content"]):
+        yield from build_call_carrier(item, seal)
 
 
 def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:

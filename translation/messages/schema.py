@@ -115,6 +115,10 @@ class Tool(TypedDict, total=False):
     mcp_server_name: Name
     default_config: McpToolConfig | None
     configs: dict[str, McpToolConfig] | None
+    max_uses: _AtLeastOne | None
+    allowed_domains: list[str] | None
+    blocked_domains: list[str] | None
+    user_location: Json | None
 
 
 class Choice(TypedDict, total=False):

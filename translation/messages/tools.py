@@ -8,13 +8,17 @@ from translation.messages.mcp_servers import TOOLSET
 from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.tools.searches import WEB_SEARCH, is_search_tool
 
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict"})
 
 _HINT_KEYS: Final = frozenset({"cache_control", "defer_loading", "eager_input_streaming", "input_examples"})
 """Keys that only say how the tool is sent or cached, and not what it is."""
 
-_WEB_SEARCH: Final = "web_search_"
+_FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
+
+_SEARCH_KEYS: Final = frozenset({"type", "name", "max_uses", "user_location", *_FILTER_KEYS})
+
 _TOOL_SEARCH: Final = "tool_search_tool_"
 
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
@@ -59,24 +63,33 @@ def _lift_function(tool: Json, losses: list[Loss]) -> Json:
 
 def _lift_own(tool: Json, kind: str, param: str, losses: list[Loss], *, relayed: bool) -> Iterator[Json]:
     """Yields the Responses tool for a type of Anthropic's own."""
-    if kind.startswith(_WEB_SEARCH):
-        if tool.get("max_uses"):
-            losses.append(Loss(f"{param}.max_uses", "dropped"))
-        search: Json = {"type": "web_search"}
-        if filters := {key: tool[key] for key in ("allowed_domains", "blocked_domains") if tool.get(key)}:
-            search["filters"] = filters
-        if tool.get("user_location"):
-            search["user_location"] = tool["user_location"]
-        yield search
+    if is_search_tool(tool):
+        yield _lift_search(tool, param, losses)
     elif not relayed:
         raise Unrepresentable(f"this model's upstream has no tool of type {kind!r:.100}: leave it out", param=param)
 
 
-def lift_tool_choice(choice: Mapping[str, Any] | None) -> tuple[str | Json | None, bool | None]:
-    """Returns `tool_choice` and `parallel_tool_calls` of a turn."""
+def _lift_search(tool: Json, param: str, losses: list[Loss]) -> Json:
+    losses += [
+        Loss(f"{param}.{key:.50}", "dropped")
+        for key, value in tool.items()
+        if value and key not in _SEARCH_KEYS and key not in _HINT_KEYS and value != ["direct"]
+    ]
+    search: Json = {"type": WEB_SEARCH}
+    if filters := {key: tool[key] for key in _FILTER_KEYS if tool.get(key)}:
+        search["filters"] = filters
+    return search | {key: tool[key] for key in ("user_location", "max_uses") if tool.get(key)}
+
+
+def lift_tool_choice(
+    choice: Mapping[str, Any] | None, tools: Sequence[Json] = ()
+) -> tuple[str | Json | None, bool | None]:
+    """Returns `tool_choice` and `parallel_tool_calls` of a turn with these lifted tools."""
     if choice is None:
         return None, None
     parallel = False if choice.get("disable_parallel_tool_use") else None
     if choice["type"] == "tool":
+        if choice["name"] == WEB_SEARCH and any(map(is_search_tool, tools)):
+            return {"type": WEB_SEARCH}, parallel
         return {"type": "function", "name": choice["name"]}, parallel
     return _CHOICES[choice["type"]], parallel

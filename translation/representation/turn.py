@@ -69,6 +69,8 @@ class Turn:
     """The `thinking` extension: True asks for reasoning, False forbids it, None leaves it to the model."""
     sealed_reasoning: bool = False
     """Whether the reply is to include `reasoning.encrypted_content`, which the client can send back on a later turn."""
+    search_sources: bool = False
+    """Whether the reply is to include the sources of its web searches."""
     cache_mark: Json | None = None
     """The client's mark for the beginning of the prompt, for upstreams that cache only what is marked."""
     stream: bool = True

@@ -6,10 +6,11 @@ from typing import Any, Final
 from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, with_readable_content
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
+from translation.tools.searches import SEARCH_ITEM, is_search_tool
 
 _COPIED_PARAMS = (
     "temperature",
@@ -37,6 +38,8 @@ _LOGPROBS = "message.output_text.logprobs"
 
 _SEALED_REASONING = "reasoning.encrypted_content"
 
+_SEARCH_SOURCES = "web_search_call.action.sources"
+
 _MIN_OUTPUT_TOKENS = 16
 """The smallest `max_output_tokens` that OpenAI accepts."""
 
@@ -48,8 +51,12 @@ _REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
     "custom_tool_call_output": ("type", "call_id", "output"),
 }
 """Item type -> the keys that are sent back. Ids are not: with `store: false` the upstream knows none and refuses them.
-Items of other types, except reasoning, are sent unchanged.
+Items of other types, except reasoning and searches, are sent unchanged.
 """
+
+_SEARCH_KEYS: Final = frozenset({"type", "id", "status", "action"})
+_SOURCE_KEYS: Final = frozenset({"type", "url"})
+"""The keys of searches and of their sources that the API knows. Searches of other upstreams have more."""
 
 OPTIONAL_ID_TYPES: Final = frozenset({*_REPLAYED_KEYS, "reasoning"})
 """Types of items that are complete without their ids: an id only names the item."""
@@ -74,7 +81,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     }
     if turn.instructions is not None:
         body["instructions"] = turn.instructions
-    body |= _tool_params(turn)
+    body |= _tool_params(turn, losses)
     body |= _sampling_params(turn, profile, losses)
     if turn.max_output_tokens is not None:
         body["max_output_tokens"] = max(turn.max_output_tokens, _MIN_OUTPUT_TOKENS)
@@ -101,6 +108,8 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
             if not is_signature_only(item):
                 losses.append(Loss(f"input[{index}]", "reasoning dropped"))
             continue
+        if kind == SEARCH_ITEM:
+            item = _lower_search(item)
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
         if kind in OPTIONAL_ID_TYPES:
             lowered = _with_replayed_id(lowered, item, profile)
@@ -111,6 +120,18 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         if kind == "message":
             lowered["content"] = [_lower_part(part) for part in item["content"]]
         yield lowered
+
+
+def _lower_search(item: Item) -> Item:
+    """Returns a search with the keys that the API knows; the same object if it has no other."""
+    sources = mapping_or_empty(item.get("action")).get("sources") or ()
+    if item.keys() <= _SEARCH_KEYS and all(source.keys() <= _SOURCE_KEYS for source in sources):
+        return item
+    lowered = {key: value for key, value in item.items() if key in _SEARCH_KEYS}
+    if sources:
+        known = [{key: source[key] for key in _SOURCE_KEYS if key in source} for source in sources]
+        lowered["action"] = {**item["action"], "sources": known}
+    return lowered
 
 
 def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
@@ -158,11 +179,26 @@ def _lower_part(part: Json) -> Json:
             return part
 
 
-def _tool_params(turn: Turn) -> Json:
+def _tool_params(turn: Turn, losses: list[Loss]) -> Json:
     if not turn.tools:
         return {}
-    tools = [_lower_function(tool) if tool["type"] == "function" else tool for tool in turn.tools]
-    return _without_nulls(tools=tools, tool_choice=turn.tool_choice, parallel_tool_calls=turn.parallel_tool_calls)
+    limits = [tool["max_uses"] for tool in turn.tools if tool.get("max_uses")]
+    tools = [_lower_tool(tool) for tool in turn.tools]
+    if limits and any(tool["type"] != "function" and not is_search_tool(tool) for tool in tools):
+        losses.append(Loss("tools.max_uses", "dropped"))  # the API has one limit for all tools that it runs
+        limits = []
+    return _without_nulls(
+        tools=tools,
+        tool_choice=turn.tool_choice,
+        parallel_tool_calls=turn.parallel_tool_calls,
+        max_tool_calls=min(limits, default=None),
+    )
+
+
+def _lower_tool(tool: Json) -> Json:
+    if tool["type"] == "function":
+        return _lower_function(tool)
+    return {key: value for key, value in tool.items() if key != "max_uses"} if "max_uses" in tool else tool
 
 
 def _lower_function(tool: Json) -> Json:
@@ -188,7 +224,11 @@ def _sampling_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
         losses.append(Loss("store", "dropped"))
     if sampling.get("logprobs"):
         body |= _without_nulls(top_logprobs=sampling.get("top_logprobs"))
-    includes = [(_LOGPROBS, sampling.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
+    includes = [
+        (_LOGPROBS, sampling.get("logprobs")),
+        (_SEALED_REASONING, turn.sealed_reasoning),
+        (_SEARCH_SOURCES, turn.search_sources and any(map(is_search_tool, turn.tools))),
+    ]
     return body | _without_nulls(include=[name for name, is_included in includes if is_included] or None)
 
 

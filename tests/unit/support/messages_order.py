@@ -12,13 +12,13 @@ Json = dict[str, Any]
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
-# type of a delta -> type of the block that it extends
-_BLOCK_OF_DELTA = {
-    "text_delta": "text",
-    "citations_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-    "input_json_delta": "tool_use",
+# type of a delta -> types of the blocks that it extends
+_BLOCKS_OF_DELTA = {
+    "text_delta": {"text"},
+    "citations_delta": {"text"},
+    "thinking_delta": {"thinking"},
+    "signature_delta": {"thinking"},
+    "input_json_delta": {"tool_use", "server_tool_use"},
 }
 
 
@@ -60,7 +60,7 @@ def check_message_stream(wire: bytes) -> Json:
                 open_blocks.add(index)
             case {"type": "content_block_delta", "index": index, "delta": delta}:
                 assert index in open_blocks
-                assert _BLOCK_OF_DELTA[delta["type"]] == blocks[index]["type"]
+                assert blocks[index]["type"] in _BLOCKS_OF_DELTA[delta["type"]]
             case {"type": "content_block_stop", "index": index}:
                 open_blocks.remove(index)
             case {"type": "message_delta"}:

@@ -1,16 +1,27 @@
 """Adapts a client's request to an upstream with the same API. Fields that need no change are forwarded as they are."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from translation.messages.history import CALL_CARRIER_PREFIX
-from translation.representation.json_types import Json
+from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest
 
-_CARRIER_KEYS: Final = {"thinking": "signature", "redacted_thinking": "data"}
-"""Type of a block -> the key of what only its own server can read."""
+_CARRIER_KEYS: Final = {
+    "thinking": "signature",
+    "redacted_thinking": "data",
+    "web_search_tool_result": "content",
+    "text": "citations",
+}
+"""Type of a block -> the key of what only its own server can read, or of entries with such a key."""
+
+_ENTRY_KEYS: Final = {"web_search_tool_result": "encrypted_content", "text": "encrypted_index"}
+"""Type of a block -> the key of its entries. Searches of upstreams with other APIs have nothing there."""
+
+_NAMES: Final = {"web_search_tool_result": "searches", "text": "citations"}
+"""Type of a block -> its name in a loss. The others are thinking."""
 
 
 def relay_body(body: Json, _profile: Profile, *, model: str) -> LoweredRequest:
@@ -21,25 +32,47 @@ def relay_body(body: Json, _profile: Profile, *, model: str) -> LoweredRequest:
 def remove_sealed_blocks(
     messages: Sequence[Json], is_sealed: Callable[[str], bool], losses: list[Loss]
 ) -> Sequence[Json]:
-    """Returns messages without the thinking of other models, which the gateway has sealed, and the API would refuse.
+    """Returns messages without what the gateway has made of other models' thinking, searches and citations: the API
+    would refuse it.
 
     The same object if there is none. `is_sealed` says whether the gateway has sealed a text.
     """
-    kept = [_without_sealed(message, is_sealed) for message in messages]
-    if all(one is other for one, other in zip(kept, messages, strict=True)):
+    removed: list[str] = []
+    kept = [_without_sealed(message, is_sealed, removed) for message in messages]
+    if not removed:
         return messages
-    losses.append(Loss("messages", "thinking of another model dropped"))
+    losses += [Loss("messages", f"{name} of another model dropped") for name in dict.fromkeys(removed)]
     return [one for one, other in zip(kept, messages, strict=True) if one is other or one["content"]]
 
 
-def _without_sealed(message: Json, is_sealed: Callable[[str], bool]) -> Json:
+def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: list[str]) -> Json:
+    """Returns a message without such blocks. The names of what is removed are appended to `removed`."""
     content = message.get("content")
     if message["role"] != "assistant" or not isinstance(content, list):
         return message
-    blocks = [block for block in content if not _is_sealed_block(block, is_sealed)]
-    return message if len(blocks) == len(content) else {**message, "content": blocks}
+    sealed = [block for block in content if _is_sealed_block(block, is_sealed)]
+    if not sealed:
+        return message
+    removed += [_NAMES.get(block["type"], "thinking") for block in sealed]
+    searches = {block["tool_use_id"] for block in sealed if block["type"] == "web_search_tool_result"}
+    blocks: list[Json] = []
+    for block in content:
+        if block["type"] == "text" and block in sealed:
+            blocks.append({key: value for key, value in block.items() if key != "citations"})
+        elif block not in sealed and not (block["type"] == "server_tool_use" and block["id"] in searches):
+            blocks.append(block)
+    return {**message, "content": blocks}
 
 
 def _is_sealed_block(block: Json, is_sealed: Callable[[str], bool]) -> bool:
     carrier = block.get(_CARRIER_KEYS.get(block["type"], ""))
-    return isinstance(carrier, str) and is_sealed(carrier.removeprefix(CALL_CARRIER_PREFIX))
+    if not carrier:
+        return False
+    if isinstance(carrier, str):
+        return is_sealed(carrier.removeprefix(CALL_CARRIER_PREFIX))
+    return isinstance(carrier, list) and any(_is_sealed_entry(entry, block["type"], is_sealed) for entry in carrier)
+
+
+def _is_sealed_entry(entry: Any, kind: str, is_sealed: Callable[[str], bool]) -> bool:
+    text = mapping_or_empty(entry).get(_ENTRY_KEYS[kind])
+    return isinstance(text, str) and (not text or is_sealed(text))

@@ -80,6 +80,35 @@ def _reminder(**more: Any) -> Json:
     return {"role": "system", "content": "FIRST", **more}
 
 
+_SEARCH_USE: Final[Json] = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {"query": "q"},
+}
+
+_SEARCH_RESULT: Final[Json] = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [{"type": "web_search_result", "url": "http://a", "title": "A", "encrypted_content": ""}],
+}
+
+
+def _searched(*blocks: Json) -> Case:
+    """An earlier search, of which an upstream is told the whole or nothing."""
+
+    def body(*before: Json) -> Json:
+        return _asked(_HI, {"role": "assistant", "content": [*before, {"type": "text", "text": "So"}]})
+
+    return Case("messages.content", body(), body(*blocks))
+
+
+def _searching(key: str, value: Any) -> Case:
+    """A key of a search tool. An upstream without one loses the tool as a whole."""
+    tool = {"type": "web_search_20250305", "name": "web_search", key: value}
+    return Case(f"tools.{key}", _asked(), _asked(tools=[tool]))
+
+
 _SERVER_CALL: Final[Json] = {"type": "mcp_tool_use", "id": "m1", "name": "f", "server_name": "s", "input": {}}
 _SERVER_RESULT: Final[Json] = {"type": "mcp_tool_result", "tool_use_id": "m1", "content": "FIELD", "is_error": True}
 
@@ -123,6 +152,9 @@ CASES: Final[dict[str, Case]] = {
         f"McpToolResultBlock.{key}": _assistant("content", {"type": "text", "text": "So"}, _SERVER_RESULT)
         for key in ("content", "is_error")
     },
+    **{f"ServerToolUseBlock.{key}": _searched(_SEARCH_USE) for key in ("name", "input")},
+    "WebSearchToolResultBlock.content": _searched(_SEARCH_USE, _SEARCH_RESULT),
+    "WebSearchResult.url": _searched(_SEARCH_USE, _SEARCH_RESULT),
     "ToolUseBlock.name": _loop("name", {**_CALL, "name": "FIELD"}, _result(), "FIELD"),
     "ToolUseBlock.input": _loop("input", {**_CALL, "input": {"a": "FIELD"}}, _result(), "FIELD"),
     "ToolResultBlock.content": _loop("content", _CALL, _result(content="FIELD"), "FIELD"),
@@ -160,6 +192,10 @@ CASES: Final[dict[str, Case]] = {
     "Tool.input_schema": _tool("input_schema", {"input_schema": _FIELD}, "FIELD"),
     "Tool.strict": _tool("strict", {"strict": True}),
     "Tool.defer_loading": _tool("defer_loading", {"defer_loading": True}),
+    "Tool.max_uses": _searching("max_uses", 2),
+    "Tool.allowed_domains": _searching("allowed_domains", ["FIELD.com"]),
+    "Tool.blocked_domains": _searching("blocked_domains", ["FIELD.com"]),
+    "Tool.user_location": _searching("user_location", {"type": "approximate", "city": "FIELD"}),
     "Choice.disable_parallel_tool_use": _choice(
         "disable_parallel_tool_use", {"type": "auto", "disable_parallel_tool_use": True}
     ),

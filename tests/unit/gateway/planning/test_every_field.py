@@ -268,6 +268,7 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "McpServerTools": ("allowed_tools", "enabled"),
         "McpToolConfig": ("defer_loading", "enabled"),
         "Tool": ("configs", "default_config", "mcp_server_name"),
+        "WebSearchResult": ("encrypted_content", "page_age", "title"),
     },
     "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
     "gemini": {

@@ -70,6 +70,7 @@ HIDDEN = {"type": "anthropic.redacted_thinking", "data": "d1"}
 RUN = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
 FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a"}]}
+SOURCES: list[Json] = [{"type": "url", "url": "https://a"}]
 
 
 def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> Item:
@@ -78,7 +79,7 @@ def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> I
         "id": "ws_1",
         "type": "web_search_call",
         "status": "completed",
-        "action": {"type": "search", "query": query},
+        "action": {"type": "search", "query": query, "sources": SOURCES},
         "details": [asked, {**FOUND, "type": "anthropic.web_search_tool_result"}],
         **more,
     }
@@ -210,13 +211,16 @@ def test_a_search_that_failed_has_failed() -> None:
     told = {**FOUND, "content": error}
     [item] = items_of(opening(), *block(0, SEARCH, *given("[]")), *block(1, told), *closing())
     details = [search_item()["details"][0], {**told, "type": "anthropic.web_search_tool_result"}]
-    assert item == search_item(status="failed", details=details)
+    action = {"type": "search", "query": ""}
+    assert item == search_item(status="failed", details=details, action=action, error="max_uses_exceeded")
 
 
 @pytest.mark.parametrize("word", ["pause_turn", "max_tokens"])
 def test_a_search_without_an_end_has_failed(word: str) -> None:
     [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":1}')), *closing(word))
-    assert item == {key: value for key, value in search_item(status="failed").items() if key != "details"}
+    action = {"type": "search", "query": ""}
+    expected = search_item(status="failed", action=action)
+    assert item == {key: value for key, value in expected.items() if key != "details"}
 
 
 def test_thinking_is_a_summary_where_the_profile_says_so() -> None:

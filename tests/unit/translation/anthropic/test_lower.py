@@ -377,7 +377,7 @@ TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
         [],
     ),
     "where to search": (
-        {"tools": [{**SEARCH, "search_context_size": "high"}]},
+        {"tools": [{**SEARCH, "search_context_size": "high", "max_uses": 3}]},
         {
             "tools": [
                 {
@@ -385,6 +385,7 @@ TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
                     "name": "web_search",
                     "allowed_domains": ["a.org"],
                     "user_location": {"type": "approximate", "city": "Bern"},
+                    "max_uses": 3,
                 }
             ]
         },

@@ -142,6 +142,51 @@ def test_pages_are_cited_with_the_text_they_support() -> None:
     ]
 
 
+QUERY: Json = {"type": "search", "query": "q"}
+SEARCH: Item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}
+FOUND: Item = {**SEARCH, "status": "completed", "action": {**QUERY, "sources": [{"type": "url", "url": "http://a"}]}}
+USE: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+PAGE: Json = {"type": "web_search_result", "url": "http://a", "title": "http://a", "encrypted_content": ""}
+RESULT: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [PAGE]}
+
+
+@pytest.mark.parametrize("start", [SEARCH, {**SEARCH, "action": QUERY}], ids=["known at the end", "known at once"])
+def test_a_search_is_a_call_and_its_result(start: Item) -> None:
+    events = [*item(0, start, final=FOUND), *item(1, MESSAGE, "a", part=TEXT), STOP]
+    message = reply_of(*events)
+    assert message["content"] == [USE, RESULT, {"type": "text", "text": "a"}]
+    assert message["usage"]["server_tool_use"] == {"web_search_requests": 1, "web_fetch_requests": 0}
+    assert message["stop_reason"] == "end_turn"
+
+
+def test_a_search_is_shown_before_it_ends() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    begun = read_frames(encoder.feed([Started("m"), ItemStarted(0, {**SEARCH, "action": QUERY})]))
+    assert [event["type"] for event in begun[1:]] == [
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    ]
+    ended = read_frames(encoder.feed([ItemEnded(0, FOUND)]))
+    assert [event["type"] for event in ended] == ["content_block_start", "content_block_stop"]
+    assert ended[0]["content_block"] == RESULT
+
+
+def test_what_the_upstream_needs_back_of_a_search_is_in_its_first_page() -> None:
+    more = {**FOUND, "action": {**QUERY, "sources": [{"url": "http://a"}] * 2}, "details": [{}]}
+    _, result = reply_of(*item(0, SEARCH, final=more), STOP, seal=Seal())["content"]
+    assert result["content"] == [{**PAGE, "encrypted_content": "sealed ws_1"}, PAGE]
+
+
+def test_or_behind_a_result_without_pages() -> None:
+    failed = {**SEARCH, "status": "failed", "action": QUERY, "error": "query_too_long", "details": [{}]}
+    message = reply_of(*item(0, SEARCH, final=failed), STOP, seal=Seal())
+    error = {"type": "web_search_tool_result_error", "error_code": "query_too_long"}
+    carrier = {"type": "redacted_thinking", "data": "call.sealed ws_1"}
+    assert message["content"] == [USE, {**RESULT, "content": error}, carrier]
+    assert "server_tool_use" not in message["usage"]
+
+
 def test_cited_text_without_deltas_keeps_its_citations() -> None:
     annotation = {"type": "url_citation", "url": "http://a", "start_index": 0, "end_index": 3}
     final = {**MESSAGE, "content": [{**TEXT, "text": "One two", "annotations": [annotation]}]}

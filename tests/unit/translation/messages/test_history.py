@@ -194,11 +194,67 @@ def test_a_carrier_without_its_call_is_ignored() -> None:
     assert [item["type"] for item in lift_contents(("assistant", blocks))] == ["message"]
 
 
-def test_calls_of_anthropics_tools_are_a_loss() -> None:
+USE: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+PAGE: Json = {"type": "web_search_result", "url": "http://a", "title": "A", "encrypted_content": ""}
+RESULT: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [PAGE]}
+
+
+def search(status: str = "completed", **more: Any) -> Item:
+    return {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": status,
+        "action": {"type": "search", "query": "q"},
+        **more,
+    }
+
+
+def test_a_search_is_an_item_with_its_sources() -> None:
+    sources = [{"type": "url", "url": "http://a", "title": "A"}]
+    found = search(action={"type": "search", "query": "q", "sources": sources})
+    assert lift_contents(("assistant", [USE, RESULT])) == [found]
+    sealed = {**RESULT, "content": [{**PAGE, "encrypted_content": "sealed"}, PAGE]}
+    [item] = lift_contents(("assistant", [USE, sealed]))
+    assert item["encrypted_content"] == "sealed"
+
+
+def test_searches_side_by_side_have_their_own_results() -> None:
+    calls = [{**USE, "id": f"srvtoolu_{number}"} for number in (1, 2)]
+    results = [{**RESULT, "tool_use_id": f"srvtoolu_{number}", "content": []} for number in (1, 2)]
+    items = lift_contents(("assistant", [*calls, *results]))
+    assert [(item["id"], item["status"]) for item in items] == [("ws_1", "completed"), ("ws_2", "completed")]
+
+
+def test_a_search_without_pages_has_its_carrier_behind_it() -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    carrier = {"type": "redacted_thinking", "data": "call.sealed"}
+    items = lift_contents(("assistant", [USE, {**RESULT, "content": error}, carrier]))
+    assert items == [search("failed", error="unavailable", encrypted_content="sealed")]
+
+
+def test_a_search_without_a_result_has_failed() -> None:
+    assert lift_contents(("assistant", [USE])) == [search("failed")]
+
+
+def test_a_result_without_its_search_is_a_loss() -> None:
     losses: list[Loss] = []
-    block = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
-    assert lift_history([{"role": "assistant", "content": [block]}], losses) == []
-    assert losses == [Loss("messages", "server_tool_use dropped")]
+    blocks = [{**USE, "id": "srvtoolu_2"}, {"type": "text", "text": "a"}, RESULT]
+    assert [item["type"] for item in lift_history([{"role": "assistant", "content": blocks}], losses)] == [
+        "web_search_call",
+        "message",
+    ]
+    assert losses == [Loss("messages", "web_search_tool_result dropped")]
+
+
+def test_calls_of_other_tools_of_anthropic_are_a_loss() -> None:
+    losses: list[Loss] = []
+    call = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {}}
+    result = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": {}}
+    assert lift_history([{"role": "assistant", "content": [call, result]}], losses) == []
+    assert losses == [
+        Loss("messages", "server_tool_use dropped"),
+        Loss("messages", "code_execution_tool_result dropped"),
+    ]
 
 
 def test_instructions_between_turns_keep_their_place() -> None:

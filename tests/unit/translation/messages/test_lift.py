@@ -140,9 +140,39 @@ TOOLS: dict[str, tuple[Json, Json]] = {
     "web search": (
         {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2, "allowed_domains": ["a.com"]}]},
         {
-            "tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.com"]}}],
-            "losses": (Loss("tools[0].max_uses", "dropped"),),
+            "tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.com"]}, "max_uses": 2}],
+            "losses": (),
         },
+    ),
+    "web search of a newer version": (
+        {
+            "tools": [
+                {
+                    "type": "web_search_20260318",
+                    "name": "web_search",
+                    "allowed_callers": ["direct"],
+                    "cache_control": {"type": "ephemeral"},
+                    "response_inclusion": "excluded",
+                    "strict": False,
+                }
+            ]
+        },
+        {
+            "tools": [{"type": "web_search"}],
+            "search_sources": True,
+            "losses": (Loss("tools[0].response_inclusion", "dropped"),),
+        },
+    ),
+    "a search that is forced": (
+        {
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+            "tool_choice": {"type": "tool", "name": "web_search", "disable_parallel_tool_use": True},
+        },
+        {"tool_choice": {"type": "web_search"}, "parallel_tool_calls": False},
+    ),
+    "a tool of the client with the name of a search": (
+        {"tools": [{**TOOL, "name": "web_search"}], "tool_choice": {"type": "tool", "name": "web_search"}},
+        {"tool_choice": {"type": "function", "name": "web_search"}, "search_sources": False},
     ),
     "web search near a place": (
         {"tools": [{"type": "web_search_20250305", "name": "web_search", "user_location": {"type": "approximate"}}]},

@@ -198,3 +198,32 @@ def test_thinking_that_the_gateway_sealed_is_not_for_this_upstream() -> None:
     assert kept == [messages[0], {"role": "assistant", "content": [own, text]}, *messages[3:]]
     assert losses == [Loss("messages", "thinking of another model dropped")]
     assert remove_sealed_blocks(kept, lambda value: value.startswith("rgr"), losses) is kept
+
+
+def test_searches_and_citations_of_other_upstreams_are_not_for_this_one() -> None:
+    text: Json = {"type": "text", "text": "a"}
+    own = [search_use("1"), search_result("1", "EqQB"), {**text, "citations": [{"encrypted_index": "Eo8B"}]}]
+    failed = [search_use("2"), {**search_result("2"), "content": {"error_code": "unavailable"}}]
+    odd = {**text, "citations": ["odd", {"type": "char_location"}]}
+    foreign = [
+        *(search_use("3"), search_result("3", "rgr1", "")),
+        *(search_use("4"), search_result("4", "")),
+        {**text, "citations": [{"encrypted_index": ""}]},
+    ]
+    messages: list[Json] = [{"role": "assistant", "content": [*own, *failed, odd, *foreign]}]
+    losses: list[Loss] = []
+    kept = remove_sealed_blocks(messages, lambda value: value.startswith("rgr"), losses)
+    assert kept == [{"role": "assistant", "content": [*own, *failed, odd, text]}]
+    assert losses == [
+        Loss("messages", "searches of another model dropped"),
+        Loss("messages", "citations of another model dropped"),
+    ]
+
+
+def search_use(number: str) -> Json:
+    return {"type": "server_tool_use", "id": f"srvtoolu_{number}", "name": "web_search", "input": {}}
+
+
+def search_result(number: str, *ciphers: str) -> Json:
+    pages = [{"type": "web_search_result", "url": "http://a", "encrypted_content": cipher} for cipher in ciphers]
+    return {"type": "web_search_tool_result", "tool_use_id": f"srvtoolu_{number}", "content": pages}

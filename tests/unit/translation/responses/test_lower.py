@@ -37,6 +37,18 @@ BODIES: dict[str, tuple[Json, Json]] = {
             ]
         },
     ),
+    "a search, and its sources": (
+        {"tools": [{"type": "web_search", "max_uses": 2}], "search_sources": True},
+        {
+            "tools": [{"type": "web_search"}],
+            "max_tool_calls": 2,
+            "include": ["web_search_call.action.sources"],
+        },
+    ),
+    "no sources without a search": (
+        {"tools": [{"type": "custom", "name": "f"}], "search_sources": True},
+        {"tools": [{"type": "custom", "name": "f"}]},
+    ),
     "nothing about tools without tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}),
     "sampling": (
         {"sampling": {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}, "store": False, "n": 1}},
@@ -162,6 +174,27 @@ ITEMS: dict[str, tuple[Item, Item]] = {
         {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
     ),
 }
+
+
+SEARCHED: Item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+
+
+def test_searches_of_other_upstreams_go_back_with_the_keys_that_the_api_knows() -> None:
+    sources = [{"type": "url", "url": "u", "title": "U"}, {"url": "v"}]
+    more = {"details": [{"thought": False}], "error": "e"}
+    found = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}, **more}
+    known = {**found["action"], "sources": [{"type": "url", "url": "u"}, {"url": "v"}]}
+    body, losses = lowered(items=[found, {**SEARCHED, **more}])
+    assert body["input"] == [{**SEARCHED, "action": known}, SEARCHED]
+    assert losses == []
+
+
+def test_a_limit_of_searches_is_no_limit_of_other_tools() -> None:
+    tools = [{"type": "web_search", "max_uses": 2}, {"type": "mcp", "server_label": "s"}]
+    body, losses = lowered(items=[], tools=tools)
+    assert body["tools"] == [{"type": "web_search"}, tools[1]]
+    assert "max_tool_calls" not in body
+    assert losses == [Loss("tools.max_uses", "dropped")]
 
 
 @pytest.mark.parametrize(("item", "expected"), ITEMS.values(), ids=ITEMS)

@@ -1,0 +1,120 @@
+"""Web searches that an upstream runs: the fields of `web_search_call` items, and those of the Messages API's blocks.
+
+The API has two blocks for a search: the call with its input, and the result, which is a list or an error. An item has
+both. Source: `anthropic` 2.12.0, types/web_search_result_block.py and web_search_tool_result_error_code.py; `openai`
+2.x, types/responses/response_function_web_search.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from translation.representation.json_types import Item, Json, mapping_or_empty
+
+WEB_SEARCH: Final = "web_search"
+"""The name of the tool in the Messages API, and the beginning of its types in every API."""
+
+SEARCH_ITEM: Final = "web_search_call"
+SEARCH_USE: Final = "server_tool_use"
+SEARCH_RESULT: Final = "web_search_tool_result"
+
+_ERROR_TYPE: Final = "web_search_tool_result_error"
+
+_UNKNOWN_ERROR: Final = "unavailable"
+
+_ERROR_CODES: Final = frozenset(
+    {
+        _UNKNOWN_ERROR,
+        "invalid_tool_input",
+        "max_uses_exceeded",
+        "query_too_long",
+        "request_too_large",
+        "too_many_requests",
+    }
+)
+"""The codes that the API's clients accept."""
+
+_PAGE_ACTIONS: Final = frozenset({"open_page", "find_in_page"})
+"""What OpenAI's search does besides searching. The Messages API has no blocks for that."""
+
+_PAGE_KEYS: Final = ("url", "pattern")
+
+_SOURCE_KEYS: Final = ("title", "page_age")
+
+
+def is_search_tool(tool: Mapping[str, Any]) -> bool:
+    """Whether a tool, or a choice of one, is a web search. Its type may have a version: web_search_20250305."""
+    return str(tool.get("type")).startswith(WEB_SEARCH)
+
+
+def read_action(tool_input: Mapping[str, Any]) -> Json:
+    """Returns the action of an item for the input of a call."""
+    if (kind := tool_input.get("type")) in _PAGE_ACTIONS:
+        return {"type": kind, **{key: tool_input[key] for key in _PAGE_KEYS if isinstance(tool_input.get(key), str)}}
+    query, queries = tool_input.get("query"), tool_input.get("queries")
+    action: Json = {"type": "search", "query": query if isinstance(query, str) else ""}
+    if isinstance(queries, list) and all(isinstance(each, str) for each in queries):
+        action["queries"] = queries
+    return action
+
+
+def build_input(item: Item) -> Json:
+    """Returns the input of a call for an item. It always has a `query`, which clients show: empty if it is unknown.
+
+    The query of an action on a page is what is looked for in it, or its URL.
+    """
+    action = mapping_or_empty(item.get("action"))
+    if action.get("type") in _PAGE_ACTIONS:
+        page = {key: action[key] for key in _PAGE_KEYS if action.get(key)}
+        return {"query": action.get("pattern") or action.get("url") or "", "type": action["type"], **page}
+    queries = action.get("queries") or []
+    query = action.get("query") or "; ".join(queries)
+    return {"query": query, "queries": queries} if queries and queries != [query] else {"query": query}
+
+
+def add_results(item: Item, content: Any) -> Item:
+    """Returns the item of a search with what its result block has: `sources` of the action, or an `error` code."""
+    if isinstance(content, dict):
+        code = content.get("error_code")
+        return {**item, "status": "failed", "error": code if isinstance(code, str) else _UNKNOWN_ERROR}
+    ended: Item = {**item, "status": "completed"}
+    if item["action"]["type"] == "search":
+        entries = [entry for entry in content if isinstance(entry, dict) and isinstance(entry.get("url"), str)]
+        ended["action"] = {**item["action"], "sources": [_read_source(entry) for entry in entries]}
+    return ended
+
+
+def _read_source(entry: Json) -> Json:
+    known = {key: entry[key] for key in _SOURCE_KEYS if isinstance(entry.get(key), str) and entry[key] != entry["url"]}
+    return {"type": "url", "url": entry["url"], **known}
+
+
+def build_results(item: Item) -> list[Json] | Json:
+    """Returns the content of the result block for an item that has ended: a list of pages, or an error.
+
+    A page without a title has its URL as the title. Pages have an empty `encrypted_content`.
+    """
+    if item.get("status") not in (None, "completed"):
+        code = item.get("error")
+        return {"type": _ERROR_TYPE, "error_code": code if code in _ERROR_CODES else _UNKNOWN_ERROR}
+    action = mapping_or_empty(item.get("action"))
+    sources = [action] if action.get("type") in _PAGE_ACTIONS else action.get("sources") or ()
+    return [_build_result(source) for source in sources if source.get("url")]
+
+
+def _build_result(source: Mapping[str, Any]) -> Json:
+    result: Json = {
+        "type": "web_search_result",
+        "url": source["url"],
+        "title": source.get("title") or source["url"],
+        "encrypted_content": "",
+    }
+    return {**result, "page_age": source["page_age"]} if source.get("page_age") else result
+
+
+def is_counted(item: Item) -> bool:
+    """Whether an item counts as a search that was made, and not as a page that was opened, or as a failure."""
+    return (
+        item["type"] == SEARCH_ITEM
+        and item.get("status") in (None, "completed")
+        and mapping_or_empty(item.get("action")).get("type") not in _PAGE_ACTIONS
+    )
