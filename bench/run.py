@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from bench import baseline, report, state_report
-from bench.chain import CHAIN, chain_rows
-from bench.databases import databases
-from bench.gateway import gateway
-from bench.measure import Figure, WrongAnswers, measure
 from bench.options import Options, parse_options
-from bench.peers import peers
-from bench.plot import draw
-from bench.processes import Server, cores, nginx, start_announcing_server
-from bench.scenarios import SCENARIOS, Scenario
-from bench.start import START, UnwantedModules, heaviest_modules, start_rows
-from bench.state import STATE, Bench, StateScenario, state_rows
-from bench.state_report import StateRow
-from bench.tools import TOOLS, tool_rows
+from bench.reports import baseline, cost_table, scenario_table
+from bench.reports.cost_table import StateRow
+from bench.reports.plot import draw
+from bench.scenarios.catalog import SCENARIOS, Scenario
+from bench.scenarios.hosted_tools import TOOLS, tool_rows
+from bench.scenarios.measurement import Figure, WrongAnswers, measure
+from bench.scenarios.startup import START, UnwantedModules, heaviest_modules, start_rows
+from bench.scenarios.store import STATE, Bench, StateScenario, state_rows
+from bench.scenarios.store_chain import CHAIN, chain_rows
+from bench.servers.databases import databases
+from bench.servers.gateway import gateway
+from bench.servers.peers import peers
+from bench.servers.processes import Server, cores, nginx, start_announcing_server
 from dataplane.core import CORE
 
 NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START, TOOLS)
@@ -53,7 +53,7 @@ def main() -> int:
         print("no scenario has this name; --list prints all names", file=sys.stderr)
         return 1
     _print_tables(rows, state, start)
-    _compare_and_save(report.build_results(rows, state, start, _machine()), keep=options.keep)
+    _compare_and_save(scenario_table.build_results(rows, state, start, _machine()), keep=options.keep)
     return 1 if failed else 0
 
 
@@ -66,32 +66,32 @@ def _try_measure(measure_rows: Callable[[], list[StateRow]]) -> tuple[list[State
         return [], True
 
 
-def _print_tables(rows: Sequence[report.Row], state: Sequence[StateRow], start: Sequence[StateRow]) -> None:
+def _print_tables(rows: Sequence[scenario_table.Row], state: Sequence[StateRow], start: Sequence[StateRow]) -> None:
     if rows:
-        print(report.table(rows))
+        print(scenario_table.table(rows))
         print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
-    if peers_table := report.peers_table(rows):
+    if peers_table := scenario_table.peers_table(rows):
         print(f"\n{peers_table}")
     if state:
-        print(f"\n{state_report.table(state)}")
+        print(f"\n{cost_table.table(state)}")
         print("without / with: the same load, without and with the store. A database server's CPU is not in it.")
     if start:
-        print(f"\n{state_report.start_table(start)}")
+        print(f"\n{cost_table.start_table(start)}")
 
 
 def _compare_and_save(results: baseline.Results, *, keep: bool) -> None:
-    before = baseline.read(report.BASELINE)
+    before = baseline.read(scenario_table.BASELINE)
     if changes := baseline.compare(before, results):
         print(f"\n{baseline.table(changes)}")
         print("Ratios within each run: to nginx, to the same load without the store, to a bare server.")
-    report.save(results, report.LATEST)
-    draw(report.LATEST, report.BASELINE)
+    scenario_table.save(results, scenario_table.LATEST)
+    draw(scenario_table.LATEST, scenario_table.BASELINE)
     if keep:
-        report.save(baseline.merge(before, results), report.BASELINE)
-        draw(report.BASELINE, None)
+        scenario_table.save(baseline.merge(before, results), scenario_table.BASELINE)
+        draw(scenario_table.BASELINE, None)
 
 
-def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[report.Row]:
+def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[scenario_table.Row]:
     """Measures the scenarios. Returns their rows. Raises WrongAnswers."""
     if not scenarios:
         return []
@@ -106,7 +106,9 @@ def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[rep
         ]
 
 
-def _row(scenario: Scenario, upstream: Server, peers: Sequence[Server], options: Options, home: Path) -> report.Row:
+def _row(
+    scenario: Scenario, upstream: Server, peers: Sequence[Server], options: Options, home: Path
+) -> scenario_table.Row:
     server_core, load_core = cores()
     rounds: list[dict[str, Figure]] = []
     for turn in range(options.rounds):
@@ -124,7 +126,7 @@ def _row(scenario: Scenario, upstream: Server, peers: Sequence[Server], options:
                         raise
                     print(f"no figure for {server.name}: {failure}", file=sys.stderr)
         rounds.append(figures)
-    return report.build_row(scenario, rounds)
+    return scenario_table.build_row(scenario, rounds)
 
 
 def _rotated(servers: list[Server], turn: int) -> list[Server]:
@@ -164,7 +166,9 @@ def run_start(options: Options, home: Path) -> list[StateRow]:
 
 
 def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
-    return start_announcing_server("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
+    return start_announcing_server(
+        "direct", [sys.executable, "-m", "bench.servers.upstream"], core, home / "upstream.log"
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
-from bench.start import unwanted_packages
+from bench.scenarios.startup import unwanted_packages
 from gateway.process.serving import lean_imports
 from gateway.routes.request_docs import DocumentedApp, json_request_body
 

@@ -1,0 +1,7 @@
+"""`python -m bench.engine`"""
+
+import sys
+
+from bench.engine.measurement import main
+
+sys.exit(main())

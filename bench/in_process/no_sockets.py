@@ -1,0 +1,178 @@
+"""Runs the whole gateway without sockets: the bytes of HTTP to and from it are passed by calls, on both sides.
+
+The CPU of a request is then that of Python and the event loop, so that it can be measured on a busy machine.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import uvicorn
+import uvloop
+from uvicorn.server import ServerState
+
+from bench.load.replies import Model, find_fault, stream_writes, whole_reply
+from dataplane.http_protocol import HttpProtocol
+from gateway.config.settings import Settings
+from gateway.http.guard import Drain
+from gateway.process.app import create_app
+
+_PATH: Final = "/v1/responses"
+
+
+class _Transport(asyncio.Transport):
+    """A transport that passes what is written to a function."""
+
+    def __init__(self, receive: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self.write = receive  # type: ignore[method-assign, assignment]
+        self._closing = False
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        """Does nothing, because no bytes arrive without a request."""
+
+    resume_reading = pause_reading
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Does nothing, because there is no write buffer."""
+
+
+class _Upstream:
+    """A chat server. The model's name gives the number of deltas, and `writes_per_read` of them arrive in one read."""
+
+    def __init__(self, protocol: asyncio.Protocol, writes_per_read: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._protocol = protocol
+        self._writes_per_read = writes_per_read
+        self._reads: dict[tuple[int, bool], list[bytes]] = {}
+
+    def answer(self, request: bytes) -> None:
+        body = orjson.loads(request[request.index(b"\r\n\r\n") :])
+        deltas, streamed = Model.named(body["model"]).deltas, bool(body.get("stream"))
+        reads = self._reads.get((deltas, streamed))
+        if reads is None:
+            whole = stream_writes(deltas, "chat") if streamed else [whole_reply(deltas, "chat")]
+            reads = self._reads[deltas, streamed] = [
+                b"".join(whole[at : at + self._writes_per_read]) for at in range(0, len(whole), self._writes_per_read)
+            ]
+        self._loop.call_soon(self._play, reads, 0)
+
+    def _play(self, reads: Sequence[bytes], at: int) -> None:
+        self._protocol.data_received(reads[at])
+        if at + 1 < len(reads):
+            self._loop.call_soon(self._play, reads, at + 1)
+
+
+class Loop(uvloop.Loop):
+    """An event loop whose outgoing connections all lead to a model server in this process."""
+
+    writes_per_read = 1
+    """The number of deltas that arrive in one read."""
+
+    async def create_connection(  # type: ignore[override]  # the arguments that the gateway uses
+        self, factory: Callable[[], asyncio.Protocol], *_: Any, **__: Any
+    ) -> Any:
+        protocol = factory()
+        transport = _Transport(_Upstream(protocol, self.writes_per_read).answer)
+        protocol.connection_made(transport)
+        return transport, protocol
+
+
+class Client:
+    """One connection to a gateway of its own. It sends one request at a time."""
+
+    def __init__(self, model: str, *, stream: bool) -> None:
+        """`model` is a name in the form of `bench.load.replies.Model`."""
+        settings = Settings.model_validate(
+            {
+                "store": {"url": None},
+                "providers": {
+                    "upstream": {
+                        "type": "openai_compatible",
+                        "base_url": "http://127.0.0.1:9/v1",
+                        "capabilities": {"models": False},  # the upstream here has no list
+                    }
+                },
+                "models": {"*": {"provider": "upstream"}},
+            }
+        )
+        config = uvicorn.Config(
+            create_app(settings, Drain()), log_config=None, access_log=False, server_header=False, proxy_headers=False
+        )
+        config.load()
+        self._protocol = HttpProtocol(config, ServerState(), {})
+        self._protocol.connection_made(_Transport(self._receive))
+        self._model, self._stream = Model.named(model), stream
+        body = orjson.dumps({"model": model, "input": "Say the tokens.", "store": False, "stream": stream})
+        head = (
+            f"POST {_PATH} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\nauthorization: Bearer bench\r\n"
+        )
+        self._request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+        self._end = b"0\r\n\r\n" if stream else b"}"
+        self._received: list[bytes] = []
+        self._answered: asyncio.Future[None]
+
+    async def ask(self) -> None:
+        """Sends the request and waits for the whole answer."""
+        self._received.clear()
+        self._answered = asyncio.get_running_loop().create_future()
+        self._protocol.data_received(self._request)
+        await self._answered
+
+    def check(self) -> None:
+        """Raises RuntimeError if the last answer differs from the upstream's."""
+        head, _, body = b"".join(self._received).partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"the gateway replied with {head!r} {body!r}")
+        if self._stream:
+            parts = body.split(b"\r\n")[1::2]
+            body = b"".join(parts)
+        if fault := find_fault(body, self._model, dialect="responses", streamed=self._stream):
+            raise RuntimeError(fault)
+
+    def _receive(self, data: bytes) -> None:
+        self._received.append(data)
+        if data.endswith(self._end):
+            self._answered.set_result(None)
+
+
+Cost = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
+"""Returns the µs of a step, which is run the given number of times per round."""
+
+_SHORT, _LONG = 4, 260
+
+
+async def costs(cost: Cost, times: int) -> dict[str, float]:
+    """Returns µs by the description of what was done. It must run on a `Loop`."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    ask = partial(_cost_of, cost)
+    cost_by_step = {
+        "not streaming, over HTTP on both sides": await ask("bench-128", times, stream=False),
+        "streamed, four deltas, over HTTP on both sides": (short := await ask(f"bench-{_SHORT}", times, stream=True)),
+    }
+    few = max(times // 20, 1)
+    for writes_per_read in (1, 16):
+        loop.writes_per_read = writes_per_read
+        short_us = short if writes_per_read == 1 else await ask(f"bench-{_SHORT}", times, stream=True)
+        long = await ask(f"bench-{_LONG}", few, stream=True)
+        cost_by_step[f"each further delta, {writes_per_read} in a read"] = (long - short_us) / (_LONG - _SHORT)
+    loop.writes_per_read = 1
+    return cost_by_step
+
+
+async def _cost_of(cost: Cost, model: str, times: int, *, stream: bool) -> float:
+    client = Client(model, stream=stream)
+    await client.ask()
+    client.check()
+    return await cost(client.ask, times)

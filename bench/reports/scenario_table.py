@@ -1,0 +1,175 @@
+"""Computes the medians and ratios of a run, and renders its tables and its file of results."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.reports.baseline import Results
+from bench.reports.cost_table import StateRow
+from bench.reports.text_table import limit, number, render_table
+from bench.scenarios.catalog import Scenario
+from bench.scenarios.measurement import Figure
+
+RESULTS = Path(__file__).parents[1] / "results"
+LATEST = RESULTS / "latest.json"
+BASELINE = RESULTS / "baseline.json"
+
+GATEWAY, DIRECT, NGINX = "gateway", "direct", "nginx"
+_SERVERS = (DIRECT, NGINX, GATEWAY)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The results of one scenario.
+
+    `figures` are the medians by server. `scores` and `ratios` have one value per round. Scores are compared with the
+    targets. Ratios can be compared with a run on another machine.
+    """
+
+    name: str
+    unit: str
+    absolute: bool
+    figures: dict[str, Figure]
+    scores: list[float]
+    ratios: list[float]
+    target: float | None
+    fast: float | None
+
+    @property
+    def score(self) -> float | None:
+        """The median of the scores."""
+        return median(self.scores) if self.scores else None
+
+    @property
+    def reached(self) -> str:
+        """The best target that is reached: `fast`, `main job`, or `missed`. Empty if there is no target or score."""
+        if self.score is None or self.target is None or self.fast is None:
+            return ""
+        return "fast" if self.score <= self.fast else "main job" if self.score <= self.target else "missed"
+
+
+def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
+    """Returns the row of a scenario from its rounds, which have a figure per server.
+
+    The servers are `direct`, `gateway`, and those of `nginx` and the peers that are installed.
+    """
+    servers = dict.fromkeys(name for figures in rounds for name in figures)
+    ratios = [ratio for figures in rounds if (ratio := _ratio_to_nginx(figures)) is not None]
+    return Row(
+        name=scenario.name,
+        unit=scenario.unit,
+        absolute=scenario.absolute,
+        figures={name: _median([figures[name] for figures in rounds if name in figures]) for name in servers},
+        scores=[_added_value(figures, scenario) for figures in rounds] if scenario.absolute else ratios,
+        ratios=ratios,
+        target=scenario.target,
+        fast=scenario.fast,
+    )
+
+
+def build_results(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[StateRow], machine: str) -> Results:
+    """Returns the content of a file of results. Every row has the `ratios` that are compared with the baseline."""
+    return {
+        "machine": machine,
+        "rows": [asdict(row) | {"score": row.score, "reached": row.reached} for row in rows],
+        "state": [asdict(row) for row in state],
+        "start": [asdict(row) for row in start],
+    }
+
+
+def save(results: Results, path: Path) -> None:
+    """Writes a file of results as JSON."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Returns the table of all scenarios."""
+    columns = (
+        "scenario",
+        "unit",
+        *_SERVERS,
+        "score",
+        "main job",
+        "fast",
+        "reached",
+        "req/s",
+        "deltas/s",
+    )
+    return render_table(columns, [*map(_cells, rows)])
+
+
+def peers_table(rows: Sequence[Row]) -> str | None:
+    """Returns the table of the peers beside the gateway; None if no peer was measured."""
+    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _SERVERS))
+    if not names:
+        return None
+    compared = [row for row in rows if any(name in row.figures for name in names)]
+    return render_table(
+        ("peers", "unit", GATEWAY, *names, "less than all"),
+        [
+            (
+                row.name,
+                row.unit,
+                *(number(_value(row, name)) for name in (GATEWAY, *names)),
+                "yes" if _is_least(row, names) else "no",
+            )
+            for row in compared
+        ],
+    )
+
+
+def _is_least(row: Row, names: Sequence[str]) -> bool:
+    """Returns whether the gateway's figure is less than that of each peer."""
+    gateway = _value(row, GATEWAY)
+    peers = [value for name in names if (value := _value(row, name)) is not None]
+    return gateway is not None and all(gateway < value for value in peers)
+
+
+def _value(row: Row, name: str) -> float | None:
+    figure = row.figures.get(name)
+    return figure.value if figure else None
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    sign = "" if row.absolute else "x nginx"
+    return (
+        row.name,
+        row.unit,
+        *(number(_value(row, name)) for name in _SERVERS),
+        f"{number(row.score)} {sign}".strip(),
+        limit(row.target),
+        limit(row.fast),
+        row.reached,
+        _rates(row, "requests_per_s"),
+        _rates(row, "deltas_per_s"),
+    )
+
+
+def _added_value(figures: dict[str, Figure], scenario: Scenario) -> float:
+    """Returns what the gateway adds to a direct run; its own figure if a direct run has none."""
+    gateway, direct = figures[GATEWAY].value, figures[DIRECT].value
+    assert gateway is not None, scenario
+    return gateway - direct if direct is not None else gateway
+
+
+def _ratio_to_nginx(figures: dict[str, Figure]) -> float | None:
+    gateway, nginx = (figures[name].value if name in figures else None for name in (GATEWAY, NGINX))
+    return gateway / nginx if gateway is not None and nginx else None
+
+
+def _median(figures: Sequence[Figure]) -> Figure:
+    values = [figure.value for figure in figures if figure.value is not None]
+    return Figure(
+        median(values) if values else None,
+        median(figure.requests_per_s for figure in figures),
+        median(figure.deltas_per_s for figure in figures),
+    )
+
+
+def _rates(row: Row, field: str) -> str:
+    """Returns the rates of the servers as text: direct / nginx / gateway."""
+    rates = [getattr(row.figures[name], field) for name in _SERVERS if name in row.figures]
+    return " / ".join(f"{rate:,.0f}" for rate in rates) if any(rates) else "-"

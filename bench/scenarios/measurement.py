@@ -1,0 +1,111 @@
+"""Measures one server under one load: what it delivered, and the CPU or memory that it used."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from subprocess import Popen
+
+from bench.load.generator import Result
+from bench.load.requests import Spec
+from bench.scenarios.catalog import Scenario
+from bench.servers.processes import Server, load
+
+_SETTLE_CONNECTIONS = 8
+
+
+class WrongAnswers(Exception):
+    """A server sent another answer than its upstream. The figures of such a run are worthless."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The result of one load. `value` is in the scenario's unit; None if a direct run has no such figure."""
+
+    value: float | None
+    requests_per_s: float
+    deltas_per_s: float
+
+
+def measure(server: Server, scenario: Scenario, seconds: float, core: int | None, log: Path, *, direct: bool) -> Figure:
+    """Runs the load of a scenario and returns its figure.
+
+    `direct`: the server is the upstream itself. Raises WrongAnswers, and RuntimeError if the load generator fails.
+    """
+    if scenario.measure == "stream":
+        return Figure(None if direct else _memory(server, scenario, core, log), 0.0, 0.0)
+    result, cpu_s = run_load(server, scenario.spec(server.port, seconds), core, log)
+    if scenario.measure == "first delta":
+        value: float | None = median(result.first_deltas) * 1e3
+    elif scenario.measure == "delay":
+        value = result.delays[0] * 1e3
+    elif direct:
+        value = None
+    else:
+        value = cpu_s * 1e6 / _delivered(result, scenario)
+    return Figure(value, result.requests / result.elapsed, result.deltas / result.elapsed)
+
+
+def _delivered(result: Result, scenario: Scenario) -> int:
+    if scenario.measure == "delta":
+        return result.deltas
+    return result.requests * (scenario.history.items if scenario.measure == "item" else 1)
+
+
+def run_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:
+    """Runs a load. Returns its result and the CPU seconds of the server. Raises WrongAnswers."""
+    with _generator(json.dumps(asdict(spec)), core, log) as generator:
+        before = server.cpu_s()
+        _send_go(generator)
+        result = _result(generator, server, log)
+        return result, server.cpu_s() - before
+
+
+def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> float:
+    """Returns the KiB of resident memory per open stream. The server has answered a few requests before."""
+    settle = Scenario("settle", "request", scenario.path, "bench-4", _SETTLE_CONNECTIONS, 0.0)
+    with _generator(json.dumps(asdict(settle.spec(server.port, 0.2))), core, log) as generator:
+        _send_go(generator)
+        _result(generator, server, log)
+    with _generator(json.dumps(asdict(scenario.spec(server.port, 0))), core, log) as generator:
+        before = server.resident_bytes()
+        _send_go(generator)
+        _expect(generator, "holding", log)
+        added_bytes = server.resident_bytes() - before
+        _send_go(generator)
+        _result(generator, server, log)
+    return added_bytes / 1024 / scenario.connections
+
+
+@contextmanager
+def _generator(spec: str, core: int | None, log: Path) -> Iterator[Popen[str]]:
+    with load(spec, core, log) as process:
+        _expect(process, "ready", log)
+        yield process
+
+
+def _expect(generator: Popen[str], word: str, log: Path) -> None:
+    assert generator.stdout is not None
+    line = generator.stdout.readline().strip()
+    if line != word:
+        raise RuntimeError(f"the load generator printed {line!r}, not {word!r}; its log is\n{log.read_text()[-2000:]}")
+
+
+def _send_go(generator: Popen[str]) -> None:
+    assert generator.stdin is not None
+    generator.stdin.write("go\n")
+    generator.stdin.flush()
+
+
+def _result(generator: Popen[str], server: Server, log: Path) -> Result:
+    assert generator.stdout is not None
+    line = generator.stdout.readline()
+    if not line:
+        generator.wait()
+        raise RuntimeError(f"{server.name}: the load generator failed; its log is\n{log.read_text()[-2000:]}")
+    result = Result(**json.loads(line))
+    if result.wrong:
+        raise WrongAnswers(f"{server.name}: " + "; ".join(result.wrong))
+    return result

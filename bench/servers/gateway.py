@@ -1,0 +1,63 @@
+"""Starts the gateway as a user does: with a config file and no special switches."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from bench.servers.processes import Server, start_announcing_server
+
+KEY = "bench"
+"""The API key that the load generator sends."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The configuration of a gateway. Without `store_url` it has no store."""
+
+    upstream: Literal["chat", "responses"] = "chat"
+    """The dialect of the upstream."""
+    store_url: str | None = None
+    workers: int = 1
+    keys: bool = False
+    reaches_loopback: bool = False
+    """Whether MCP servers on 127.0.0.1 may be called."""
+
+
+def gateway(
+    upstream: Server,
+    core: int | None,
+    home: Path,
+    setup: Setup | None = None,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
+) -> AbstractContextManager[Server]:
+    """Starts a gateway in front of `upstream`. `program` is the command without its subcommand and options."""
+    config = home / "config.yaml"
+    # JSON is YAML too.
+    config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
+    command = [*program, "serve", "--config", str(config)]
+    return start_announcing_server("gateway", command, core, home / "gateway.log", environment)
+
+
+def _config(upstream: int, setup: Setup) -> dict[str, Any]:
+    provider = {
+        "type": "openai_compatible",
+        "base_url": f"http://127.0.0.1:{upstream}/v1",
+        "dialects": [setup.upstream],
+        # The upstream lists one of its models. Those that it has are without number.
+        "capabilities": {"images": True, "models": False},
+    }
+    keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
+    return {
+        "server": {"port": 0, "workers": setup.workers},
+        "store": {"url": setup.store_url},
+        "providers": {"upstream": provider},
+        "models": {"*": {"provider": "upstream"}},
+        **({"auth": {"keys": keys}} if setup.keys else {}),
+        **({"egress": {"allow": ["127.0.0.1"]}} if setup.reaches_loopback else {}),
+    }

@@ -1,0 +1,30 @@
+"""The load generator keeps its word with servers that do not keep connections."""
+
+import asyncio
+
+from bench.load.generator import Client, Result
+from bench.load.replies import whole_reply
+from bench.load.requests import Spec
+
+
+async def test_a_question_goes_out_on_a_new_connection_where_the_old_one_was_closed() -> None:
+    connections = 0
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+        writer.write(whole_reply(4, "responses"))
+        writer.close()
+
+    async with asyncio.timeout(10), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        spec = Spec(port, "/v1/responses", "bench-4", stream=False, connections=1, seconds=0)
+        loop = asyncio.get_running_loop()
+        _, client = await loop.create_connection(lambda: Client(spec, Result()), "127.0.0.1", port)
+        await client.ask("bench-4")
+        await client.closed.wait()
+        await client.ask("bench-4")
+        client.transport.abort()
+    assert (client.result.requests, client.result.wrong, connections) == (2, [], 2)

@@ -1,0 +1,69 @@
+"""The figures of the store are differences, and a response that was stored wrong gives no figure."""
+
+import pytest
+
+from bench.load.generator import Result, median_and_p95
+from bench.load.replies import Model, find_stored_fault
+from bench.load.requests import Spec, request_bytes
+from bench.reports.cost_table import StateRow, table
+from bench.scenarios.store import Reading, Run, per_delta_us, per_stream_us, ratios
+
+MODEL = Model.named("bench-4")
+
+
+def kept(text: str = MODEL.text, status: str = "completed") -> dict:
+    message = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+    return {"id": "resp_1", "status": status, "output": [message]}
+
+
+def test_kept_answers_are_right_whatever_is_older() -> None:
+    assert find_stored_fault({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [[kept()], [kept(), kept(" token0000")], [kept(status="in_progress"), kept()], [kept(), kept() | {"output": []}]],
+    ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
+)
+def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
+    assert find_stored_fault({"data": newest}, MODEL, 2)
+
+
+def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
+    short = Run(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
+    long = Run(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
+    assert per_delta_us([short, long]) == pytest.approx(5.0)
+    assert per_stream_us([short, long]) == pytest.approx(950.0)
+
+
+def test_less_is_better_in_every_ratio_that_is_compared() -> None:
+    cost, rate = Reading("end", "ms", len), Reading("rate", "deltas/s", len, less_is_better=False)
+    assert ratios(cost, [(2.0, 3.0), (2.0, 4.0)]) == (1.5, 2.0)
+    assert ratios(rate, [(300.0, 100.0)]) == (3.0,)
+    assert ratios(cost, [(0.0, 3.0)]) == ()
+
+
+def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
+    assert median_and_p95([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
+    assert median_and_p95([1.0]) == [1.0, 1.0]
+    assert median_and_p95([]) == []
+
+
+def test_a_target_is_about_what_the_store_adds() -> None:
+    assert not StateRow("end", "SQLite", "ms", without=15.0, value=17.9, target=3.0).missed
+    assert StateRow("end", "SQLite", "ms", without=15.0, value=18.1, target=3.0).missed
+    assert StateRow("queries", "SQLite", "", without=None, value=2, target=1).missed
+    assert not StateRow("end", "PostgreSQL", "ms", without=15.0, value=99.0).missed
+
+
+def test_the_table_shows_what_is_added_and_what_missed() -> None:
+    lines = table([StateRow("end", "SQLite", "ms", 15.0, 18.5, 3.0), StateRow("size", "SQLite", "KiB", None, 2900)])
+    titles, _, end, size = (line.split() for line in lines.splitlines())
+    assert titles == ["state", "database", "unit", "without", "with", "added", "target"]
+    assert end == ["end", "SQLite", "ms", "15.0", "18.5", "3.50", "≤", "3.00", "missed"]
+    assert size == ["size", "SQLite", "KiB", "-", "2,900", "-", "-"]
+
+
+def test_a_request_says_how_it_is_kept() -> None:
+    spec = Spec(8080, "/v1/responses", "bench-4", stream=True, connections=1, seconds=1, fields={"store": True})
+    assert b'"store":true' in request_bytes(spec, "bench-4")
