@@ -11,7 +11,7 @@ _STATE_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """The options of a run."""
 
     rounds: int
@@ -28,7 +28,7 @@ class Options:
         return default if self.names is None else name in self.names
 
 
-def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) -> Options:
+def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) -> RunOptions:
     """Parses the command line. `names` are those of all scenarios. Exits for options that are not valid."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway.")
     parser.add_argument("--quick", action="store_true", help="one short round of each scenario")
@@ -52,7 +52,7 @@ def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) 
     parsed = parser.parse_args(arguments)
     rounds, state_rounds, seconds = (1, 1, 1.0) if parsed.quick else (_ROUNDS, _STATE_ROUNDS, _SECONDS)
     chosen = _named(names, parsed.only) if parsed.only else frozenset(names) if parsed.all else None
-    return Options(
+    return RunOptions(
         rounds=parsed.rounds or rounds,
         state_rounds=parsed.rounds or state_rounds,
         seconds=parsed.seconds or seconds,

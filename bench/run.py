@@ -5,44 +5,55 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.options import Options, parse_options
+from bench.options import RunOptions, parse_options
 from bench.reports import baseline, cost_table, scenario_table
-from bench.reports.cost_table import StateRow
-from bench.reports.plot import draw
+from bench.reports.plot import draw_picture
+from bench.reports.result_files import BASELINE, LATEST, Results, read_results, write_results
 from bench.scenarios.catalog import SCENARIOS, Scenario
-from bench.scenarios.hosted_tools import TOOLS, tool_rows
-from bench.scenarios.measurement import Figure, WrongAnswers, measure
-from bench.scenarios.startup import START, UnwantedModules, heaviest_modules, start_rows
-from bench.scenarios.store import STATE, Bench, StateScenario, state_rows
-from bench.scenarios.store_chain import CHAIN, chain_rows
-from bench.servers.databases import databases
-from bench.servers.gateway import gateway
-from bench.servers.peers import peers
-from bench.servers.processes import Server, cores, nginx, start_announcing_server
+from bench.scenarios.cost_row import CostRow
+from bench.scenarios.hosted_tools import TOOLS, measure_hosted_tools
+from bench.scenarios.measurement import BenchEnvironment, Figure, WrongAnswers, measure_scenario
+from bench.scenarios.startup import START, UnwantedModules, measure_start, report_heaviest_modules
+from bench.scenarios.store import STORE_SCENARIOS, StoreScenario, measure_store
+from bench.scenarios.store_chain import CHAIN, measure_store_chain
+from bench.servers.databases import provide_databases
+from bench.servers.gateway import start_gateway
+from bench.servers.nginx import start_nginx
+from bench.servers.peers import start_peers
+from bench.servers.processes import Server, choose_cores
+from bench.servers.upstream import start_upstream
 from dataplane.core import CORE
 
-NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START, TOOLS)
+SCENARIO_NAMES = (
+    *(scenario.name for scenario in SCENARIOS),
+    *(scenario.name for scenario in STORE_SCENARIOS),
+    CHAIN,
+    START,
+    TOOLS,
+)
 
 
 def main() -> int:
     """Prints the tables. Returns 1 if an answer was wrong, a load failed, or the gateway imports an unwanted module."""
-    options = parse_options(NAMES)
+    options = parse_options(SCENARIO_NAMES)
     if options.list:
-        print("\n".join(NAMES))
+        print("\n".join(SCENARIO_NAMES))
         return 0
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
             scenarios = [scenario for scenario in SCENARIOS if options.wants(scenario.name, default=scenario.default)]
-            rows = run(scenarios, options, Path(home))
-            stateful = [scenario for scenario in STATE if options.wants(scenario.name, default=scenario.default)]
+            rows = measure_scenarios(scenarios, options, Path(home))
+            stateful = [
+                scenario for scenario in STORE_SCENARIOS if options.wants(scenario.name, default=scenario.default)
+            ]
             state, failed = _try_measure(
-                lambda: run_stateful(stateful, options, Path(home), chain=options.wants(CHAIN))
+                lambda: _measure_store(stateful, options, Path(home), chain=options.wants(CHAIN))
             )
-            state += run_tools(options, Path(home)) if options.wants(TOOLS) else []
-            start = run_start(options, Path(home)) if options.wants(START) else []
+            state += _measure_tools(options, Path(home)) if options.wants(TOOLS) else []
+            start = _measure_start(options, Path(home)) if options.wants(START) else []
     except WrongAnswers as error:
         print(f"no figures, because answers were wrong: {error}", file=sys.stderr)
         return 1
@@ -57,7 +68,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _try_measure(measure_rows: Callable[[], list[StateRow]]) -> tuple[list[StateRow], bool]:
+def _try_measure(measure_rows: Callable[[], list[CostRow]]) -> tuple[list[CostRow], bool]:
     """Returns the rows, and whether the measurement failed. A failure does not discard the rows of other scenarios."""
     try:
         return measure_rows(), False
@@ -66,50 +77,54 @@ def _try_measure(measure_rows: Callable[[], list[StateRow]]) -> tuple[list[State
         return [], True
 
 
-def _print_tables(rows: Sequence[scenario_table.Row], state: Sequence[StateRow], start: Sequence[StateRow]) -> None:
+def _print_tables(
+    rows: Sequence[scenario_table.ScenarioRow], state: Sequence[CostRow], start: Sequence[CostRow]
+) -> None:
     if rows:
-        print(scenario_table.table(rows))
+        print(scenario_table.render_scenarios(rows))
         print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
-    if peers_table := scenario_table.peers_table(rows):
+    if peers_table := scenario_table.render_peers(rows):
         print(f"\n{peers_table}")
     if state:
-        print(f"\n{cost_table.table(state)}")
+        print(f"\n{cost_table.render_store_costs(state)}")
         print("without / with: the same load, without and with the store. A database server's CPU is not in it.")
     if start:
-        print(f"\n{cost_table.start_table(start)}")
+        print(f"\n{cost_table.render_start_costs(start)}")
 
 
-def _compare_and_save(results: baseline.Results, *, keep: bool) -> None:
-    before = baseline.read(scenario_table.BASELINE)
-    if changes := baseline.compare(before, results):
-        print(f"\n{baseline.table(changes)}")
+def _compare_and_save(results: Results, *, keep: bool) -> None:
+    before = read_results(BASELINE)
+    if changes := baseline.compare_runs(before, results):
+        print(f"\n{baseline.render_changes(changes)}")
         print("Ratios within each run: to nginx, to the same load without the store, to a bare server.")
-    scenario_table.save(results, scenario_table.LATEST)
-    draw(scenario_table.LATEST, scenario_table.BASELINE)
+    write_results(results, LATEST)
+    draw_picture(LATEST, BASELINE)
     if keep:
-        scenario_table.save(baseline.merge(before, results), scenario_table.BASELINE)
-        draw(scenario_table.BASELINE, None)
+        write_results(baseline.merge_runs(before, results), BASELINE)
+        draw_picture(BASELINE, None)
 
 
-def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[scenario_table.Row]:
+def measure_scenarios(
+    scenarios: Sequence[Scenario], options: RunOptions, home: Path
+) -> list[scenario_table.ScenarioRow]:
     """Measures the scenarios. Returns their rows. Raises WrongAnswers."""
     if not scenarios:
         return []
-    server_core, load_core = cores()
+    server_core, load_core = choose_cores()
     if server_core is None:
         print("only one core: the gateway, the load and the upstream share it", file=sys.stderr)
     with ExitStack() as stack:
-        upstream = stack.enter_context(_upstream(load_core, home))
-        started_peers = stack.enter_context(peers(upstream, server_core, home)) if options.peers else []
+        upstream = stack.enter_context(start_upstream(load_core, home))
+        started_peers = stack.enter_context(start_peers(upstream, server_core, home)) if options.peers else []
         return [
             _row(scenario, upstream, started_peers if scenario.peers else [], options, home) for scenario in scenarios
         ]
 
 
 def _row(
-    scenario: Scenario, upstream: Server, peers: Sequence[Server], options: Options, home: Path
-) -> scenario_table.Row:
-    server_core, load_core = cores()
+    scenario: Scenario, upstream: Server, peers: Sequence[Server], options: RunOptions, home: Path
+) -> scenario_table.ScenarioRow:
+    server_core, load_core = choose_cores()
     rounds: list[dict[str, Figure]] = []
     for turn in range(options.rounds):
         print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
@@ -118,7 +133,7 @@ def _row(
         with _servers(scenario, upstream, server_core, home) as servers:
             for server in _rotated([*servers, *peers], turn):
                 try:
-                    figures[server.name] = measure(
+                    figures[server.name] = measure_scenario(
                         server, scenario, options.seconds, load_core, home / "load.log", direct=server is upstream
                     )
                 except (WrongAnswers, RuntimeError) as failure:
@@ -135,47 +150,45 @@ def _rotated(servers: list[Server], turn: int) -> list[Server]:
     return servers[first:] + servers[:first]
 
 
-def run_stateful(scenarios: Sequence[StateScenario], options: Options, home: Path, *, chain: bool) -> list[StateRow]:
+def _measure_store(
+    scenarios: Sequence[StoreScenario], options: RunOptions, home: Path, *, chain: bool
+) -> list[CostRow]:
     """Measures what the store adds. Returns the rows. Raises WrongAnswers."""
     if not scenarios and not chain:
         return []
-    server_core, load_core = cores()
-    with databases(home, load_core) as available:
-        rows: list[StateRow] = []
+    server_core, load_core = choose_cores()
+    with provide_databases(home, load_core) as available:
+        rows: list[CostRow] = []
         if scenarios:
-            with _upstream(load_core, home) as upstream:
-                bench = Bench(upstream, server_core, load_core, home, options.state_rounds, options.seconds)
-                rows += state_rows(scenarios, available, bench)
-        return rows + (chain_rows(available) if chain else [])
+            with start_upstream(load_core, home) as upstream:
+                bench = BenchEnvironment(upstream, server_core, load_core, home, options.state_rounds, options.seconds)
+                rows += measure_store(scenarios, available, bench)
+        return rows + (measure_store_chain(available) if chain else [])
 
 
-def run_tools(options: Options, home: Path) -> list[StateRow]:
+def _measure_tools(options: RunOptions, home: Path) -> list[CostRow]:
     """Measures tools that the gateway runs. Returns the rows. Raises WrongAnswers."""
-    server_core, load_core = cores()
-    with _upstream(load_core, home) as upstream:
-        return tool_rows(Bench(upstream, server_core, load_core, home, options.rounds, options.seconds))
+    server_core, load_core = choose_cores()
+    with start_upstream(load_core, home) as upstream:
+        return measure_hosted_tools(
+            BenchEnvironment(upstream, server_core, load_core, home, options.rounds, options.seconds)
+        )
 
 
-def run_start(options: Options, home: Path) -> list[StateRow]:
+def _measure_start(options: RunOptions, home: Path) -> list[CostRow]:
     """Measures the start of the gateway. Returns the rows. Raises UnwantedModules."""
-    server_core, load_core = cores()
+    server_core, load_core = choose_cores()
     print(START, file=sys.stderr)
-    with _upstream(load_core, home) as upstream:
-        print(heaviest_modules(upstream, server_core, home))
-        return start_rows(upstream, server_core, home, options.rounds)
-
-
-def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
-    return start_announcing_server(
-        "direct", [sys.executable, "-m", "bench.servers.upstream"], core, home / "upstream.log"
-    )
+    with start_upstream(load_core, home) as upstream:
+        print(report_heaviest_modules(upstream, server_core, home))
+        return measure_start(upstream, server_core, home, options.rounds)
 
 
 @contextmanager
 def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
     with ExitStack() as stack:
-        measured = stack.enter_context(gateway(upstream, core, home, scenario.setup))
-        forwarder = stack.enter_context(nginx(upstream.port, core, home))
+        measured = stack.enter_context(start_gateway(upstream, core, home, scenario.setup))
+        forwarder = stack.enter_context(start_nginx(upstream.port, core, home))
         if forwarder is None:
             print(
                 "nginx is not installed, so there are no ratios to it (Debian: apt install nginx-light)",

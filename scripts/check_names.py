@@ -1,6 +1,7 @@
-"""Checks names and packages of the production code: `python -m scripts.check_names`.
+"""Checks names and packages of the product and of the benchmark: `python -m scripts.check_names`.
 
 It enforces docs/glossary.md, one meaning per public name, small packages and files, and a docstring in every package.
+In scripts/ it checks the sizes alone.
 """
 
 import ast
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients")
+FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients", "bench")
+"""The folders in which everything is checked."""
+SIZED_FOLDERS: Final = ("scripts",)
+"""The folders in which only the sizes are checked."""
 MAX_MODULES: Final = 16
 MAX_LINES: Final = 400
 
@@ -62,6 +66,7 @@ SHARED_NAMES: Final = (
     ),
     SharedNames("", "GatewayError Json ParsingFormat", "clients must not import the server's code"),
     SharedNames("", "main", "the entry point of a process", depth=2),
+    SharedNames("bench", "main", "the entry point of each of its processes", depth=2),
     SharedNames(
         "gateway/state/migrations/versions",
         "revision down_revision upgrade",
@@ -80,7 +85,7 @@ _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Module(NamedTuple):
-    """One file of production code. `path` is relative to the repository."""
+    """One file of code. `path` is relative to the repository."""
 
     path: Path
     text: str
@@ -101,7 +106,7 @@ def main() -> None:
     modules = parse_modules(ROOT)
     problems = [
         *check_public_names(modules, SHARED_NAMES),
-        *check_sizes(modules),
+        *check_sizes([*modules, *parse_modules(ROOT, SIZED_FOLDERS)]),
         *check_words(modules, parse_forbidden_words((ROOT / "docs/glossary.md").read_text()), WORD_EXCEPTIONS),
         *check_packages(modules),
     ]

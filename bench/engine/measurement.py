@@ -17,10 +17,11 @@ from statistics import median, quantiles
 
 import httpx
 
+from bench.reports.result_files import RESULTS_FOLDER, write_results
 from bench.servers.processes import start_announcing_server
 
 _ROOT = Path(__file__).parents[2]
-_RESULTS = Path(__file__).parents[1] / "results" / "engine.json"
+_RESULTS = RESULTS_FOLDER / "engine.json"
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "TORCHDYNAMO_DISABLE": "1",
@@ -59,14 +60,16 @@ _HEALTH_EVERY_S = 0.01
 
 
 @dataclass(frozen=True)
-class Turn:
+class TimedReply:
+    """What one request took, and the tokens of its reply."""
+
     first_delta_ms: float
     seconds: float
     tokens: int
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelFigures:
     """The figures of one model of the configuration. Times are in milliseconds, rates in tokens per second."""
 
     model: str
@@ -78,7 +81,7 @@ class Row:
     health_max_ms: float
 
 
-async def _ask(client: httpx.AsyncClient, model: str, number: int) -> Turn:
+async def _ask(client: httpx.AsyncClient, model: str, number: int) -> TimedReply:
     """Sends one request. Its question differs from all others, so that only the instructions are in the cache."""
     body = {
         "model": model,
@@ -99,7 +102,7 @@ async def _ask(client: httpx.AsyncClient, model: str, number: int) -> Turn:
     ended = time.perf_counter()
     if first is None or not tokens:
         raise RuntimeError(f"{model} sent no text or no usage")
-    return Turn((first - began) * 1000, ended - began, tokens)
+    return TimedReply((first - began) * 1000, ended - began, tokens)
 
 
 async def _health(client: httpx.AsyncClient, until: asyncio.Event) -> list[float]:
@@ -112,7 +115,7 @@ async def _health(client: httpx.AsyncClient, until: asyncio.Event) -> list[float
     return times_ms
 
 
-async def _measure(client: httpx.AsyncClient, model: str) -> Row:
+async def _measure(client: httpx.AsyncClient, model: str) -> ModelFigures:
     await _ask(client, model, 0)
     alone = [await _ask(client, model, number) for number in range(1, _ALONE + 1)]
     done = asyncio.Event()
@@ -123,7 +126,7 @@ async def _measure(client: httpx.AsyncClient, model: str) -> Row:
         seconds = time.perf_counter() - began
         done.set()
     health_times_ms = await health
-    return Row(
+    return ModelFigures(
         model,
         first_delta_ms=median(turn.first_delta_ms for turn in alone),
         alone_tok_s=median(turn.tokens / turn.seconds for turn in alone),
@@ -144,7 +147,7 @@ def _hits(notes: Path) -> tuple[int, int]:
     return sum(note["cached"] or 0 for note in second), sum(note["prompt"] for note in second)
 
 
-async def _run(port: int) -> list[Row]:
+async def _run(port: int) -> list[ModelFigures]:
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
         return [await _measure(client, model) for model in ("one pass", "two passes")]
 
@@ -167,9 +170,8 @@ def main() -> int:
             f" {row.health_p50_ms:8.1f} {row.health_p99_ms:6.1f} {row.health_max_ms:6.1f} ms"
         )
     print(f"second passes: {cached} of {prompt} prompt tokens were in the engine's cache ({cached / prompt:.0%})")
-    _RESULTS.parent.mkdir(exist_ok=True)
     results = {"rows": [asdict(row) for row in rows], "second_pass": {"cached": cached, "prompt": prompt}}
-    _RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    write_results(results, _RESULTS)
     late = [row.model for row in rows if row.health_p99_ms > _HEALTH_TARGET_MS]
     print(f"/healthz within {_HEALTH_TARGET_MS:.0f} ms in 99 of 100: {'no: ' + ', '.join(late) if late else 'yes'}")
     return 1 if late else 0

@@ -73,7 +73,7 @@ class _Upstream:
             self._loop.call_soon(self._play, reads, at + 1)
 
 
-class Loop(uvloop.Loop):
+class UpstreamLoop(uvloop.Loop):
     """An event loop whose outgoing connections all lead to a model server in this process."""
 
     writes_per_read = 1
@@ -88,7 +88,7 @@ class Loop(uvloop.Loop):
         return transport, protocol
 
 
-class Client:
+class InProcessClient:
     """One connection to a gateway of its own. It sends one request at a time."""
 
     def __init__(self, model: str, *, stream: bool) -> None:
@@ -152,10 +152,10 @@ Cost = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
 _SHORT, _LONG = 4, 260
 
 
-async def costs(cost: Cost, times: int) -> dict[str, float]:
-    """Returns µs by the description of what was done. It must run on a `Loop`."""
+async def measure_http_steps(cost: Cost, times: int) -> dict[str, float]:
+    """Returns µs by the description of what was done. It must run on a `UpstreamLoop`."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, UpstreamLoop)
     ask = partial(_cost_of, cost)
     cost_by_step = {
         "not streaming, over HTTP on both sides": await ask("bench-128", times, stream=False),
@@ -172,7 +172,7 @@ async def costs(cost: Cost, times: int) -> dict[str, float]:
 
 
 async def _cost_of(cost: Cost, model: str, times: int, *, stream: bool) -> float:
-    client = Client(model, stream=stream)
+    client = InProcessClient(model, stream=stream)
     await client.ask()
     client.check()
     return await cost(client.ask, times)

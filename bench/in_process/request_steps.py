@@ -102,7 +102,7 @@ async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
 async def measure_steps(times: int = _TIMES) -> dict[str, float]:
     """Returns the µs of each step by its description. Each step runs `times` times per round.
 
-    A step includes the steps above it for the same API. It must run on a `no_sockets.Loop`.
+    A step includes the steps above it for the same API. It must run on a `no_sockets.UpstreamLoop`.
     """
     settings = Settings.model_validate(
         {
@@ -155,7 +155,7 @@ async def measure_steps(times: int = _TIMES) -> dict[str, float]:
         "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _cost(
             call_application, times
         ),
-        **await no_sockets.costs(_cost, times),
+        **await no_sockets.measure_http_steps(_cost, times),
     }
 
 
@@ -164,7 +164,7 @@ def main() -> int:
         stderr, sys.stderr = sys.stderr, nowhere
         configure_logs()
         sys.stderr = stderr
-        with asyncio.Runner(loop_factory=no_sockets.Loop) as runner:
+        with asyncio.Runner(loop_factory=no_sockets.UpstreamLoop) as runner:
             for step, cost in runner.run(measure_steps()).items():
                 print(f"{cost:7.1f} µs  {step}")
     return 0

@@ -1,8 +1,8 @@
 """The load generator: a bare protocol on uvloop that reads every answer to the end and compares its text.
 
-It runs as a process with a Spec as JSON in its first argument. It warms up, prints `ready`, waits for a line on stdin,
-runs, and prints a Result as JSON. With `hold` it prints `holding` once every stream has begun, and closes all streams
-at the next line.
+It runs as a process with a LoadSpec as JSON in its first argument. It warms up, prints `ready`, waits for a line on
+stdin, runs, and prints a Result as JSON. With `hold` it prints `holding` once every stream has begun, and closes all
+streams at the next line.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import cast
 import httptools
 import uvloop
 
-from bench.load.replies import DELTA, END, FIRST_DELTA, Model, delays_s, find_fault, response_id
-from bench.load.requests import Spec, replay_bytes, request_bytes
+from bench.load.replies import DELTA, END, FIRST_DELTA, Model, find_fault, parse_delays_s, parse_response_id
+from bench.load.requests import LoadSpec, build_replay_request, build_request
 
 _WARM_UP_MODEL = "bench-4"
 _MAX_WRONG = 5
@@ -35,22 +35,22 @@ class Result:
     first_deltas: list[float] = field(default_factory=list)
     """The times from a request to the first delta of its answer. Printed is only their median."""
     ends: list[float] = field(default_factory=list)
-    """The times from the last delta to the terminal event of a Responses stream. Printed is only `median_and_p95`."""
+    """The times from the last delta to the terminal event of a Responses stream. Printed are only their percentiles."""
     wholes: list[float] = field(default_factory=list)
     """The times from a request to the terminal event of a Responses stream, or to the end of an answer that is not
     streamed. Printed is only their median."""
     delays: list[float] = field(default_factory=list)
-    """The times from the upstream's write of a stamped delta to its arrival. Printed is only `median_and_p95`."""
+    """The times from the upstream's write of a stamped delta to its arrival. Printed are only their percentiles."""
     wrong: list[str] = field(default_factory=list)
     """Descriptions of the first few faulty answers."""
 
 
-class Client(asyncio.Protocol):
+class LoadClient(asyncio.Protocol):
     """One connection that sends one request at a time."""
 
     transport: asyncio.Transport
 
-    def __init__(self, spec: Spec, result: Result) -> None:
+    def __init__(self, spec: LoadSpec, result: Result) -> None:
         self._spec = spec
         self.result = result
         self._loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Client(asyncio.Protocol):
             self.begun.set()
             self.result.first_deltas.append(perf_counter() - self._sent_at)
         if self._model.stamped:
-            self.result.delays += delays_s(body, perf_counter())
+            self.result.delays += parse_delays_s(body, perf_counter())
         if DELTA in body:
             self._last_delta_at = perf_counter()
         if END in body:
@@ -104,7 +104,7 @@ class Client(asyncio.Protocol):
         if fault and len(self.result.wrong) < _MAX_WRONG:
             self.result.wrong.append(fault)
         if self._spec.resume and self._stored_id is None and not fault:
-            self._stored_id = response_id(body)
+            self._stored_id = parse_response_id(body)
         self.result.requests += 1
         self.result.deltas += self._model.deltas
         if self._answered and not self._answered.done():
@@ -132,23 +132,23 @@ class Client(asyncio.Protocol):
 
     def _request(self, model: str) -> bytes:
         if self._stored_id is not None:
-            return replay_bytes(self._spec, self._stored_id)
+            return build_replay_request(self._spec, self._stored_id)
         if model not in self._requests:
-            self._requests[model] = request_bytes(self._spec, model)
+            self._requests[model] = build_request(self._spec, model)
         return self._requests[model]
 
 
-async def run(spec: Spec) -> Result:
+async def send_load(spec: LoadSpec) -> Result:
     """Runs the load and returns its result. Raises TimeoutError if the server does not answer."""
     async with asyncio.timeout(spec.seconds + _GRACE_S):
-        return await _run(spec)
+        return await _send_load(spec)
 
 
-async def _run(spec: Spec) -> Result:
+async def _send_load(spec: LoadSpec) -> Result:
     loop = asyncio.get_running_loop()
     warm_up, result = Result(), Result()
     clients = [
-        (await loop.create_connection(lambda: Client(spec, warm_up), "127.0.0.1", spec.port))[1]
+        (await loop.create_connection(lambda: LoadClient(spec, warm_up), "127.0.0.1", spec.port))[1]
         for _ in range(spec.connections)
     ]
     if not spec.hold:
@@ -177,14 +177,14 @@ async def _run(spec: Spec) -> Result:
     return result
 
 
-async def _ask_until(spec: Spec, client: Client, start: float, deadline: float) -> None:
+async def _ask_until(spec: LoadSpec, client: LoadClient, start: float, deadline: float) -> None:
     await asyncio.sleep(start - perf_counter())
     await client.ask(spec.model)
     while perf_counter() < deadline:
         await client.ask(spec.model)
 
 
-async def _hold(spec: Spec, clients: list[Client]) -> None:
+async def _hold(spec: LoadSpec, clients: list[LoadClient]) -> None:
     for client in clients:
         client.send(spec.model)
     await asyncio.gather(*(client.begun.wait() for client in clients))
@@ -197,19 +197,19 @@ async def _signal_and_wait(word: str) -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 
-def median_and_p95(times: list[float]) -> list[float]:
+def compute_percentiles(times: list[float]) -> list[float]:
     """Returns the median and the 95th percentile; an empty list for no times."""
     ranked = sorted(times)
     return [median(ranked), ranked[min(len(ranked) * 19 // 20, len(ranked) - 1)]] if ranked else []
 
 
 def main() -> None:
-    result = asdict(uvloop.run(run(Spec.read(sys.argv[1]))))
+    result = asdict(uvloop.run(send_load(LoadSpec.read(sys.argv[1]))))
     # The times of all requests in one line could exceed the buffer of the pipe.
     result["first_deltas"] = [median(result["first_deltas"])] if result["first_deltas"] else []
     result["wholes"] = [median(result["wholes"])] if result["wholes"] else []
-    result["delays"] = median_and_p95(result["delays"])
-    result["ends"] = median_and_p95(result["ends"])
+    result["delays"] = compute_percentiles(result["delays"])
+    result["ends"] = compute_percentiles(result["ends"])
     print(json.dumps(result), flush=True)
 
 

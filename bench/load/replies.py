@@ -151,7 +151,7 @@ def stamp_write(write: bytes, now_s: float) -> bytes:
     return _TOKEN.sub(b" %09d" % (int(now_s * 1e6) % _STAMP_RANGE), write, count=1)
 
 
-def delays_s(content: bytes, now_s: float) -> list[float]:
+def parse_delays_s(content: bytes, now_s: float) -> list[float]:
     """Returns how long ago each stamped delta in the content was sent, in seconds."""
     return [(int(now_s * 1e6) - int(stamp)) % _STAMP_RANGE / 1e6 for stamp in _STAMP.findall(content)]
 
@@ -178,7 +178,7 @@ _ENDS: Final = {
 _ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')
 
 
-def response_id(body: bytes) -> str:
+def parse_response_id(body: bytes) -> str:
     """Returns the id of the response in a Responses stream. Raises ValueError if there is none."""
     if not (match := _ID.search(body)):
         raise ValueError(f"no id in {body[:200]!r}…")

@@ -16,7 +16,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
-class History:
+class HistoryShape:
     """The items of the conversation before the question."""
 
     items: int = 0
@@ -28,7 +28,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Spec:
+class LoadSpec:
     """A load: the requests and their server. No request starts after `seconds`, and open ones are read to the end."""
 
     port: int
@@ -42,17 +42,17 @@ class Spec:
     """Further fields of the request body."""
     apart: bool = False
     """Whether paced streams start evenly over the duration of one, so that they do not end together."""
-    history: History = field(default_factory=History)
+    history: HistoryShape = field(default_factory=HistoryShape)
     tools: int = 0
     """The number of function tools that the request declares."""
     resume: bool = False
     """Whether each connection gets one answer in the warm-up, and then measures the replay of that answer."""
 
     @classmethod
-    def read(cls, content: str) -> "Spec":
-        """Parses a Spec from its JSON."""
+    def read(cls, content: str) -> "LoadSpec":
+        """Parses a LoadSpec from its JSON."""
         fields = orjson.loads(content)
-        return cls(**fields | {"history": History(**fields["history"])})
+        return cls(**fields | {"history": HistoryShape(**fields["history"])})
 
     @property
     def dialect(self) -> Dialect:
@@ -67,14 +67,14 @@ def dialect_of(path: str) -> Dialect:
     return "messages" if "/messages" in path else "chat"
 
 
-def request_bytes(spec: Spec, model: str) -> bytes:
+def build_request(spec: LoadSpec, model: str) -> bytes:
     """Returns the bytes of one request."""
     body: dict[str, Any] = {"model": model, "stream": spec.stream}
     if spec.dialect == "responses":
-        items = [*_history_items(spec.history), question()] if spec.history.items else _QUESTION
+        items = [*_history_items(spec.history), build_question()] if spec.history.items else _QUESTION
         body |= {"input": items, "store": False}
     else:
-        body["messages"] = [question()]
+        body["messages"] = [build_question()]
     if spec.dialect == "messages":
         # A client that does not ask for thinking gets none of it.
         body |= {"max_tokens": 32_000, "thinking": {"type": "adaptive"}}
@@ -84,19 +84,19 @@ def request_bytes(spec: Spec, model: str) -> bytes:
     return _head(spec, f"POST {spec.path}") + f"content-length: {len(content)}\r\n\r\n".encode() + content
 
 
-def replay_bytes(spec: Spec, response_id: str) -> bytes:
+def build_replay_request(spec: LoadSpec, response_id: str) -> bytes:
     """Returns the bytes of a request for the stream of a stored response, without its first event."""
     return _head(spec, f"GET {spec.path}/{response_id}?stream=true&starting_after=0") + b"\r\n"
 
 
-def _head(spec: Spec, start: str) -> bytes:
+def _head(spec: LoadSpec, start: str) -> bytes:
     return (
         f"{start} HTTP/1.1\r\nhost: 127.0.0.1:{spec.port}\r\ncontent-type: application/json\r\n"
         f"authorization: Bearer bench\r\n"
     ).encode()
 
 
-def function_tool(number: int, *, nested: bool) -> dict[str, Any]:
+def build_function_tool(number: int, *, nested: bool) -> dict[str, Any]:
     """Returns a function tool as agents declare them. `nested` is the form of chat."""
     properties = {
         "path": {"type": "string", "description": "The file to work on, relative to the folder that is open."},
@@ -111,23 +111,23 @@ def function_tool(number: int, *, nested: bool) -> dict[str, Any]:
 
 def _message_tool(number: int) -> dict[str, Any]:
     """Returns the same tool in the form of the Messages API."""
-    tool = function_tool(number, nested=False)
+    tool = build_function_tool(number, nested=False)
     return {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
 
 
 _TOOL_FORMS: Final[Mapping[Dialect, Callable[[int], dict[str, Any]]]] = {
-    "responses": partial(function_tool, nested=False),
-    "chat": partial(function_tool, nested=True),
+    "responses": partial(build_function_tool, nested=False),
+    "chat": partial(build_function_tool, nested=True),
     "messages": _message_tool,
 }
 
 
-def question() -> dict[str, Any]:
+def build_question() -> dict[str, Any]:
     """Returns the message that asks the question."""
     return {"role": "user", "content": _QUESTION}
 
 
-def _history_items(history: History) -> list[dict[str, Any]]:
+def _history_items(history: HistoryShape) -> list[dict[str, Any]]:
     """Returns user messages, calls, outputs and answers in turn. The images are spread over the user messages."""
     kinds = [_user, _call, _output, _assistant]
     items = [kinds[number % len(kinds)](number // len(kinds), history.scale) for number in range(history.items)]

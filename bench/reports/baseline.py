@@ -1,19 +1,13 @@
 """Compares a run with the committed baseline. Machines differ, so it compares ratios within each run."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any
 
-from bench.reports.scatter import Verdict, change, verdict
-from bench.reports.text_table import number, render_table
-
-Results: TypeAlias = dict[str, Any]
-"""A file of results, as `bench.reports.scenario_table.build_results` returns it."""
-
-SECTIONS = ("rows", "state", "start")
+from bench.reports.result_files import SECTIONS, Results
+from bench.reports.scatter import ChangeVerdict, judge_change, relative_change
+from bench.reports.text_table import format_number, render_table
 
 
 @dataclass(frozen=True)
@@ -25,25 +19,17 @@ class Change:
     after: Sequence[float]
 
     @property
-    def verdict(self) -> Verdict:
-        return verdict(self.before, self.after)
+    def verdict(self) -> ChangeVerdict:
+        return judge_change(self.before, self.after)
 
 
-def read(path: Path) -> Results:
-    """Returns a file of results; empty results if there is no such file."""
-    if not path.exists():
-        return {"machine": "", **{section: [] for section in SECTIONS}}
-    results: Results = json.loads(path.read_text())
-    return results
-
-
-def compare(before: Results, after: Results) -> list[Change]:
+def compare_runs(before: Results, after: Results) -> list[Change]:
     """Returns the changes of the figures that both runs measured, in the order of the newer run."""
     old, new = _ratios(before), _ratios(after)
     return [Change(name, old[name], rounds) for name, rounds in new.items() if name in old]
 
 
-def merge(before: Results, after: Results) -> Results:
+def merge_runs(before: Results, after: Results) -> Results:
     """Returns the newer run, and those rows of the older one that the newer did not measure."""
     results = dict(after)
     for section in SECTIONS:
@@ -52,14 +38,14 @@ def merge(before: Results, after: Results) -> Results:
     return results
 
 
-def table(changes: Sequence[Change]) -> str:
+def render_changes(changes: Sequence[Change]) -> str:
     """Returns the table of old and new figures. Changes beyond the scatter of the rounds are marked."""
     return render_table(("beside the baseline", "old", "new", "change", ""), [*map(_cells, changes)])
 
 
 def _cells(row: Change) -> tuple[str, ...]:
-    shift = f"{change(row.before, row.after):+.1%}"
-    return (row.name, number(median(row.before)), number(median(row.after)), shift, row.verdict)
+    shift = f"{relative_change(row.before, row.after):+.1%}"
+    return (row.name, format_number(median(row.before)), format_number(median(row.after)), shift, row.verdict)
 
 
 def _ratios(results: Results) -> dict[str, list[float]]:

@@ -16,7 +16,7 @@ _NOT_PEERS = ("direct", "nginx", "gateway")
 _WIDE_IN, _ROW_IN, _SCALE_IN = 10.0, 0.42, 4.0
 
 
-def draw(results: Path, baseline: Path | None) -> None:
+def draw_picture(results: Path, baseline: Path | None) -> None:
     """Writes the picture beside the results. Prints a message instead if PLOT_PYTHON is not set."""
     python = os.environ.get("PLOT_PYTHON")
     if python is None:

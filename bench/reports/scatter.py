@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Literal
 
-Verdict = Literal["", "better", "worse"]
+ChangeVerdict = Literal["", "better", "worse"]
 
 _MIN_CHANGE = 0.05
 """A smaller relative change is never marked, however certain it is."""
@@ -13,7 +13,7 @@ _MIN_CHANGE_FEW_ROUNDS = 0.25
 """With fewer than `_ROUNDS` rounds the scatter is not known, so only a change larger than this is marked."""
 
 
-def change(before: Sequence[float], after: Sequence[float]) -> float:
+def relative_change(before: Sequence[float], after: Sequence[float]) -> float:
     """Returns the change of the medians, relative to the old one; 0 if both are equal, also if both are 0."""
     old, new = median(before), median(after)
     if old == new:
@@ -21,13 +21,13 @@ def change(before: Sequence[float], after: Sequence[float]) -> float:
     return (new - old) / old if old else float("inf")
 
 
-def verdict(before: Sequence[float], after: Sequence[float]) -> Verdict:
+def judge_change(before: Sequence[float], after: Sequence[float]) -> ChangeVerdict:
     """Returns whether a figure got better (smaller) or worse.
 
     It is marked only if the rounds of the two runs do not overlap, and their medians differ enough.
     """
     few = min(len(before), len(after)) < _ROUNDS
-    if abs(change(before, after)) <= (_MIN_CHANGE_FEW_ROUNDS if few else _MIN_CHANGE):
+    if abs(relative_change(before, after)) <= (_MIN_CHANGE_FEW_ROUNDS if few else _MIN_CHANGE):
         return ""
     if min(after) > max(before):
         return "worse"

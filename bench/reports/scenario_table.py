@@ -1,27 +1,21 @@
 """Computes the medians and ratios of a run, and renders its tables and its file of results."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 
-from bench.reports.baseline import Results
-from bench.reports.cost_table import StateRow
-from bench.reports.text_table import limit, number, render_table
+from bench.reports.result_files import Results
+from bench.reports.text_table import format_limit, format_number, render_table
 from bench.scenarios.catalog import Scenario
+from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import Figure
-
-RESULTS = Path(__file__).parents[1] / "results"
-LATEST = RESULTS / "latest.json"
-BASELINE = RESULTS / "baseline.json"
 
 GATEWAY, DIRECT, NGINX = "gateway", "direct", "nginx"
 _SERVERS = (DIRECT, NGINX, GATEWAY)
 
 
 @dataclass(frozen=True)
-class Row:
+class ScenarioRow:
     """The results of one scenario.
 
     `figures` are the medians by server. `scores` and `ratios` have one value per round. Scores are compared with the
@@ -50,14 +44,14 @@ class Row:
         return "fast" if self.score <= self.fast else "main job" if self.score <= self.target else "missed"
 
 
-def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
+def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> ScenarioRow:
     """Returns the row of a scenario from its rounds, which have a figure per server.
 
     The servers are `direct`, `gateway`, and those of `nginx` and the peers that are installed.
     """
     servers = dict.fromkeys(name for figures in rounds for name in figures)
     ratios = [ratio for figures in rounds if (ratio := _ratio_to_nginx(figures)) is not None]
-    return Row(
+    return ScenarioRow(
         name=scenario.name,
         unit=scenario.unit,
         absolute=scenario.absolute,
@@ -69,7 +63,9 @@ def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
     )
 
 
-def build_results(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[StateRow], machine: str) -> Results:
+def build_results(
+    rows: Sequence[ScenarioRow], state: Sequence[CostRow], start: Sequence[CostRow], machine: str
+) -> Results:
     """Returns the content of a file of results. Every row has the `ratios` that are compared with the baseline."""
     return {
         "machine": machine,
@@ -79,13 +75,7 @@ def build_results(rows: Sequence[Row], state: Sequence[StateRow], start: Sequenc
     }
 
 
-def save(results: Results, path: Path) -> None:
-    """Writes a file of results as JSON."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(results, indent=2) + "\n")
-
-
-def table(rows: Sequence[Row]) -> str:
+def render_scenarios(rows: Sequence[ScenarioRow]) -> str:
     """Returns the table of all scenarios."""
     columns = (
         "scenario",
@@ -101,7 +91,7 @@ def table(rows: Sequence[Row]) -> str:
     return render_table(columns, [*map(_cells, rows)])
 
 
-def peers_table(rows: Sequence[Row]) -> str | None:
+def render_peers(rows: Sequence[ScenarioRow]) -> str | None:
     """Returns the table of the peers beside the gateway; None if no peer was measured."""
     names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _SERVERS))
     if not names:
@@ -113,7 +103,7 @@ def peers_table(rows: Sequence[Row]) -> str | None:
             (
                 row.name,
                 row.unit,
-                *(number(_value(row, name)) for name in (GATEWAY, *names)),
+                *(format_number(_value(row, name)) for name in (GATEWAY, *names)),
                 "yes" if _is_least(row, names) else "no",
             )
             for row in compared
@@ -121,27 +111,27 @@ def peers_table(rows: Sequence[Row]) -> str | None:
     )
 
 
-def _is_least(row: Row, names: Sequence[str]) -> bool:
+def _is_least(row: ScenarioRow, names: Sequence[str]) -> bool:
     """Returns whether the gateway's figure is less than that of each peer."""
     gateway = _value(row, GATEWAY)
     peers = [value for name in names if (value := _value(row, name)) is not None]
     return gateway is not None and all(gateway < value for value in peers)
 
 
-def _value(row: Row, name: str) -> float | None:
+def _value(row: ScenarioRow, name: str) -> float | None:
     figure = row.figures.get(name)
     return figure.value if figure else None
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ScenarioRow) -> tuple[str, ...]:
     sign = "" if row.absolute else "x nginx"
     return (
         row.name,
         row.unit,
-        *(number(_value(row, name)) for name in _SERVERS),
-        f"{number(row.score)} {sign}".strip(),
-        limit(row.target),
-        limit(row.fast),
+        *(format_number(_value(row, name)) for name in _SERVERS),
+        f"{format_number(row.score)} {sign}".strip(),
+        format_limit(row.target),
+        format_limit(row.fast),
         row.reached,
         _rates(row, "requests_per_s"),
         _rates(row, "deltas_per_s"),
@@ -169,7 +159,7 @@ def _median(figures: Sequence[Figure]) -> Figure:
     )
 
 
-def _rates(row: Row, field: str) -> str:
+def _rates(row: ScenarioRow, field: str) -> str:
     """Returns the rates of the servers as text: direct / nginx / gateway."""
     rates = [getattr(row.figures[name], field) for name in _SERVERS if name in row.figures]
     return " / ".join(f"{rate:,.0f}" for rate in rates) if any(rates) else "-"

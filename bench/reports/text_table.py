@@ -14,16 +14,16 @@ def align_columns(lines: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(_align_line(line, widths) for line in lines)
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Returns a figure with two or three significant digits; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def limit(value: float | None) -> str:
+def format_limit(value: float | None) -> str:
     """Returns a target as text; a dash for None."""
-    return "-" if value is None else f"≤ {number(value)}"
+    return "-" if value is None else f"≤ {format_number(value)}"
 
 
 def _align_line(line: tuple[str, ...], widths: list[int]) -> str:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bench.load.requests import History, Spec
-from bench.servers.gateway import Setup
+from bench.load.requests import HistoryShape, LoadSpec
+from bench.servers.gateway import GatewaySetup
 
 Measure = Literal["delta", "request", "item", "first delta", "delay", "stream"]
 """CPU per delta, per request, per item of the history, time to the first delta, time from the upstream's
@@ -37,10 +37,10 @@ class Scenario:
     fast: float | None = None
     stream: bool = True
     absolute: bool = False
-    history: History = field(default_factory=History)
+    history: HistoryShape = field(default_factory=HistoryShape)
     tools: int = 0
     """The number of tools that the request declares."""
-    setup: Setup = field(default_factory=Setup)
+    setup: GatewaySetup = field(default_factory=GatewaySetup)
     peers: bool = False
     """Whether `--peers` measures other routers and gateways in this scenario too."""
     default: bool = True
@@ -50,9 +50,9 @@ class Scenario:
     def unit(self) -> str:
         return _UNITS[self.measure]
 
-    def spec(self, port: int, seconds: float) -> Spec:
+    def spec(self, port: int, seconds: float) -> LoadSpec:
         """Returns the load for a server on `port`."""
-        return Spec(
+        return LoadSpec(
             port=port,
             path=self.path,
             model=self.model,
@@ -68,12 +68,12 @@ class Scenario:
 _RESPONSES = "/v1/responses"
 _CHAT = "/v1/chat/completions"
 _MESSAGES = "/v1/messages"
-_OVER_RESPONSES = Setup(upstream="responses")
+_OVER_RESPONSES = GatewaySetup(upstream="responses")
 
-_IMAGES = History(items=200, images=10, image_bytes=480_000)
-_TEXTS = History(items=200)
-_AGENT = History(items=500, scale=2)
-_LONG_AGENT = History(items=2000, scale=2)
+_IMAGES = HistoryShape(items=200, images=10, image_bytes=480_000)
+_TEXTS = HistoryShape(items=200)
+_AGENT = HistoryShape(items=500, scale=2)
+_LONG_AGENT = HistoryShape(items=2000, scale=2)
 
 _MAIN = (
     Scenario("translate", "delta", _RESPONSES, "bench-128", 64, 3.0, 1.3, peers=True),
@@ -120,11 +120,17 @@ _MORE = (
     Scenario("delay, 1 stream", "delay", _RESPONSES, "bench-128-50ps-stamped", 1, absolute=True, default=False),
     Scenario("delay, 256 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 256, absolute=True, default=False),
     Scenario("history, 200 items of text", "item", _RESPONSES, "bench-4", 4, history=_TEXTS, default=False),
-    Scenario("keys", "delta", _RESPONSES, "bench-128", 64, setup=Setup(keys=True), default=False),
-    Scenario("keys, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=Setup(keys=True), default=False),
-    Scenario("two workers", "delta", _RESPONSES, "bench-128", 64, setup=Setup(workers=2), default=False),
+    Scenario("keys", "delta", _RESPONSES, "bench-128", 64, setup=GatewaySetup(keys=True), default=False),
+    Scenario("keys, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=GatewaySetup(keys=True), default=False),
+    Scenario("two workers", "delta", _RESPONSES, "bench-128", 64, setup=GatewaySetup(workers=2), default=False),
     Scenario(
-        "two workers, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, setup=Setup(workers=2), default=False
+        "two workers, 50 deltas/s",
+        "delta",
+        _RESPONSES,
+        "bench-128-50ps",
+        64,
+        setup=GatewaySetup(workers=2),
+        default=False,
     ),
     Scenario("translate back, 50 deltas/s", "delta", _CHAT, "bench-128-50ps", 64, setup=_OVER_RESPONSES, default=False),
     Scenario("relay chat, 50 deltas/s", "delta", _CHAT, "bench-128-50ps", 64, default=False),

@@ -6,12 +6,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.load.requests import Spec, question
-from bench.reports.cost_table import StateRow
-from bench.scenarios.measurement import run_load
-from bench.scenarios.store import Bench
-from bench.servers.gateway import Setup, gateway
-from bench.servers.mcp_server import LABEL, TOOL_COUNT, tool_list
+from bench.load.requests import LoadSpec, build_question
+from bench.scenarios.cost_row import CostRow
+from bench.scenarios.measurement import BenchEnvironment, run_load
+from bench.servers.gateway import GatewaySetup, start_gateway
+from bench.servers.mcp_server import MCP_LABEL, TOOL_COUNT, build_tool_list
 from bench.servers.processes import Server, start_announcing_server
 
 TOOLS: Final = "tools of an MCP server"
@@ -20,7 +19,7 @@ _DECLARED_TARGET: Final = 1.2
 _CALL_TARGET_MS: Final = 3.0
 
 
-def tool_rows(bench: Bench) -> list[StateRow]:
+def measure_hosted_tools(bench: BenchEnvironment) -> list[CostRow]:
     """Returns the rows. `without` is the same load with function tools; for a call it is two answers without one.
 
     Raises WrongAnswers.
@@ -33,10 +32,10 @@ def tool_rows(bench: Bench) -> list[StateRow]:
         print(f"{TOOLS}: {turn + 1} of {bench.rounds}", file=sys.stderr)
         with (
             start_announcing_server("mcp", program, bench.load_core, bench.home / "mcp.log") as mcp,
-            gateway(bench.upstream, bench.core, bench.home, Setup(reaches_loopback=True)) as server,
+            start_gateway(bench.upstream, bench.core, bench.home, GatewaySetup(reaches_loopback=True)) as server,
         ):
             load = _Load(server, bench.load_core, bench.home / "load.log")
-            streams = Spec(
+            streams = LoadSpec(
                 server.port, "/v1/responses", "bench-128", stream=True, connections=64, seconds=bench.seconds
             )
             single = replace(streams, model="bench-4", connections=1)
@@ -51,10 +50,10 @@ def tool_rows(bench: Bench) -> list[StateRow]:
             calls.append((listing_ms + plain_ms, call_ms))
     ratios = tuple(after / before for before, after in cpu)
     return [
-        StateRow(f"{TOOLS}, 12 listed and none called, CPU", "-", "µs/response", *_medians(cpu), ratios=ratios),
-        StateRow(f"{TOOLS}, that to function tools", "-", "ratio", None, median(ratios), _DECLARED_TARGET, ratios),
-        StateRow(f"{TOOLS}, one call", "-", "ms", *_medians(calls), _CALL_TARGET_MS),
-        StateRow(f"{TOOLS}, listing them", "-", "ms", *_medians(lists)),
+        CostRow(f"{TOOLS}, 12 listed and none called, CPU", "-", "µs/response", *_medians(cpu), ratios=ratios),
+        CostRow(f"{TOOLS}, that to function tools", "-", "ratio", None, median(ratios), _DECLARED_TARGET, ratios),
+        CostRow(f"{TOOLS}, one call", "-", "ms", *_medians(calls), _CALL_TARGET_MS),
+        CostRow(f"{TOOLS}, listing them", "-", "ms", *_medians(lists)),
     ]
 
 
@@ -66,12 +65,12 @@ class _Load:
         self._core = core
         self._log = log
 
-    def cpu_us(self, spec: Spec) -> float:
+    def cpu_us(self, spec: LoadSpec) -> float:
         """Returns the CPU of one response."""
         result, cpu_s = run_load(self._server, spec, self._core, self._log)
         return cpu_s * 1e6 / result.requests
 
-    def whole_ms(self, spec: Spec) -> float:
+    def whole_ms(self, spec: LoadSpec) -> float:
         """Returns the median time of one response."""
         result, _ = run_load(self._server, spec, self._core, self._log)
         return median(result.wholes) * 1e3
@@ -81,12 +80,12 @@ def _fields(port: int, *, is_listed: bool) -> dict[str, Any]:
     """Returns the fields of requests that declare the server. With `is_listed`, its list is in the context already."""
     tool = {
         "type": "mcp",
-        "server_label": LABEL,
+        "server_label": MCP_LABEL,
         "server_url": f"http://127.0.0.1:{port}/mcp",
         "require_approval": "never",
     }
-    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": LABEL, "tools": tool_list()}
-    return {"tools": [tool], "input": [*([listed] if is_listed else []), question()]}
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": MCP_LABEL, "tools": build_tool_list()}
+    return {"tools": [tool], "input": [*([listed] if is_listed else []), build_question()]}
 
 
 def _medians(pairs: list[tuple[float, float]]) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Measures one server under one load: what it delivered, and the CPU or memory that it used."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -9,15 +10,27 @@ from statistics import median
 from subprocess import Popen
 
 from bench.load.generator import Result
-from bench.load.requests import Spec
+from bench.load.requests import LoadSpec
 from bench.scenarios.catalog import Scenario
-from bench.servers.processes import Server, load
+from bench.servers.processes import Server, start_process
 
 _SETTLE_CONNECTIONS = 8
 
 
 class WrongAnswers(Exception):
     """A server sent another answer than its upstream. The figures of such a run are worthless."""
+
+
+@dataclass(frozen=True)
+class BenchEnvironment:
+    """The environment of all measurements. `core` is for the gateway, `load_core` for the load and the upstream."""
+
+    upstream: Server
+    core: int | None
+    load_core: int | None
+    home: Path
+    rounds: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,9 @@ class Figure:
     deltas_per_s: float
 
 
-def measure(server: Server, scenario: Scenario, seconds: float, core: int | None, log: Path, *, direct: bool) -> Figure:
+def measure_scenario(
+    server: Server, scenario: Scenario, seconds: float, core: int | None, log: Path, *, direct: bool
+) -> Figure:
     """Runs the load of a scenario and returns its figure.
 
     `direct`: the server is the upstream itself. Raises WrongAnswers, and RuntimeError if the load generator fails.
@@ -54,7 +69,7 @@ def _delivered(result: Result, scenario: Scenario) -> int:
     return result.requests * (scenario.history.items if scenario.measure == "item" else 1)
 
 
-def run_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:
+def run_load(server: Server, spec: LoadSpec, core: int | None, log: Path) -> tuple[Result, float]:
     """Runs a load. Returns its result and the CPU seconds of the server. Raises WrongAnswers."""
     with _generator(json.dumps(asdict(spec)), core, log) as generator:
         before = server.cpu_s()
@@ -81,7 +96,8 @@ def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> 
 
 @contextmanager
 def _generator(spec: str, core: int | None, log: Path) -> Iterator[Popen[str]]:
-    with load(spec, core, log) as process:
+    """Starts the process of a load. It communicates over stdin and stdout, see `bench.load.generator`."""
+    with start_process([sys.executable, "-m", "bench.load.generator", spec], core, log) as process:
         _expect(process, "ready", log)
         yield process
 

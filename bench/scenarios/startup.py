@@ -9,8 +9,8 @@ from statistics import median
 from time import perf_counter
 from urllib.request import urlopen
 
-from bench.reports.cost_table import StateRow
-from bench.servers.gateway import Setup, gateway
+from bench.scenarios.cost_row import CostRow
+from bench.servers.gateway import GatewaySetup, start_gateway
 from bench.servers.processes import Server, start_announcing_server
 
 START = "start-up"
@@ -46,7 +46,7 @@ class UnwantedModules(Exception):
     """The gateway imports modules that its configuration does not need."""
 
 
-def start_rows(upstream: Server, core: int | None, home: Path, rounds: int) -> list[StateRow]:
+def measure_start(upstream: Server, core: int | None, home: Path, rounds: int) -> list[CostRow]:
     """Returns rows for the gateway with and without a store, each beside a server with only FastAPI and uvicorn."""
     environment = _bytecode_environment(home)
     stores = {"": None, ", SQLite": f"sqlite+aiosqlite:///{home / 'start.db'}"}
@@ -55,9 +55,11 @@ def start_rows(upstream: Server, core: int | None, home: Path, rounds: int) -> l
         bare = start_announcing_server(
             "bare", [sys.executable, "-m", "bench.servers.bare_server"], core, home / "bare.log", environment
         )
-        figures_by_name = {"bare": _measure_start(bare)}
+        figures_by_name = {"bare": _measure_one_start(bare)}
         for name, url in stores.items():
-            figures_by_name[name] = _measure_start(gateway(upstream, core, home, Setup(store_url=url), environment))
+            figures_by_name[name] = _measure_one_start(
+                start_gateway(upstream, core, home, GatewaySetup(store_url=url), environment)
+            )
         if turn == 0:
             continue  # the first round compiles the bytecode, as installing does, and creates the database
         for name, figures in figures_by_name.items():
@@ -75,13 +77,13 @@ def start_rows(upstream: Server, core: int | None, home: Path, rounds: int) -> l
     ]
 
 
-def heaviest_modules(upstream: Server, core: int | None, home: Path) -> str:
+def report_heaviest_modules(upstream: Server, core: int | None, home: Path) -> str:
     """Returns the packages with the longest import time, in one line. Raises UnwantedModules."""
     for variables in ({}, {"PYTHONPROFILEIMPORTTIME": "1"}):
-        with gateway(upstream, core, home, environment=_bytecode_environment(home) | variables):
+        with start_gateway(upstream, core, home, environment=_bytecode_environment(home) | variables):
             pass
-    times = import_times((home / "gateway.log").read_text().splitlines())
-    if names := unwanted_packages(times):
+    times = parse_import_times((home / "gateway.log").read_text().splitlines())
+    if names := find_unwanted_packages(times):
         raise UnwantedModules(", ".join(names))
     packages: Counter[str] = Counter()
     for module, time_us in times.items():
@@ -90,12 +92,12 @@ def heaviest_modules(upstream: Server, core: int | None, home: Path) -> str:
     return f"{len(times)} modules; the most by package: {', '.join(parts)}"
 
 
-def import_times(log: Iterable[str]) -> dict[str, int]:
+def parse_import_times(log: Iterable[str]) -> dict[str, int]:
     """Returns module -> µs of its own import, from the output of `python -X importtime`."""
     return dict(_import_times(log))
 
 
-def unwanted_packages(modules: Iterable[str]) -> list[str]:
+def find_unwanted_packages(modules: Iterable[str]) -> list[str]:
     """Returns the entries of `UNWANTED` that are one of the modules or contain one of them."""
     packages = {module[:end] for module in modules for end in _name_ends(module)}
     return [name for name in UNWANTED if name in packages]
@@ -120,7 +122,7 @@ def _bytecode_environment(home: Path) -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
 
 
-def _measure_start(starting: AbstractContextManager[Server]) -> tuple[float, float, float]:
+def _measure_one_start(starting: AbstractContextManager[Server]) -> tuple[float, float, float]:
     """Returns (ms until the server listens, ms of CPU until then, MiB of memory after the first answer)."""
     began = perf_counter()
     with starting as server:
@@ -130,6 +132,6 @@ def _measure_start(starting: AbstractContextManager[Server]) -> tuple[float, flo
         return elapsed_s * 1e3, cpu_s * 1e3, server.resident_bytes() / 2**20
 
 
-def _row(name: str, unit: str, pairs: list[tuple[float, float]]) -> StateRow:
+def _row(name: str, unit: str, pairs: list[tuple[float, float]]) -> CostRow:
     bare, gateway = (median(values) for values in zip(*pairs, strict=True))
-    return StateRow(name, "", unit, bare, gateway, ratios=tuple(after / before for before, after in pairs))
+    return CostRow(name, "", unit, bare, gateway, ratios=tuple(after / before for before, after in pairs))

@@ -15,11 +15,11 @@ import orjson
 
 from bench.load.generator import Result
 from bench.load.replies import Model, find_stored_fault
-from bench.load.requests import Spec
-from bench.reports.cost_table import StateRow
-from bench.scenarios.measurement import WrongAnswers, run_load
+from bench.load.requests import LoadSpec
+from bench.scenarios.cost_row import CostRow
+from bench.scenarios.measurement import BenchEnvironment, WrongAnswers, run_load
 from bench.servers.databases import Databases
-from bench.servers.gateway import Setup, gateway
+from bench.servers.gateway import GatewaySetup, start_gateway
 from bench.servers.processes import Server
 from translation.representation.json_types import Json
 
@@ -35,7 +35,7 @@ _LISTED = 100
 """The number of responses that are read back and compared: the most that one list has."""
 
 
-class Run(NamedTuple):
+class MeasuredLoad(NamedTuple):
     """One load: its model, what was delivered, and the CPU seconds of the gateway."""
 
     model: Model
@@ -48,13 +48,13 @@ class Reading(NamedTuple):
 
     name: str
     unit: str
-    of: Callable[[Sequence[Run]], float]
+    of: Callable[[Sequence[MeasuredLoad]], float]
     target: float | None = None
     less_is_better: bool = True
 
 
 @dataclass(frozen=True)
-class StateScenario:
+class StoreScenario:
     """One load for each of `models`, and the figures of these loads.
 
     `stored_fields` are the request fields that have the responses stored.
@@ -75,30 +75,18 @@ class StateScenario:
     """Whether a run without names includes it."""
 
 
-@dataclass(frozen=True)
-class Bench:
-    """The environment of all measurements. `core` is for the gateway, `load_core` for the load and the upstream."""
-
-    upstream: Server
-    core: int | None
-    load_core: int | None
-    home: Path
-    rounds: int
-    seconds: float
-
-
-def per_delta_us(runs: Sequence[Run]) -> float:
+def per_delta_us(runs: Sequence[MeasuredLoad]) -> float:
     """Returns the CPU of one more delta: the slope between a short answer and a long one."""
     short, long = runs
     return (_per_stream_us(long) - _per_stream_us(short)) / (long.model.deltas - short.model.deltas)
 
 
-def per_stream_us(runs: Sequence[Run]) -> float:
+def per_stream_us(runs: Sequence[MeasuredLoad]) -> float:
     """Returns the CPU of one stream without that of its deltas."""
     return _per_stream_us(runs[0]) - runs[0].model.deltas * per_delta_us(runs)
 
 
-def _per_stream_us(run: Run) -> float:
+def _per_stream_us(run: MeasuredLoad) -> float:
     return run.cpu_s * 1e6 / run.result.requests
 
 
@@ -130,12 +118,12 @@ _LOG = (
     Reading("rate", "deltas/s", lambda runs: runs[0].result.deltas / runs[0].result.elapsed, less_is_better=False),
 )
 
-STATE = (
+STORE_SCENARIOS = (
     # Paced, so that the last delta and the end are not one write: the time between them is the wait for the store.
-    StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _STORED),
+    StoreScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _STORED),
     # Longer, so that the machine is not at its limit: waiting for a core is no cost of storing.
-    StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _STORED, default=False),
-    StateScenario(
+    StoreScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _STORED, default=False),
+    StoreScenario(
         "state: 16 streams that end together",
         ("bench-64-200ps",),
         16,
@@ -144,30 +132,30 @@ STATE = (
         together=True,
         default=False,
     ),
-    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _STORED, default=False),
-    StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _STORED),
-    StateScenario("state: JSON answers, 16 connections", ("bench-128",), 16, _ANSWERS, _STORED, stream=False),
-    StateScenario(
+    StoreScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _STORED, default=False),
+    StoreScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _STORED),
+    StoreScenario("state: JSON answers, 16 connections", ("bench-128",), 16, _ANSWERS, _STORED, stream=False),
+    StoreScenario(
         "state: JSON answers, 1 connection", ("bench-128",), 1, _ANSWERS[-1:], _STORED, stream=False, default=False
     ),
-    StateScenario("state: streams, 64 connections", ("bench-128",), 64, _STREAMS, _STORED),
-    StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
-    StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED, default=False),
-    StateScenario("state: resumed, 16 connections", ("bench-128",), 16, _LOG, _LOGGED, resume=True),
+    StoreScenario("state: streams, 64 connections", ("bench-128",), 64, _STREAMS, _STORED),
+    StoreScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
+    StoreScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED, default=False),
+    StoreScenario("state: resumed, 16 connections", ("bench-128",), 16, _LOG, _LOGGED, resume=True),
 )
 
 _Figures: TypeAlias = dict[str, list[tuple[float, float]]]
 """Reading -> (without, with the store), for each round."""
 
 
-def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: Bench) -> list[StateRow]:
+def measure_store(scenarios: Sequence[StoreScenario], databases: Databases, bench: BenchEnvironment) -> list[CostRow]:
     """Measures the scenarios on each database. Returns rows with the medians of all rounds. Raises WrongAnswers."""
     rows = [_disk(bench.home)]
     for scenario in scenarios:
         figures: dict[str, _Figures] = {database: {} for database in databases}
         for turn, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
             print(f"{scenario.name}, {database}: {turn + 1} of {bench.rounds}", file=sys.stderr)
-            with gateway(bench.upstream, bench.core, bench.home, Setup(store_url=new_url())) as server:
+            with start_gateway(bench.upstream, bench.core, bench.home, GatewaySetup(store_url=new_url())) as server:
                 without = _runs(server, scenario, _NOT_STORED, bench)
                 stored = _runs(server, scenario, scenario.stored_fields, bench)
             for reading in scenario.readings:
@@ -177,7 +165,7 @@ def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: 
     return rows
 
 
-def _disk(home: Path) -> StateRow:
+def _disk(home: Path) -> CostRow:
     """Measures the least time of a commit: to write a few pages and sync them to the disk."""
     times = []
     with (home / "disk").open("wb", buffering=0) as file:
@@ -187,14 +175,14 @@ def _disk(home: Path) -> StateRow:
             began = perf_counter()
             os.fdatasync(file.fileno())
             times.append(perf_counter() - began)
-    return StateRow("state: the disk alone, p50 of one commit's pages", "-", "ms", None, median(times) * 1e3)
+    return CostRow("state: the disk alone, p50 of one commit's pages", "-", "ms", None, median(times) * 1e3)
 
 
-def _row(scenario: StateScenario, reading: Reading, database: str, pairs: Sequence[tuple[float, float]]) -> StateRow:
+def _row(scenario: StoreScenario, reading: Reading, database: str, pairs: Sequence[tuple[float, float]]) -> CostRow:
     without, stored = (median(values) for values in zip(*pairs, strict=True))
     # The target is for SQLite on the same machine. The latency of a PostgreSQL server depends on its operator.
     target = reading.target if database == "SQLite" else None
-    return StateRow(
+    return CostRow(
         f"{scenario.name}, {reading.name}", database, reading.unit, without, stored, target, ratios(reading, pairs)
     )
 
@@ -205,10 +193,12 @@ def ratios(reading: Reading, pairs: Sequence[tuple[float, float]]) -> tuple[floa
     return tuple(after / before for before, after in ordered if before)
 
 
-def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench: Bench) -> list[Run]:
+def _runs(
+    server: Server, scenario: StoreScenario, fields: dict[str, Any], bench: BenchEnvironment
+) -> list[MeasuredLoad]:
     runs = []
     for name in scenario.models:
-        spec = Spec(
+        spec = LoadSpec(
             port=server.port,
             path="/v1/responses",
             model=name,
@@ -224,11 +214,11 @@ def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench
         model = Model.named(name)
         if fault := _find_fault(server, model, result, spec, before):
             raise WrongAnswers(fault)
-        runs.append(Run(model, result, cpu_s))
+        runs.append(MeasuredLoad(model, result, cpu_s))
     return runs
 
 
-def _find_fault(server: Server, model: Model, result: Result, spec: Spec, before: Json) -> str | None:
+def _find_fault(server: Server, model: Model, result: Result, spec: LoadSpec, before: Json) -> str | None:
     if not spec.fields["store"]:
         return (
             None if _newest(server, 1) == before else "a response was stored although the requests had `store: false`"

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from bench.reports.cost_table import StateRow
+from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import WrongAnswers
 from bench.servers.databases import Databases
 from gateway.config.settings import BackgroundSettings, StoreSettings
@@ -30,13 +30,13 @@ _READS = 15
 _OWNER, _WORKER = "bench", "bench"
 
 
-def chain_rows(databases: Databases) -> list[StateRow]:
+def measure_store_chain(databases: Databases) -> list[CostRow]:
     """Returns the rows of each database. Raises WrongAnswers."""
     by_figure = zip(*(asyncio.run(_figures(name, new_url())) for name, new_url in databases.items()), strict=True)
     return [row for rows in by_figure for row in rows]
 
 
-async def _figures(database: str, url: str) -> list[StateRow]:
+async def _figures(database: str, url: str) -> list[CostRow]:
     store = SqlStore(StoreSettings(url=url, deadline_s=30), BackgroundSettings())
     await store.open()
     try:
@@ -62,14 +62,14 @@ async def _figures(database: str, url: str) -> list[StateRow]:
         _row("bytes per turn", database, "B", sizes[-1] / _MARKS[-1]),
         _row("a late turn's bytes to an early one's", database, "ratio", late / early, target=1.25),
         _row("queries for the history of the last", database, "queries", len(statements), target=1),
-        StateRow(f"{CHAIN}, the history of the last", database, "ms", None, times[-1]),
-        StateRow(f"{CHAIN}, a turn of that to one of the first 100", database, "ratio", None, slower, target=2.0),
+        CostRow(f"{CHAIN}, the history of the last", database, "ms", None, times[-1]),
+        CostRow(f"{CHAIN}, a turn of that to one of the first 100", database, "ratio", None, slower, target=2.0),
     ]
 
 
-def _row(figure: str, database: str, unit: str, value: float, target: float | None = None) -> StateRow:
+def _row(figure: str, database: str, unit: str, value: float, target: float | None = None) -> CostRow:
     """Returns the row of a figure that is the same on every machine, unlike times."""
-    return StateRow(f"{CHAIN}, {figure}", database, unit, None, value, target, ratios=(value,))
+    return CostRow(f"{CHAIN}, {figure}", database, unit, None, value, target, ratios=(value,))
 
 
 def turn_text(turn: int, *, answer: bool) -> str:

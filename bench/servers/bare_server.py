@@ -7,15 +7,15 @@ from fastapi import FastAPI
 
 from bench.servers.processes import announce
 
-app = FastAPI()
+_app = FastAPI()
 
 
-@app.get("/healthz")
+@_app.get("/healthz")
 async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-class Server(uvicorn.Server):
+class AnnouncingServer(uvicorn.Server):
     """Prints its address once it listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -26,7 +26,7 @@ class Server(uvicorn.Server):
 
 def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    Server(uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning")).run(sockets=[listener])
+    AnnouncingServer(uvicorn.Config(_app, loop="uvloop", http="httptools", log_level="warning")).run(sockets=[listener])
 
 
 if __name__ == "__main__":

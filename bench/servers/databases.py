@@ -13,7 +13,7 @@ Databases: TypeAlias = dict[str, Callable[[], str]]
 
 
 @contextmanager
-def databases(home: Path, core: int | None) -> Iterator[Databases]:
+def provide_databases(home: Path, core: int | None) -> Iterator[Databases]:
     """Provides the databases for the duration of the block.
 
     PostgreSQL runs on `core`, beside the load, because its CPU is not measured.

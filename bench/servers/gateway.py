@@ -16,7 +16,7 @@ KEY = "bench"
 
 
 @dataclass(frozen=True)
-class Setup:
+class GatewaySetup:
     """The configuration of a gateway. Without `store_url` it has no store."""
 
     upstream: Literal["chat", "responses"] = "chat"
@@ -28,23 +28,23 @@ class Setup:
     """Whether MCP servers on 127.0.0.1 may be called."""
 
 
-def gateway(
+def start_gateway(
     upstream: Server,
     core: int | None,
     home: Path,
-    setup: Setup | None = None,
+    setup: GatewaySetup | None = None,
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
 ) -> AbstractContextManager[Server]:
     """Starts a gateway in front of `upstream`. `program` is the command without its subcommand and options."""
     config = home / "config.yaml"
     # JSON is YAML too.
-    config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
+    config.write_bytes(orjson.dumps(_config(upstream.port, setup or GatewaySetup())))
     command = [*program, "serve", "--config", str(config)]
     return start_announcing_server("gateway", command, core, home / "gateway.log", environment)
 
 
-def _config(upstream: int, setup: Setup) -> dict[str, Any]:
+def _config(upstream: int, setup: GatewaySetup) -> dict[str, Any]:
     provider = {
         "type": "openai_compatible",
         "base_url": f"http://127.0.0.1:{upstream}/v1",

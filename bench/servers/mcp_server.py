@@ -6,18 +6,18 @@ from typing import Any, Final, cast
 import orjson
 import uvloop
 
-from bench.load.requests import function_tool
+from bench.load.requests import build_function_tool
 from bench.servers.processes import announce
 
-LABEL: Final = "bench"
+MCP_LABEL: Final = "bench"
 TOOL_COUNT: Final = 12
 
 _COMPLETE: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
-def tool_list() -> list[dict[str, Any]]:
+def build_tool_list() -> list[dict[str, Any]]:
     """Returns the tools as they are in an `mcp_list_tools` item: those that the benchmark declares as functions."""
-    functions = [function_tool(number, nested=False) for number in range(TOOL_COUNT)]
+    functions = [build_function_tool(number, nested=False) for number in range(TOOL_COUNT)]
     return [
         {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
         for tool in functions
@@ -29,7 +29,7 @@ _RESULTS: Final[dict[str, Any]] = {
     "tools/list": {
         "tools": [
             {"name": tool["name"], "description": tool["description"], "inputSchema": tool["input_schema"]}
-            for tool in tool_list()
+            for tool in build_tool_list()
         ],
         **_COMPLETE,
     },
@@ -37,7 +37,7 @@ _RESULTS: Final[dict[str, Any]] = {
 }
 
 
-class McpServer(asyncio.Protocol):
+class McpServerConnection(asyncio.Protocol):
     """One connection. Reads requests with a Content-Length, and answers each at once."""
 
     transport: asyncio.Transport
@@ -61,11 +61,11 @@ class McpServer(asyncio.Protocol):
         self.transport.write(head + body)
 
 
-async def serve() -> None:
-    server = await asyncio.get_running_loop().create_server(McpServer, "127.0.0.1", 0)
+async def _serve() -> None:
+    server = await asyncio.get_running_loop().create_server(McpServerConnection, "127.0.0.1", 0)
     announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    uvloop.run(_serve())

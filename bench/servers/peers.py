@@ -17,8 +17,8 @@ from urllib.request import Request, urlopen
 import orjson
 
 from bench.load.replies import Model, find_fault
-from bench.load.requests import Spec, request_bytes
-from bench.servers.processes import Server, free_port, start_server_on_port
+from bench.load.requests import LoadSpec, build_request
+from bench.servers.processes import Server, find_free_port, start_server_on_port
 
 _READY_S = 90
 _ANSWER_S = 20
@@ -72,7 +72,7 @@ PEERS = (
 
 
 @contextmanager
-def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
+def start_peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
     """Starts all peers for the duration of the block, and waits until each answers correctly.
 
     Raises RuntimeError for one that does not.
@@ -84,7 +84,7 @@ def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Serve
             print(f"starting {peer.name}", file=sys.stderr)
             folder = home / peer.name
             folder.mkdir()
-            program, *arguments = peer.arguments(port := free_port(), free_port(), upstream.port, folder)
+            program, *arguments = peer.arguments(port := find_free_port(), find_free_port(), upstream.port, folder)
             log = folder / "log"
             server = stack.enter_context(
                 start_server_on_port(
@@ -116,8 +116,8 @@ def _wait_until_correct(server: Server, log: Path) -> None:
 
 def _fault(server: Server) -> str | None:
     """Sends one request. Returns what is wrong with the answer, or None."""
-    spec = Spec(server.port, "/v1/responses", "bench-4", stream=True, connections=1, seconds=0)
-    content = request_bytes(spec, spec.model).partition(b"\r\n\r\n")[2]
+    spec = LoadSpec(server.port, "/v1/responses", "bench-4", stream=True, connections=1, seconds=0)
+    content = build_request(spec, spec.model).partition(b"\r\n\r\n")[2]
     headers = {"content-type": "application/json"}
     try:
         with urlopen(

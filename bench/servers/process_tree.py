@@ -10,7 +10,7 @@ _CPU_OF_ALL_THREADS = 2
 """`CPUCLOCK_SCHED` of linux/posix-timers.h."""
 
 
-class Usage(NamedTuple):
+class TreeUsage(NamedTuple):
     """The resources of a process tree at one moment."""
 
     resident_bytes: int
@@ -20,33 +20,33 @@ class Usage(NamedTuple):
     threads: int
 
 
-def cpu_s(root: int) -> float:
+def read_cpu_s(root: int) -> float:
     """Returns the user and system time of all live processes of the tree in seconds, including their ended threads.
 
     The clocks have a resolution of nanoseconds. /proc/PID/stat counts in hundredths of a second, which is a tenth of
     the CPU of a light load.
     """
-    return sum(_cpu_s(pid) for pid in tree(root))
+    return sum(_cpu_s(pid) for pid in list_tree(root))
 
 
-def resident_bytes(root: int) -> int:
+def read_resident_bytes(root: int) -> int:
     """Returns the resident memory of the tree in bytes."""
-    return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE for pid in tree(root))
+    return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE for pid in list_tree(root))
 
 
-def usage(root: int) -> Usage:
+def read_tree_usage(root: int) -> TreeUsage:
     """Returns the memory, files and threads of the tree."""
-    pids = tree(root)
+    pids = list_tree(root)
     files = [file for pid in pids for file in _open_files(pid)]
-    return Usage(
-        resident_bytes=resident_bytes(root),
+    return TreeUsage(
+        resident_bytes=read_resident_bytes(root),
         files=len(files),
         sockets=sum(file.startswith("socket:") for file in files),
         threads=sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in pids),
     )
 
 
-def tree(root: int) -> list[int]:
+def list_tree(root: int) -> list[int]:
     """Returns the ids of a process and all its descendants."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

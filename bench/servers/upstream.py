@@ -5,6 +5,9 @@ Each frame is one write, and the loop turns once between two frames, so that str
 
 import asyncio
 import itertools
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
 from time import perf_counter
 from typing import cast
 
@@ -13,7 +16,7 @@ import uvloop
 
 from bench.load.replies import Model, stamp_write, stream_writes, whole_reply
 from bench.load.requests import dialect_of
-from bench.servers.processes import announce
+from bench.servers.processes import Server, announce, start_announcing_server
 
 _NAMES = [
     f"bench-{deltas}{pace}{stamped}{kind}"
@@ -40,7 +43,7 @@ _MODELS_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-l
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
-class Upstream(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection. Reads requests with a Content-Length, and writes the answer that the model's name describes."""
 
     transport: asyncio.Transport
@@ -99,11 +102,17 @@ class Upstream(asyncio.Protocol):
             self._loop.call_soon(self._play, writes, at, pause, due)
 
 
-async def serve() -> None:
-    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=1024)
+def start_upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
+    """Starts this module as a process, whose name in the figures is `direct`."""
+    command = [sys.executable, "-m", "bench.servers.upstream"]
+    return start_announcing_server("direct", command, core, home / "upstream.log")
+
+
+async def _serve() -> None:
+    server = await asyncio.get_running_loop().create_server(UpstreamConnection, "127.0.0.1", 0, backlog=1024)
     announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    uvloop.run(_serve())

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from bench.load.replies import FIRST_DELTA, Model, find_fault, response_id
+from bench.load.replies import FIRST_DELTA, Model, find_fault, parse_response_id
 from bench.scenarios.measurement import WrongAnswers
 
 _PACED = Model.named("bench-32-50ps")
@@ -19,7 +19,7 @@ _NOT_FOUND = "resp_00000000000000000000000000000000"
 Action: TypeAlias = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
 
 
-async def users(client: httpx.AsyncClient, count: int, until: Callable[[], bool]) -> int:
+async def run_users(client: httpx.AsyncClient, count: int, until: Callable[[], bool]) -> int:
     """Runs `count` users until `until` returns True. Returns the number of finished actions.
 
     Raises a group of WrongAnswers for wrong answers and failed requests.
@@ -46,7 +46,7 @@ async def users(client: httpx.AsyncClient, count: int, until: Callable[[], bool]
 async def continue_response(client: httpx.AsyncClient) -> None:
     """Creates a stored response, and a second one that continues it."""
     first = await _stream(client, _RESPONSES, _request_body(_PACED, store=True))
-    earlier = response_id(first)
+    earlier = parse_response_id(first)
     answer = await _whole(client, _RESPONSES, _request_body(_WHOLE, store=True, previous_response_id=earlier))
     await _delete(client, f"{_RESPONSES}/{earlier}")
     await _delete(client, f"{_RESPONSES}/{answer['id']}")
@@ -131,7 +131,7 @@ async def _start_and_leave(client: httpx.AsyncClient, body: dict[str, Any]) -> s
             if FIRST_DELTA in content:
                 break
         _expect(reply, 200)
-    return response_id(content)
+    return parse_response_id(content)
 
 
 async def _delete(client: httpx.AsyncClient, url: str) -> None:

@@ -14,7 +14,7 @@ _EVERY_S = 0.2
 _WIDTH = 8
 
 
-def tasks_in(file: Path) -> int:
+def read_task_count(file: Path) -> int:
     """Returns the number of tasks at the last write of the file."""
     return int(file.read_bytes())
 

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean
 from typing import Literal
 
-Verdict = Literal["flat", "grows", "filled", "too noisy to say"]
+TrendVerdict = Literal["flat", "grows", "filled", "too noisy to say"]
 
 _BLOCKS = 10
 """The number of blocks whose means are fitted. Neighbouring samples are correlated, the means of blocks hardly."""
@@ -34,7 +34,7 @@ class Trend:
     later_slope: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TrendVerdict:
         """Whether the series grows. `filled` means that it grew in the first half only."""
         scale = self.seconds / max(self.level, 1.0)
         if (self.slope - self.margin) * scale > _GROWS:
@@ -42,7 +42,7 @@ class Trend:
         return "flat" if (self.slope + self.margin) * scale < _FLAT else "too noisy to say"
 
 
-def trend(times: Sequence[float], values: Sequence[float]) -> Trend:
+def fit_trend(times: Sequence[float], values: Sequence[float]) -> Trend:
     """Fits a line to samples in the order of their times. Raises ValueError for fewer than ten samples."""
     if len(times) < _BLOCKS:
         raise ValueError(f"{len(times)} samples are too few for a trend: {_BLOCKS} are needed")

@@ -48,8 +48,15 @@ def test_the_script_prints_problems_and_fails(
     assert ended.value.code == 1
     assert capsys.readouterr().out.startswith("gateway/x.py:1: told is a bare verb of speech")
     (tmp_path / "gateway/x.py").write_text("def tell(): ...\n")
+    (tmp_path / "scripts").mkdir()
+    for number in range(16):
+        (tmp_path / f"scripts/m{number}.py").write_text("def told(): ...\n")
     check_names.main()
     assert capsys.readouterr().out == ""
+    (tmp_path / "scripts/m16.py").touch()
+    with pytest.raises(SystemExit):
+        check_names.main()
+    assert capsys.readouterr().out.startswith("scripts:1: The folder has 17 modules")
 
 
 def test_a_public_name_has_one_definition() -> None:

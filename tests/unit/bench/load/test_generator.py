@@ -2,9 +2,9 @@
 
 import asyncio
 
-from bench.load.generator import Client, Result
+from bench.load.generator import LoadClient, Result
 from bench.load.replies import whole_reply
-from bench.load.requests import Spec
+from bench.load.requests import LoadSpec
 
 
 async def test_a_question_goes_out_on_a_new_connection_where_the_old_one_was_closed() -> None:
@@ -20,9 +20,9 @@ async def test_a_question_goes_out_on_a_new_connection_where_the_old_one_was_clo
 
     async with asyncio.timeout(10), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        spec = Spec(port, "/v1/responses", "bench-4", stream=False, connections=1, seconds=0)
+        spec = LoadSpec(port, "/v1/responses", "bench-4", stream=False, connections=1, seconds=0)
         loop = asyncio.get_running_loop()
-        _, client = await loop.create_connection(lambda: Client(spec, Result()), "127.0.0.1", port)
+        _, client = await loop.create_connection(lambda: LoadClient(spec, Result()), "127.0.0.1", port)
         await client.ask("bench-4")
         await client.closed.wait()
         await client.ask("bench-4")

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.load.replies import Model, delays_s, find_fault, stamp_write, stream_writes, whole_reply
+from bench.load.replies import Model, find_fault, parse_delays_s, stamp_write, stream_writes, whole_reply
 from providers.base import Dialect
 
 MODEL = Model.named("bench-4")
@@ -55,14 +55,14 @@ def test_a_stamped_stream_says_when_each_delta_was_sent(dialect: Dialect) -> Non
     assert list(map(len, writes)) == list(map(len, stream_writes(4, dialect)))
     body = b"".join(b"".join(writes).split(b"\r\n\r\n", 1)[1].split(b"\r\n")[1::2])
     assert find_fault(body, model, dialect=dialect, streamed=True) is None
-    delays = delays_s(body, 200)
+    delays = parse_delays_s(body, 200)
     assert len(delays) == 4
     assert [before - after for before, after in pairwise(delays)] == pytest.approx([1, 1, 1])
     assert find_fault(body.replace(b'" 1', b'" x', 1), model, dialect=dialect, streamed=True)
 
 
 def test_a_delay_outlasts_the_clock_of_the_stamps() -> None:
-    assert delays_s(b'"delta":" 999999990"', 1000.00001) == pytest.approx([20e-6])
+    assert parse_delays_s(b'"delta":" 999999990"', 1000.00001) == pytest.approx([20e-6])
 
 
 def test_a_model_of_another_name_is_refused() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from bench.reports.baseline import compare, merge, read, table
-from bench.reports.scatter import change, verdict
+from bench.reports.baseline import compare_runs, merge_runs, render_changes
+from bench.reports.result_files import read_results
+from bench.reports.scatter import judge_change, relative_change
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,12 @@ from bench.reports.scatter import change, verdict
     ],
 )
 def test_a_change_is_marked_where_no_round_overlaps(before: list[float], after: list[float], said: str) -> None:
-    assert verdict(before, after) == said
+    assert judge_change(before, after) == said
 
 
 def test_a_change_is_of_the_medians() -> None:
-    assert change([1.0, 2.0, 9.0], [3.0]) == pytest.approx(0.5)
-    assert change([0.0], [0.0]) == 0
+    assert relative_change([1.0, 2.0, 9.0], [3.0]) == pytest.approx(0.5)
+    assert relative_change([0.0], [0.0]) == 0
 
 
 def results(**rows: list[float]) -> dict:
@@ -49,32 +50,32 @@ def row(name: str, ratios: list[float], database: str | None = None) -> dict:
 
 
 def test_what_both_runs_measured_is_compared() -> None:
-    changes = compare(results(translate=[2.0], relay=[3.0]), results(translate=[4.0], back=[1.0]))
+    changes = compare_runs(results(translate=[2.0], relay=[3.0]), results(translate=[4.0], back=[1.0]))
     assert [(one.name, one.verdict) for one in changes] == [("translate", "worse")]
 
 
 def test_the_same_figure_on_two_databases_is_two_figures() -> None:
     state = [row("end", [1.0], "SQLite"), row("end", [2.0], "PostgreSQL")]
-    changes = compare(results() | {"state": state}, results() | {"state": state})
+    changes = compare_runs(results() | {"state": state}, results() | {"state": state})
     assert [(one.name, one.before) for one in changes] == [("end, SQLite", [1.0]), ("end, PostgreSQL", [2.0])]
 
 
 def test_a_figure_without_a_ratio_is_not_compared() -> None:
-    assert compare(results(translate=[]), results(translate=[1.0])) == []
-    assert compare(results(translate=[1.0]), results(translate=[])) == []
+    assert compare_runs(results(translate=[]), results(translate=[1.0])) == []
+    assert compare_runs(results(translate=[1.0]), results(translate=[])) == []
 
 
 def test_where_there_is_no_baseline_nothing_is_compared(tmp_path) -> None:
-    assert compare(read(tmp_path / "baseline.json"), results(translate=[1.0])) == []
+    assert compare_runs(read_results(tmp_path / "baseline.json"), results(translate=[1.0])) == []
 
 
 def test_a_run_of_some_scenarios_leaves_the_others_of_the_baseline() -> None:
-    kept = merge(results(translate=[2.0], relay=[3.0]), results(translate=[4.0]))
+    kept = merge_runs(results(translate=[2.0], relay=[3.0]), results(translate=[4.0]))
     assert kept["rows"] == [row("relay", [3.0]), row("translate", [4.0])]
 
 
 def test_the_table_shows_old_and_new_and_marks_what_is_worse() -> None:
-    lines = table(compare(results(translate=[2.0], relay=[3.0]), results(translate=[3.0], relay=[2.9])))
+    lines = render_changes(compare_runs(results(translate=[2.0], relay=[3.0]), results(translate=[3.0], relay=[2.9])))
     titles, _, translate, relay = (line.split() for line in lines.splitlines())
     assert titles == ["beside", "the", "baseline", "old", "new", "change"]
     assert translate == ["translate", "2.00", "3.00", "+50.0%", "worse"]

@@ -7,11 +7,13 @@ import pytest
 
 from bench.options import parse_options
 from bench.reports import scenario_table
-from bench.reports.cost_table import StateRow, start_table
+from bench.reports.cost_table import render_start_costs
+from bench.reports.result_files import write_results
 from bench.scenarios.catalog import SCENARIOS, Scenario
+from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import Figure
-from bench.scenarios.startup import import_times, unwanted_packages
-from bench.servers.process_tree import cpu_s, usage
+from bench.scenarios.startup import find_unwanted_packages, parse_import_times
+from bench.servers.process_tree import read_cpu_s, read_tree_usage
 
 RELATIVE = Scenario("translate", "delta", "/v1/responses", "bench-128", 64, 3.0, 1.3)
 ADDED = Scenario("first delta", "first delta", "/v1/responses", "bench-4", 1, 2.0, 0.7, absolute=True)
@@ -49,7 +51,7 @@ def test_memory_is_the_score_as_it_is() -> None:
 def test_without_nginx_there_are_figures_but_no_ratio() -> None:
     row = scenario_table.build_row(RELATIVE, [figures(direct=None, gateway=5.0)])
     assert (row.score, row.reached, row.ratios) == (None, "", [])
-    assert "-" in scenario_table.table([row])
+    assert "-" in scenario_table.render_scenarios([row])
 
 
 def test_a_peer_that_failed_in_a_round_has_the_figure_of_the_others() -> None:
@@ -60,7 +62,7 @@ def test_a_peer_that_failed_in_a_round_has_the_figure_of_the_others() -> None:
 def test_peers_stand_beside_the_gateway() -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=4.0, smg=6.0, litellm=300.0)]
     alone = scenario_table.build_row(HELD, [figures(direct=None, nginx=15.0, gateway=30.0)])
-    lines = scenario_table.peers_table([scenario_table.build_row(RELATIVE, rounds), alone])
+    lines = scenario_table.render_peers([scenario_table.build_row(RELATIVE, rounds), alone])
     assert lines is not None
     titles, _, translate = (line.split() for line in lines.splitlines())
     assert titles == ["peers", "unit", "gateway", "smg", "litellm", "less", "than", "all"]
@@ -70,22 +72,24 @@ def test_peers_stand_beside_the_gateway() -> None:
 @pytest.mark.parametrize(("smg", "least"), [(8.1, "yes"), (8.0, "no")])
 def test_the_gateway_is_compared_with_each_peer(smg: float, least: str) -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=8.0, smg=smg, **{"vllm-router": 9.0})]
-    lines = scenario_table.peers_table([scenario_table.build_row(RELATIVE, rounds)])
+    lines = scenario_table.render_peers([scenario_table.build_row(RELATIVE, rounds)])
     assert lines is not None
     assert lines.splitlines()[-1].split()[-1] == least
 
 
 def test_a_run_without_peers_has_no_table_of_them() -> None:
     assert (
-        scenario_table.peers_table([scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])])
+        scenario_table.render_peers(
+            [scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])]
+        )
         is None
     )
 
 
 def test_what_is_saved_says_each_round(tmp_path) -> None:
     row = scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
-    start = StateRow("start-up, CPU", "", "ms", 100.0, 300.0, ratios=(3.0,))
-    scenario_table.save(scenario_table.build_results([row], [], [start], "this machine"), tmp_path / "latest.json")
+    start = CostRow("start-up, CPU", "", "ms", 100.0, 300.0, ratios=(3.0,))
+    write_results(scenario_table.build_results([row], [], [start], "this machine"), tmp_path / "latest.json")
     saved = json.loads((tmp_path / "latest.json").read_text())
     assert saved["rows"][0]["ratios"] == [2.0]
     assert (saved["rows"][0]["score"], saved["rows"][0]["reached"]) == (2.0, "main job")
@@ -93,18 +97,18 @@ def test_what_is_saved_says_each_round(tmp_path) -> None:
 
 
 def test_a_start_is_told_beside_a_bare_server() -> None:
-    (line,) = start_table([StateRow("start-up, CPU", "", "ms", 100.0, 350.0)]).splitlines()[2:]
+    (line,) = render_start_costs([CostRow("start-up, CPU", "", "ms", 100.0, 350.0)]).splitlines()[2:]
     assert line.split() == ["start-up,", "CPU", "ms", "100", "350", "250", "3.50"]
 
 
-NAMES = ("translate", "translate back", "relay chat", "start-up")
+SCENARIO_NAMES = ("translate", "translate back", "relay chat", "start-up")
 
 
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
         ([], ["translate", "start-up"]),
-        (["--all"], list(NAMES)),
+        (["--all"], list(SCENARIO_NAMES)),
         (["--only", "translate"], ["translate"]),
         (["--only", "trans"], ["translate", "translate back"]),
         (["--only", "translate", "--only", "relay"], ["translate", "relay chat"]),
@@ -113,14 +117,14 @@ NAMES = ("translate", "translate back", "relay chat", "start-up")
     ids=["the default", "all", "a name", "a part of names", "two", "none"],
 )
 def test_scenarios_are_chosen_by_name(arguments: list[str], wanted: list[str]) -> None:
-    chosen = parse_options(NAMES, arguments)
-    assert [name for name in NAMES if chosen.wants(name, default=name in ("translate", "start-up"))] == wanted
+    chosen = parse_options(SCENARIO_NAMES, arguments)
+    assert [name for name in SCENARIO_NAMES if chosen.wants(name, default=name in ("translate", "start-up"))] == wanted
 
 
 def test_a_quick_run_is_one_short_round() -> None:
-    chosen = parse_options(NAMES, ["--quick"])
+    chosen = parse_options(SCENARIO_NAMES, ["--quick"])
     assert (chosen.rounds, chosen.state_rounds, chosen.seconds) == (1, 1, 1.0)
-    assert parse_options(NAMES, []).rounds > 1
+    assert parse_options(SCENARIO_NAMES, []).rounds > 1
 
 
 def test_no_two_scenarios_have_one_name() -> None:
@@ -138,7 +142,7 @@ import time:        30 |         30 | opentelemetry.sdk.trace
 
 
 def test_imports_are_read_with_what_each_takes() -> None:
-    assert import_times(LOG) == {
+    assert parse_import_times(LOG) == {
         "_io": 121,
         "sqlalchemy.engine": 1000,
         "openai_like": 20,
@@ -147,15 +151,15 @@ def test_imports_are_read_with_what_each_takes() -> None:
 
 
 def test_a_package_is_unwanted_whichever_of_its_modules_is_imported() -> None:
-    assert unwanted_packages(import_times(LOG)) == ["opentelemetry.sdk", "sqlalchemy"]
-    assert unwanted_packages(["vllm", "torch.nn.functional", "opentelemetry.trace"]) == ["torch", "vllm"]
+    assert find_unwanted_packages(parse_import_times(LOG)) == ["opentelemetry.sdk", "sqlalchemy"]
+    assert find_unwanted_packages(["vllm", "torch.nn.functional", "opentelemetry.trace"]) == ["torch", "vllm"]
 
 
 def test_a_process_is_seen_to_hold_and_to_spend() -> None:
-    used = usage(os.getpid())
+    used = read_tree_usage(os.getpid())
     assert used.resident_bytes > 1_000_000
     assert used.threads >= 1
     assert used.files > used.sockets >= 0
-    before = cpu_s(os.getpid())
+    before = read_cpu_s(os.getpid())
     sum(range(100_000))
-    assert cpu_s(os.getpid()) > before > 0
+    assert read_cpu_s(os.getpid()) > before > 0

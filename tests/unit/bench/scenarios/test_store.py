@@ -2,11 +2,12 @@
 
 import pytest
 
-from bench.load.generator import Result, median_and_p95
+from bench.load.generator import Result, compute_percentiles
 from bench.load.replies import Model, find_stored_fault
-from bench.load.requests import Spec, request_bytes
-from bench.reports.cost_table import StateRow, table
-from bench.scenarios.store import Reading, Run, per_delta_us, per_stream_us, ratios
+from bench.load.requests import LoadSpec, build_request
+from bench.reports.cost_table import render_store_costs
+from bench.scenarios.cost_row import CostRow
+from bench.scenarios.store import MeasuredLoad, Reading, per_delta_us, per_stream_us, ratios
 
 MODEL = Model.named("bench-4")
 
@@ -30,8 +31,8 @@ def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
 
 
 def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
-    short = Run(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
-    long = Run(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
+    short = MeasuredLoad(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
+    long = MeasuredLoad(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
     assert per_delta_us([short, long]) == pytest.approx(5.0)
     assert per_stream_us([short, long]) == pytest.approx(950.0)
 
@@ -44,20 +45,22 @@ def test_less_is_better_in_every_ratio_that_is_compared() -> None:
 
 
 def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
-    assert median_and_p95([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
-    assert median_and_p95([1.0]) == [1.0, 1.0]
-    assert median_and_p95([]) == []
+    assert compute_percentiles([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
+    assert compute_percentiles([1.0]) == [1.0, 1.0]
+    assert compute_percentiles([]) == []
 
 
 def test_a_target_is_about_what_the_store_adds() -> None:
-    assert not StateRow("end", "SQLite", "ms", without=15.0, value=17.9, target=3.0).missed
-    assert StateRow("end", "SQLite", "ms", without=15.0, value=18.1, target=3.0).missed
-    assert StateRow("queries", "SQLite", "", without=None, value=2, target=1).missed
-    assert not StateRow("end", "PostgreSQL", "ms", without=15.0, value=99.0).missed
+    assert not CostRow("end", "SQLite", "ms", without=15.0, value=17.9, target=3.0).missed
+    assert CostRow("end", "SQLite", "ms", without=15.0, value=18.1, target=3.0).missed
+    assert CostRow("queries", "SQLite", "", without=None, value=2, target=1).missed
+    assert not CostRow("end", "PostgreSQL", "ms", without=15.0, value=99.0).missed
 
 
 def test_the_table_shows_what_is_added_and_what_missed() -> None:
-    lines = table([StateRow("end", "SQLite", "ms", 15.0, 18.5, 3.0), StateRow("size", "SQLite", "KiB", None, 2900)])
+    lines = render_store_costs(
+        [CostRow("end", "SQLite", "ms", 15.0, 18.5, 3.0), CostRow("size", "SQLite", "KiB", None, 2900)]
+    )
     titles, _, end, size = (line.split() for line in lines.splitlines())
     assert titles == ["state", "database", "unit", "without", "with", "added", "target"]
     assert end == ["end", "SQLite", "ms", "15.0", "18.5", "3.50", "≤", "3.00", "missed"]
@@ -65,5 +68,5 @@ def test_the_table_shows_what_is_added_and_what_missed() -> None:
 
 
 def test_a_request_says_how_it_is_kept() -> None:
-    spec = Spec(8080, "/v1/responses", "bench-4", stream=True, connections=1, seconds=1, fields={"store": True})
-    assert b'"store":true' in request_bytes(spec, "bench-4")
+    spec = LoadSpec(8080, "/v1/responses", "bench-4", stream=True, connections=1, seconds=1, fields={"store": True})
+    assert b'"store":true' in build_request(spec, "bench-4")

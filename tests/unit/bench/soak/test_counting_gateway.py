@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
-from bench.servers.gateway import gateway
+from bench.servers.gateway import start_gateway
 from bench.servers.processes import Server
-from bench.soak.counting_gateway import tasks_in
+from bench.soak.counting_gateway import read_task_count
 
 OPEN = 30
 _BODY = b'{"model": "m", "input": "Hello", "stream": true}'
@@ -21,8 +21,8 @@ def test_the_tasks_of_a_running_gateway_are_counted(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=OPEN) as silent:
         upstream = Server("direct", silent.getsockname()[1], cast("subprocess.Popen[str]", None))
         program = (sys.executable, "-m", "bench.soak.counting_gateway", str(file))
-        with gateway(upstream, None, tmp_path, program=program) as server:
-            at_rest = tasks_in(file)  # a few: some belong to the start
+        with start_gateway(upstream, None, tmp_path, program=program) as server:
+            at_rest = read_task_count(file)  # a few: some belong to the start
             assert at_rest > 0
             with ExitStack() as connections:
                 for _ in range(OPEN):
@@ -30,9 +30,9 @@ def test_the_tasks_of_a_running_gateway_are_counted(tmp_path: Path) -> None:
                     asking.sendall(_QUESTION)
                 for _ in range(OPEN):
                     connections.enter_context(silent.accept()[0])
-                while tasks_in(file) < at_rest + OPEN // 2:
+                while read_task_count(file) < at_rest + OPEN // 2:
                     _look(server.port)
-            while tasks_in(file) > at_rest:
+            while read_task_count(file) > at_rest:
                 _look(server.port)
 
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
-from bench.scenarios.startup import unwanted_packages
+from bench.scenarios.startup import find_unwanted_packages
 from gateway.process.serving import lean_imports
 from gateway.routes.request_docs import DocumentedApp, json_request_body
 
@@ -53,7 +53,7 @@ def test_a_server_that_keeps_nothing_loads_no_database_engine_sdk_or_exporter() 
     modules = loaded(MAKE, {"store": {"url": None}, "providers": {"demo": {"type": "scripted"}}})
     assert modules >= SERVING
     assert modules & (DATABASES | SHOWING) == set()
-    assert unwanted_packages(modules) == []
+    assert find_unwanted_packages(modules) == []
 
 
 def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_databases_driver(tmp_path: Path) -> None:
