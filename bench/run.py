@@ -64,7 +64,7 @@ def main() -> int:
         print("no scenario has this name; --list prints all names", file=sys.stderr)
         return 1
     _print_tables(rows, state, start)
-    _compare_and_save(scenario_table.build_results(rows, state, start, _machine()), keep=options.keep)
+    _compare_and_save(scenario_table.build_run_results(rows, state, start, _machine()), keep=options.keep)
     return 1 if failed else 0
 
 

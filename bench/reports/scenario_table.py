@@ -63,7 +63,7 @@ def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Scenar
     )
 
 
-def build_results(
+def build_run_results(
     rows: Sequence[ScenarioRow], state: Sequence[CostRow], start: Sequence[CostRow], machine: str
 ) -> Results:
     """Returns the content of a file of results. Every row has the `ratios` that are compared with the baseline."""

@@ -89,7 +89,7 @@ def test_a_run_without_peers_has_no_table_of_them() -> None:
 def test_what_is_saved_says_each_round(tmp_path) -> None:
     row = scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
     start = CostRow("start-up, CPU", "", "ms", 100.0, 300.0, ratios=(3.0,))
-    write_results(scenario_table.build_results([row], [], [start], "this machine"), tmp_path / "latest.json")
+    write_results(scenario_table.build_run_results([row], [], [start], "this machine"), tmp_path / "latest.json")
     saved = json.loads((tmp_path / "latest.json").read_text())
     assert saved["rows"][0]["ratios"] == [2.0]
     assert (saved["rows"][0]["score"], saved["rows"][0]["reached"]) == (2.0, "main job")
