@@ -9,7 +9,7 @@ LATEST = RESULTS_FOLDER / "latest.json"
 BASELINE = RESULTS_FOLDER / "baseline.json"
 
 Results: TypeAlias = dict[str, Any]
-"""The content of a file of results. For `LATEST` and `BASELINE` it is what `scenario_table.build_run_results` returns."""
+"""The content of a file of results. `LATEST` and `BASELINE` have what `scenario_table.build_run_results` returns."""
 
 SECTIONS = ("rows", "state", "start")
 
