@@ -1,5 +1,7 @@
 """GET /v1/models, GET /v1/models/{id}."""
 
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,21 +20,24 @@ def models_routes(service: Service) -> APIRouter:
     @router.get("/v1/models")
     async def list_models(request: Request) -> Response:
         """List the models of this server. For patterns in its config, these are the models that the upstreams list."""
-        models = await service.catalogue.list_models(service.authenticate(request).models)
+        allowed = service.authenticate(request).models
+        models = await service.catalogue.list_models(allowed)
         if is_messages_request(request.scope):
             return build_json_reply(list_message_models(models, request.query_params), headers=request_id_headers())
         if is_gemini_request(request.scope):
-            return build_json_reply(list_gemini_models(models, request.query_params))
+            can_embed = partial(service.catalogue.can_embed, allowed)
+            return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
         return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
-        found = await service.catalogue.get_model(model, service.authenticate(request).models)
+        allowed = service.authenticate(request).models
+        found = await service.catalogue.get_model(model, allowed)
         if is_messages_request(request.scope):
             return build_json_reply(build_message_model(found), headers=request_id_headers())
         if is_gemini_request(request.scope):
-            return build_json_reply(build_gemini_model(found))
+            return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
         return build_json_reply(found)
 
     return router

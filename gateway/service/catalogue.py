@@ -84,6 +84,10 @@ class Catalogue:
         """Returns the route of a model. Raises UnknownModel."""
         return self._resolver.resolve(name, allowed)
 
+    def can_embed(self, allowed: Sequence[str], name: str) -> bool:
+        """Returns whether a model's upstream makes embeddings. Raises UnknownModel."""
+        return "embeddings" in self.find_route(name, allowed).capabilities.endpoints
+
     def remove_default_tag(self, name: str) -> str:
         """Returns a model's name without the tag `latest`, which clients of Ollama add, if that is a configured name.
 

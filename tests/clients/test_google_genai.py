@@ -11,7 +11,7 @@ from tests.clients.conftest import Answer, serving_over
 from tests.clients.test_real_engine import engine_gateway as engine_gateway
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
-from tests.upstream.builders import CHAT_USAGE, SSE, data_frame, text_chunks
+from tests.upstream.builders import CHAT_USAGE, SSE, data_frame, json_reply, text_chunks
 from tests.upstream.script import Pause, Reply
 
 Do = Callable[..., Awaitable[Any]]
@@ -115,6 +115,21 @@ async def test_models_and_tokens(do: Do) -> None:
     assert "models/demo" in got["names"]
     assert (await do("counted", "demo"))["tokens"] > 0
     assert await do("counted") == {"code": 404}
+
+
+async def test_texts_are_embedded(clients: InstalledClients, gateway: Gateway, upstream: ScriptedUpstream) -> None:
+    vectors = [{"index": 0, "embedding": [0.5, 1.0]}, {"index": 1, "embedding": [0.25, 2.0]}]
+    replies = [{"data": data, "usage": {"prompt_tokens": 5}} for data in (vectors[:1], vectors, vectors[:1])]
+    upstream.on("/embeddings", *map(json_reply, replies))
+    got = await clients.run_program("google_genai.py", "embedded", BASE_URL=gateway.url, MODEL="some-model")
+    one, two = [0.5, 1.0], [0.25, 2.0]
+    assert got == {"vectors": [[one], [one, two], [one]], "tokens": 5, "losses": "taskType=dropped, title=dropped"}
+    sent = [request.json for request in upstream.requests]
+    assert [(body["input"], body.get("dimensions")) for body in sent] == [
+        (["one"], None),
+        (["one", "two"], 2),
+        (["three"], None),
+    ]
 
 
 async def test_a_real_model_calls_a_function_of_python(clients: InstalledClients, engine_gateway: Gateway) -> None:

@@ -1,16 +1,14 @@
-"""Translates embeddings between Ollama's two APIs for them and that of OpenAI.
+"""Translates requests of Ollama's two APIs for embeddings to that of OpenAI.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
 """
 
 from functools import cache
-from typing import Annotated, Any, Required
+from typing import Annotated, Required
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from translation.decoding.usage_counts import read_count
-from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.validation import Name, build_adapter, check_body
@@ -79,23 +77,3 @@ def lift_plain_embed(body: Json, losses: list[Loss]) -> Json:
 def _build_request(body: Json, texts: list[str], losses: list[Loss]) -> Json:
     losses += [Loss(f"options.{key:.50}", "dropped") for key in body.get("options") or ()]
     return {"model": body["model"], "input": texts, "encoding_format": "float"}
-
-
-def read_vectors(reply: Json, count: int) -> list[list[float]]:
-    """Returns the vectors of a reply of `/v1/embeddings`, in the order of its `count` texts.
-
-    Raises ProtocolViolation for a reply that does not have one for each text.
-    """
-    data = reply.get("data")
-    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    vectors = {entry.get("index", position): entry.get("embedding") for position, entry in enumerate(entries)}
-    ordered: list[Any] = [vectors.get(position) for position in range(count)]
-    if len(entries) != count or not all(isinstance(vector, list) for vector in ordered):
-        raise ProtocolViolation(f"the upstream replied with {len(entries)} embeddings to {count} texts")
-    return ordered
-
-
-def count_input(reply: Json) -> int | None:
-    """Returns the number of tokens that the upstream counted; None if it did not."""
-    usage = reply.get("usage")
-    return read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None

@@ -1,6 +1,6 @@
 """The list of models in the shape of Gemini's API. https://ai.google.dev/api/models"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from starlette.datastructures import QueryParams
@@ -10,25 +10,26 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
+_EMBEDDING_METHODS: Final = ("embedContent", "batchEmbedContents")
 
 _PREFIX: Final = "models/"
 _DEFAULT_PAGE: Final = 50
 _MAX_PAGE: Final = 1000
 
 
-def build_gemini_model(model: Json) -> Json:
-    """Returns the model object for one of the catalogue."""
+def build_gemini_model(model: Json, can_embed: Callable[[str], bool]) -> Json:
+    """Returns the model object for one of the catalogue. `can_embed` says of its name whether it makes embeddings."""
     name = model["id"]
     return {
         "name": f"{_PREFIX}{name}",
         "baseModelId": name,
         "version": "1",
         "displayName": name,
-        "supportedGenerationMethods": [*_METHODS],
+        "supportedGenerationMethods": [*_METHODS, *(_EMBEDDING_METHODS if can_embed(name) else ())],
     }
 
 
-def list_gemini_models(models: Sequence[Json], params: QueryParams) -> Json:
+def list_gemini_models(models: Sequence[Json], params: QueryParams, can_embed: Callable[[str], bool]) -> Json:
     """Returns one page of the list: `pageSize` models, from the one that `pageToken` names.
 
     Raises InvalidRequest for a malformed size, and for a token that is not of this list.
@@ -41,7 +42,7 @@ def list_gemini_models(models: Sequence[Json], params: QueryParams) -> Json:
         if token not in names:
             raise InvalidRequest("This 'pageToken' is not of this list of models.", param="pageToken")
         first = names.index(token)
-    page: Json = {"models": [build_gemini_model(model) for model in models[first : first + size]]}
+    page: Json = {"models": [build_gemini_model(model, can_embed) for model in models[first : first + size]]}
     if first + size < len(models):
         page["nextPageToken"] = models[first + size]["id"]
     return page

@@ -1,5 +1,7 @@
 """/v1beta/models: Gemini's API."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter
@@ -14,11 +16,21 @@ from gateway.http.query_params import single_value
 from gateway.replies.dialects.gemini_endpoint import GEMINI, GEMINI_ARRAY
 from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
 from gateway.replies.loss_header import render_loss_header
+from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
 from gateway.routes.request_docs import GEMINI_FAILURES, json_request_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
+from translation.gemini_endpoint.embeddings import (
+    build_embedded_batch,
+    build_embedded_content,
+    lift_batch_embed_contents,
+    lift_embed_content,
+)
 from translation.gemini_endpoint.schema.counted import COUNTED_SCHEMA
+from translation.gemini_endpoint.schema.embedded import BATCH_EMBED_SCHEMA, EMBED_CONTENT_SCHEMA
 from translation.gemini_endpoint.schema.request import REQUEST_SCHEMA
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _VERSIONS: Final = ("/v1beta", "/v1")
 """Both versions of the API. Lists of models under `/v1` are those of OpenAI's API."""
@@ -49,11 +61,23 @@ def gemini_routes(service: Service) -> APIRouter:
             counted, losses = await service.contexts.count_content_tokens(principal, model, body, weight=weight)
         return build_json_reply(counted, headers=render_loss_header(losses))
 
+    async def embed_content(model: str, request: Request) -> Response:
+        """Embed a text, by the model's upstream."""
+        found = await _fetch_embeddings(service, model, request, lift_embed_content)
+        return build_json_reply(build_embedded_content(found.vectors[0], found.token_count), headers=found.headers)
+
+    async def batch_embed_contents(model: str, request: Request) -> Response:
+        """Embed several texts, by the model's upstream."""
+        found = await _fetch_embeddings(service, model, request, lift_batch_embed_contents)
+        return build_json_reply(build_embedded_batch(found.vectors, found.token_count), headers=found.headers)
+
     for version in _VERSIONS:
         for method, handler, schema in (
             ("generateContent", generate_content, REQUEST_SCHEMA),
             ("streamGenerateContent", stream_generate_content, REQUEST_SCHEMA),
             ("countTokens", count_tokens, COUNTED_SCHEMA),
+            ("embedContent", embed_content, EMBED_CONTENT_SCHEMA),
+            ("batchEmbedContents", batch_embed_contents, BATCH_EMBED_SCHEMA),
         ):
             router.add_api_route(
                 f"{version}/models/{{model:path}}:{method}",
@@ -67,17 +91,30 @@ def gemini_routes(service: Service) -> APIRouter:
     async def list_models(request: Request) -> Response:
         """List the models of this server."""
         _adopt_query_key(request)
-        models = await service.catalogue.list_models(service.authenticate(request).models)
-        return build_json_reply(list_gemini_models(models, request.query_params))
+        allowed = service.authenticate(request).models
+        models = await service.catalogue.list_models(allowed)
+        can_embed = partial(service.catalogue.can_embed, allowed)
+        return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
 
     @router.get("/v1beta/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
         _adopt_query_key(request)
-        found = await service.catalogue.get_model(model, service.authenticate(request).models)
-        return build_json_reply(build_gemini_model(found))
+        allowed = service.authenticate(request).models
+        found = await service.catalogue.get_model(model, allowed)
+        return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
 
     return router
+
+
+async def _fetch_embeddings(
+    service: Service, model: str, request: Request, lift: Callable[[Json, str, list[Loss]], Json]
+) -> Embeddings:
+    _adopt_query_key(request)
+    principal = service.authenticate(request)
+    losses: list[Loss] = []
+    lifted = lift(await service.read_body(request), model, losses)
+    return await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="outputDimensionality")
 
 
 def _adopt_query_key(request: Request) -> None:

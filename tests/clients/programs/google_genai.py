@@ -109,4 +109,17 @@ def counted() -> Any:
         return {"code": error.code}
 
 
+def embedded() -> Any:
+    one = CLIENT.models.embed_content(model=MODEL, contents="one")
+    config = types.EmbedContentConfig(output_dimensionality=2, task_type="CLUSTERING", title="T")
+    several = CLIENT.models.embed_content(model=MODEL, contents=["one", "two"], config=config)
+    later = asyncio.run(CLIENT.aio.models.embed_content(model=MODEL, contents=["three"]))
+    headers = several.sdk_http_response and several.sdk_http_response.headers
+    return {
+        "vectors": [[each.values for each in got.embeddings or ()] for got in (one, several, later)],
+        "tokens": several.usage_metadata and several.usage_metadata.prompt_token_count,
+        "losses": headers and headers["x-gateway-loss"],
+    }
+
+
 print(json.dumps(globals()[sys.argv[1]]()))

@@ -14,7 +14,16 @@ from tests.mcp_server import mcp_server
 from tests.serving import serving
 from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.upstream import Script, ScriptedUpstream, error_reply
-from tests.upstream.builders import SSE, chat_calls, chat_chunk, chat_sse, chat_text, data_frame, text_chunks
+from tests.upstream.builders import (
+    SSE,
+    chat_calls,
+    chat_chunk,
+    chat_sse,
+    chat_text,
+    data_frame,
+    json_reply,
+    text_chunks,
+)
 from tests.upstream.script import Pause, Reply
 
 Json = dict[str, Any]
@@ -257,6 +266,54 @@ async def test_tokens_are_counted_by_the_upstream_or_not_at_all() -> None:
     assert (plain.json(), whole.json()) == ({"totalTokens": 21}, {"totalTokens": 21})
     assert both.status_code == 400
     assert (refused.status_code, refused.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+async def test_embeddings_are_those_of_the_upstream(version: str) -> None:
+    data = [{"index": 1, "embedding": [2.0, 2.0]}, {"index": 0, "embedding": [1.0, 1.0]}]
+    batch = json_reply({"data": data, "usage": {"prompt_tokens": 5}})
+    one = json_reply({"data": data[1:]})
+    body: Json = {"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 2, "taskType": "CLUSTERING"}
+    requests = [
+        {**body, "model": "models/org/m:8b"},
+        {"content": {"parts": [{"text": "b"}]}, "output_dimensionality": 2},
+    ]
+    async with gateway() as (client, upstream):
+        upstream.on("/embeddings", batch, one, one, json_reply({"data": []}), error_reply(500, "broken"))
+        path = str(client.base_url).replace("v1beta", version) + "models/org/m:8b"
+        several = await client.post(f"{path}:batchEmbedContents", json={"requests": requests})
+        single = await client.post(f"{path}:embedContent", json=body)
+        broken = [
+            await client.post(f"{path}:embedContent", json=body | more)
+            for more in ({"outputDimensionality": 3}, {}, {})
+        ]
+        strict = await client.post(f"{path}:embedContent", json=body, headers={"x-gateway-strict": "true"})
+        unknown = await client.post(path.replace("m:8b", "x") + ":embedContent", json={"content": "a"})
+        listed = (await client.get(f"{path}", headers={"x-goog-api-client": "x"})).json()
+    assert several.json() == {
+        "embeddings": [{"values": [1.0, 1.0]}, {"values": [2.0, 2.0]}],
+        "usageMetadata": {"promptTokenCount": 5},
+    }
+    assert single.json() == {"embedding": {"values": [1.0, 1.0]}}
+    assert single.headers["x-gateway-loss"] == "taskType=dropped"
+    sent = {"model": "m", "input": ["a", "b"], "encoding_format": "float", "dimensions": 2}
+    assert upstream.requests[0].json == sent
+    refusals = [reply.json()["error"] for reply in (*broken, strict, unknown)]
+    assert [error["code"] for error in refusals] == [400, 502, 502, 400, 404]
+    assert "2 numbers instead of 3" in refusals[0]["message"]
+    assert refusals[0]["details"][1]["fieldViolations"][0]["field"] == "outputDimensionality"
+    assert {"embedContent", "batchEmbedContents"} <= {*listed["supportedGenerationMethods"]}
+
+
+async def test_a_model_without_embeddings_says_so() -> None:
+    models = {"m": {"provider": "p", "capabilities": {"endpoints": []}}}
+    async with gateway(models=models) as (client, upstream):
+        refused = await client.post("/models/m:embedContent", json={"content": "a"})
+        (listed,) = (await client.get("/models")).json()["models"]
+    assert (refused.status_code, refused.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert "has no /v1/embeddings" in refused.json()["error"]["message"]
+    assert listed["supportedGenerationMethods"] == ["generateContent", "streamGenerateContent", "countTokens"]
+    assert upstream.requests == []
 
 
 async def test_the_lengths_of_lists_are_bounded() -> None:

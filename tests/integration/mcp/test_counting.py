@@ -92,8 +92,14 @@ async def test_a_server_of_the_model_that_is_away_is_a_loss_of_the_count() -> No
         counted = [await count_messages(gateway)]
         async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
             counted.append(await client.post("/responses/input_tokens", json={"model": "m", "input": "Hi"}))
-        for reply in counted:
-            assert reply.json()["input_tokens"] == 42
+            content: Any = {"contents": [{"parts": [{"text": "Hi"}]}]}
+            counted += [
+                await client.post("/models/m:countTokens", json=body)
+                for body in (content, {"generateContentRequest": content})
+            ]
+        names = ("input_tokens", "input_tokens", "totalTokens", "totalTokens")
+        for name, reply in zip(names, counted, strict=True):
+            assert reply.json()[name] == 42
             assert reply.headers["x-gateway-loss"] == "tools=MCP server calc left out"
         assert await tools_counted(gateway) == []
 

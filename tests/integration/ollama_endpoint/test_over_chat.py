@@ -193,12 +193,16 @@ async def test_embeddings_are_those_of_the_upstream() -> None:
         broken = [await client.post("/embed", json={"model": "m", "input": "a"}) for _ in range(2)]
         nothing = [await client.post("/embed", json={"model": name, "input": []}) for name in ("m", "x")]
         strict = await client.post("/embed", json=body, headers={"x-gateway-strict": "true"})
+        upstream.on("/embeddings", json_reply({"data": data[1:]}))
+        sized = await client.post("/embed", json={"model": "m", "input": "a", "dimensions": 3})
     assert several.json()["embeddings"] == [[1.0], [2.0]]
     assert (several.json()["model"], several.json()["prompt_eval_count"]) == ("m", 5)
     assert several.headers["x-gateway-loss"] == "options.num_ctx=dropped"
     assert one.json() == {"embedding": [1.0]}
     assert [reply.status_code for reply in [*broken, *nothing, strict]] == [502, 502, 200, 404, 400]
     assert nothing[0].json()["embeddings"] == []
+    assert sized.status_code == 400
+    assert "1 numbers instead of 3. Leave 'dimensions' out" in sized.json()["error"]
     sent = {"model": "m", "input": ["a", "b"], "encoding_format": "float", "dimensions": 1}
     assert upstream.requests[0].json == sent
 

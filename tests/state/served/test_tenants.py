@@ -118,7 +118,7 @@ WITHOUT_IDS: dict[Route, str] = {
     **{
         ("POST", f"/{version}/models/{{model}}:{method}"): "it names a model and keeps nothing"
         for version in ("v1", "v1beta")
-        for method in ("generateContent", "streamGenerateContent", "countTokens")
+        for method in ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
     },
     **{
         ("POST", f"/api/{name}"): "it names a model and keeps nothing"

@@ -146,10 +146,11 @@ _REQUEST_ADAPTER: Final = build_adapter(Request)
 
 @cache
 def _spelling() -> Spelling:
-    return Spelling(Request, texts={TurnContent: _content_of, Instruction: _content_of})
+    return Spelling(Request, texts={TurnContent: content_of, Instruction: content_of})
 
 
-def _content_of(text: str) -> Any:
+def content_of(text: str) -> Any:
+    """Returns the content that a text stands for."""
     return {"parts": [{"text": text}]}
 
 

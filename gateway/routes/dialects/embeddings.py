@@ -1,0 +1,58 @@
+"""Fetches embeddings by the upstream's `/v1/embeddings`, for APIs with forms of their own for them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from gateway.http.auth import Principal
+from gateway.http.headers import headers_of
+from gateway.planning.plan import require_no_loss
+from gateway.replies.loss_header import render_loss_header
+from gateway.service.service import Service, is_strict
+from translation.decoding.embeddings import count_input, read_vectors
+from translation.errors import Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+
+class Embeddings(NamedTuple):
+    """The vectors of the texts of a request, in their order, and the headers of the reply."""
+
+    vectors: list[list[float]]
+    token_count: int | None
+    """The number of tokens, as the upstream counted them."""
+    headers: dict[str, str]
+
+
+async def fetch_embeddings(
+    service: Service,
+    principal: Principal,
+    request: Request,
+    lifted: Json,
+    losses: Sequence[Loss],
+    *,
+    dimensions_param: str,
+) -> Embeddings:
+    """Returns the embeddings for `lifted`, a body of `/v1/embeddings`. Without a text nothing is sent.
+
+    `losses` are those of lifting it, `dimensions_param` is the client's name of `dimensions`. Raises Unrepresentable
+    for a loss in strict mode and for vectors of another size, and what `Service.fetch_embeddings` raises.
+    """
+    route = service.catalogue.find_route(lifted["model"], principal.models)
+    require_no_loss(losses, strict=route.strict or is_strict(headers_of(request.scope)))
+    headers = render_loss_header(losses)
+    if not lifted["input"]:
+        await service.catalogue.get_model(lifted["model"], principal.models)
+        return Embeddings([], None, headers)
+    reply = await service.fetch_embeddings(principal, lifted, request)
+    vectors = read_vectors(reply, len(lifted["input"]))
+    dimensions = lifted.get("dimensions")
+    if dimensions is not None and any(len(vector) != dimensions for vector in vectors):
+        size = next(len(vector) for vector in vectors if len(vector) != dimensions)
+        raise Unrepresentable(
+            f"the model's upstream ignores the size of embeddings: it replied with {size} numbers instead of "
+            f"{dimensions}. Leave '{dimensions_param}' out, or use another model",
+            param=dimensions_param,
+        )
+    return Embeddings(vectors, count_input(reply), headers)
