@@ -1,21 +1,22 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled Receiver and ChunkWriter of `dataplane/`, and fast paths that forward whole chunks by template.
+"""The compiled Receiver and ChunkWriter of `dataplane/`, fast paths that forward whole chunks by template, and a scan of
+JSON texts.
 
-The Python classes in `dataplane/python_core.py` document the contracts. tests/unit hold both implementations to them
-(docs/adr/0023).
+`dataplane/python_core.py` and `dataplane/json_shape.py` document the contracts. tests/unit hold both implementations to
+them (docs/adr/0023).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.math cimport INFINITY
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 11  # of this interface; every change of it needs another number, in dataplane/core.py too
+VERSION = 12  # of this interface; every change of it needs another number, in dataplane/core.py too
 
 cdef enum:
     _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB
@@ -430,3 +431,43 @@ cdef inline char *put_number(char *to, long long number, int base) noexcept nogi
         at[0] = _DIGITS[number % base]
         number //= base
     return end
+
+
+def measure_json(bytes text not None):
+    """The number of values of a JSON text, and the depth of their nesting: see dataplane/json_shape.py."""
+    cdef const char *data = PyBytes_AS_STRING(text)
+    cdef Py_ssize_t i = 0, length = PyBytes_GET_SIZE(text), values = 1, level = 0, depth = 0
+    cdef char byte
+    with nogil:
+        while i < length:
+            byte = data[i]
+            i += 1
+            if byte == c'"':
+                i = end_of_string(data, i, length)
+            elif byte == c',':
+                values += 1
+            elif byte == c'[' or byte == c'{':
+                values += 1
+                level += 1
+                depth = max(depth, level)
+            elif byte == c']' or byte == c'}':
+                level -= 1
+    return values, depth
+
+
+cdef inline Py_ssize_t end_of_string(const char *data, Py_ssize_t start, Py_ssize_t length) noexcept nogil:
+    """Returns the offset behind the quote that ends the string whose text begins at `start`; `length` if none does."""
+    cdef const char *quote
+    cdef Py_ssize_t i = start, before
+    while i < length:
+        quote = <const char *>memchr(data + i, c'"', length - i)
+        if quote == NULL:
+            break
+        before = quote - data
+        # The quote is escaped if the number of backslashes before it is odd.
+        while before > i and data[before - 1] == c'\\':
+            before -= 1
+        if (quote - data - before) % 2 == 0:
+            return quote - data + 1
+        i = quote - data + 1
+    return length

@@ -6,7 +6,7 @@ from dataplane.source import FastPath, ReadTemplate
 from translation.chat.relay_template import RelayTemplate
 from translation.encoding.delta_template import DeltaTemplate
 
-_VERSION: Final = 11
+_VERSION: Final = 12
 """The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""
 
 try:
@@ -17,11 +17,12 @@ else:
     CORE = gateway_core if gateway_core.VERSION == _VERSION else None
 
 if TYPE_CHECKING or CORE is None:
+    from dataplane.json_shape import measure_json
     from dataplane.python_core import ChunkWriter, Receiver
 else:
-    ChunkWriter, Receiver = CORE.ChunkWriter, CORE.Receiver
+    ChunkWriter, Receiver, measure_json = CORE.ChunkWriter, CORE.Receiver, CORE.measure_json
 
-__all__ = ["CORE", "ChunkWriter", "Receiver", "make_fast_path"]
+__all__ = ["CORE", "ChunkWriter", "Receiver", "make_fast_path", "measure_json"]
 
 
 def make_fast_path(template: ReadTemplate[bytes] | None, client: ChunkWriter) -> FastPath | None:

@@ -6,23 +6,20 @@ Knows no schema of any API.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from starlette.types import Receive, Scope
 
+from dataplane.core import measure_json
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
-from gateway.http.json_size import has_more_values
 from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
-
-_CONTAINERS: Final = frozenset({dict, list})
-"""The types of values with values in them. What a parser returns is of no subclass of these."""
 
 
 class BodyLimits(NamedTuple):
@@ -82,8 +79,8 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
     if not body:
         raise NotJson("the body is empty: send a JSON object")
     max_depth = limits.max_depth
-    # A light body has no more values than its weight, so most need not be counted again.
-    if weight > min(limits.max_values, INLINE_BYTES) and has_more_values(body, limits.max_values):
+    values, depth = measure_json(body) if _needs_measuring(body, limits, weight) else (0, 0)
+    if values > limits.max_values:
         raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:
         parsed = orjson.loads(body)
@@ -97,7 +94,7 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):
         raise NotJson("the body must be a JSON object")
-    if _may_be_deeper_than(body, max_depth) and _is_deeper_than(parsed, max_depth):
+    if depth > max_depth:
         raise NotJson(f"the body is nested deeper than {max_depth} levels (server.max_json_depth)")
     return parsed
 
@@ -160,21 +157,8 @@ def _invalid_utf8_offset(body: bytes) -> int | None:
     return None
 
 
-def _may_be_deeper_than(body: bytes, limit: int) -> bool:
-    """Whether a body has more brackets than `limit`, or is large: counting them would then take longer than the walk
-    that it saves, since most of a large body is text."""
-    return len(body) > INLINE_BYTES or body.count(b"[") + body.count(b"{") > limit
-
-
-def _is_deeper_than(root: Any, limit: int) -> bool:
-    level: list[Any] = [root]
-    for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
-            if type(child) in _CONTAINERS
-        ]
-        if not level:
-            return False
-    return True
+def _needs_measuring(body: bytes, limits: BodyLimits, weight: int) -> bool:
+    """Whether a body may have more values or levels than the limits. Most bodies are small and have few of both."""
+    return (
+        len(body) > INLINE_BYTES or weight > limits.max_values or body.count(b"[") + body.count(b"{") > limits.max_depth
+    )

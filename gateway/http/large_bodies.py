@@ -7,7 +7,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from gateway.http.json_size import count_separators
+from dataplane.core import measure_json
 from gateway.logs import adopt_fields
 
 INLINE_BYTES: Final = 64 * 1024
@@ -18,7 +18,7 @@ _TEXT_BYTES: Final = 32
 """So many bytes of long texts cost no more than one byte of the worst body, which is nothing but small values."""
 
 _VALUE_BYTES: Final = 2
-"""The bytes of the smallest value and its separator, which a separator in any body counts as."""
+"""The bytes of the smallest value and its separator, which a value in any body counts as."""
 
 _THREADS = 2
 """Threads share the interpreter's lock with the event loop, so each of them takes a share of its time."""
@@ -39,8 +39,8 @@ def weigh_body(body: bytes) -> int:
     weight = len(body) // _TEXT_BYTES
     if weight > INLINE_BYTES:
         return weight
-    separators = count_separators(body, INLINE_BYTES // _VALUE_BYTES)
-    return max(weight, min(len(body), separators * _VALUE_BYTES))
+    values, _ = measure_json(body)
+    return max(weight, min(len(body), values * _VALUE_BYTES))
 
 
 class LargeBodyThreads:

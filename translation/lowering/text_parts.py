@@ -15,29 +15,33 @@ class MessageBuilder:
 
     def __init__(self, message: Json) -> None:
         self.message = message
-        self._pieces: dict[str, list[str]] = {}
+        # Most messages need neither, and a history has thousands of messages.
+        self._pieces: dict[str, list[str]] | None = None
         """The texts of fields that have more than one. A single text is in the message from the start."""
-        self._leads: dict[str, list[str]] = {}
+        self._leads: dict[str, list[str]] | None = None
         """The texts before all others of their fields, the last one first."""
 
     def add_paragraph(self, field: str, text: str) -> None:
         """Adds text to the end of the field, after a blank line if the field is not empty."""
-        if field in self._pieces:
-            self._pieces[field].append(f"\n\n{text}")
-        elif self.message.get(field) or field in self._leads:
-            self._pieces[field] = [self.message.get(field) or "", f"\n\n{text}"]
-        else:
-            self.message[field] = text
+        message = self.message
+        if not message.get(field) and not (self._leads and field in self._leads):
+            message[field] = text
+            return
+        if self._pieces is None:
+            self._pieces = {}
+        self._pieces.setdefault(field, [message.get(field) or ""]).append(f"\n\n{text}")
 
     def prepend(self, field: str, text: str) -> None:
         """Adds text to the start of the field, without a separator."""
+        if self._leads is None:
+            self._leads = {}
         self._leads.setdefault(field, []).append(text)
 
     def build(self) -> Json:
         """Writes the collected text into the message and returns it. Call it once."""
-        for field, pieces in self._pieces.items():
+        for field, pieces in (self._pieces or {}).items():
             self.message[field] = "".join(pieces)
-        for field, leads in self._leads.items():
+        for field, leads in (self._leads or {}).items():
             self.message[field] = "".join((*reversed(leads), self.message.get(field) or ""))
         return self.message
 

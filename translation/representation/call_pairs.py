@@ -31,6 +31,8 @@ class CallOutputPairs:
         """Call id -> indexes of the further calls without an output."""
         for index, item in enumerate(items):
             kind = item.get("type")
+            if kind == "message":
+                continue
             if kind in CALL_TYPES:
                 self.calls.append(index)
                 if waiting.setdefault(item["call_id"], index) != index:
@@ -43,7 +45,7 @@ class CallOutputPairs:
                     self.outputs[call] = index
                 if later and (calls := later.get(call_id)):
                     waiting[call_id] = calls.popleft()
-            if kind in _PLACEHOLDER_TYPES or (kind != "message" and item.get("async")):
+            if kind in _PLACEHOLDER_TYPES or item.get("async"):
                 self.has_placeholders = True
 
     @property

@@ -1,11 +1,16 @@
 """What is worked on in threads: bodies that would hold the event loop up, and no others."""
 
 import asyncio
+import json
 import threading
+from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
+from gateway.http import large_bodies
 from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
 
 MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
@@ -37,6 +42,27 @@ def test_bodies_of_many_values_and_giant_texts_are_heavy(body: object) -> None:
 def test_no_body_weighs_more_than_it_is_long() -> None:
     assert weigh_body(b"," * (INLINE_BYTES + 1)) == INLINE_BYTES + 1
     assert weigh_body(b"x" * 10) == 10
+
+
+VALUES = some.recursive(
+    some.none() | some.integers() | some.text(alphabet='a\\",[{:é'),
+    lambda inner: some.lists(inner, min_size=1) | some.dictionaries(some.text(alphabet='a\\",[{'), inner, min_size=1),
+)
+
+
+def count(value: Any) -> int:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(count, children))
+
+
+@given(value=VALUES, inline_bytes=some.integers(min_value=1, max_value=40))
+def test_a_light_body_has_no_more_values_than_its_weight(value: Any, inline_bytes: int) -> None:
+    body = {"a": value}
+    text = json.dumps(body, ensure_ascii=False).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_bodies, "INLINE_BYTES", inline_bytes)
+        weight = weigh_body(text)
+    assert weight > inline_bytes or count(body) <= weight
 
 
 @pytest.mark.parametrize(("weight", "is_here"), [(INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
