@@ -8,8 +8,8 @@ from tests.faults.config import config
 from tests.faults.seen import CHAT, MESSAGES, RESPONSES, ask
 from tests.serving import command
 from tests.upstream import ScriptedUpstream, chat_text
-from tests.upstream.anthropic import message, text_block
-from tests.upstream.builders import json_reply
+from tests.upstream.anthropic import anthropic_sse, block, closing, message, opening, said, text_block
+from tests.upstream.builders import either, json_reply
 
 Json = dict[str, Any]
 USAGE: Json = {"input_tokens": 2, "cache_read_input_tokens": 6, "output_tokens": 3}
@@ -37,7 +37,9 @@ async def test_a_line_with_a_nonce_is_behind_what_the_upstream_has_cached(tmp_pa
     cached = {**counts, "prompt_tokens_details": {"cached_tokens": 180}}
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("Hi", usage=cached))
-        upstream.on("/messages", json_reply(message(text_block("Hi"), usage=USAGE)))
+        streamed = [opening(input_tokens=2), *block(0, text_block(), *said("Hi")), *closing(**USAGE)]
+        whole = json_reply(message(text_block("Hi"), usage=USAGE))
+        upstream.on("/messages", either(anthropic_sse(streamed), whole))
         settings = config(upstream.url, "chat")
         settings["providers"]["anthropic"] = {"type": "anthropic", "base_url": upstream.url, "api_key": "k"}
         settings["models"] = {"claude": {"provider": "anthropic"}, **settings["models"]}
@@ -50,6 +52,7 @@ async def test_a_line_with_a_nonce_is_behind_what_the_upstream_has_cached(tmp_pa
             await ask(gateway.v1, CHAT, stream=True)
             await ask(gateway.v1, MESSAGES, stream=False, **question(MESSAGES, 7) | {"model": "claude"})
             relayed = upstream.requests[-1].json
+            await ask(gateway.v1, MESSAGES, stream=True, **question(MESSAGES, 7) | {"model": "claude"})
         lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
     for body in asked:
         system, user = json.loads(body)["messages"]
@@ -64,4 +67,4 @@ async def test_a_line_with_a_nonce_is_behind_what_the_upstream_has_cached(tmp_pa
         for line in lines
         if line["message"] == "request"
     ]
-    assert logged == [(200, 180, 0.9)] * 6 + [(9, None, None), (8, 6, 0.75)]
+    assert logged == [(200, 180, 0.9)] * 6 + [(9, None, None)] + [(8, 6, 0.75)] * 2

@@ -16,8 +16,8 @@ from translation.representation.json_types import Json
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
 """Names of events that a retry would repeat. A block that has only begun is empty."""
 
-_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "ping", "message_delta"}
-"""Names of events that are forwarded as the bytes that came."""
+_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "ping"}
+"""Names of events that are forwarded as the bytes that came, without being parsed."""
 
 
 _NOT_JSON: Final = "an event of the upstream's stream is not JSON"
@@ -51,7 +51,7 @@ class MessagesRelay:
         self.response: Json | None = None
         """Always None: messages are not stored."""
         self.usage: Usage | None = None
-        """The token counts with which the message began; None before."""
+        """The token counts so far: those with which the message began, and at its end those of the whole reply."""
         self.warnings: Sequence[Json] = ()
         """Always empty: calls are forwarded as they are."""
         self.template: None = None
@@ -135,6 +135,9 @@ class MessagesRelay:
                 if self._model is not None:
                     renamed = {**event, "message": {**message, "model": self._model}}
                     return sse.encode_event("message_start", orjson.dumps(renamed))
+            case {"type": "message_delta", "usage": dict(usage)}:
+                # Searches and other tools of the upstream add to the input while the reply is produced.
+                self.usage = read_usage(usage, self.usage)
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
         return _to_one_line(event, frame)

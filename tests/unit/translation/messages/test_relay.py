@@ -49,6 +49,24 @@ def test_a_stream_is_forwarded_as_it_came(recording: Any) -> None:
     assert (relay.response, relay.warnings, relay.template) == (None, (), None)
 
 
+USAGE_FRAME = (
+    b'event: message_delta\ndata: {"type":"message_delta", "delta":{"stop_reason":"end_turn"}, "usage":%b}\n\n'
+)
+
+
+def test_the_counts_are_those_of_the_end() -> None:
+    relay = relay_of()
+    opening = {"input_tokens": 2679, "cache_read_input_tokens": 0, "output_tokens": 3}
+    relay.feed(encode_event("message_start", orjson.dumps({"type": "message_start", "message": {"usage": opening}})))
+    assert relay.usage is not None
+    assert (relay.usage.input, relay.usage.cache_read) == (2679, 0)
+    last = USAGE_FRAME % b'{"input_tokens":2700,"cache_read_input_tokens":7300,"output_tokens":510}'
+    assert relay.feed(last) == last
+    assert (relay.usage.input, relay.usage.cache_read, relay.usage.output) == (10000, 7300, 510)
+    assert relay.feed(USAGE_FRAME % b"null") == USAGE_FRAME % b"null"
+    assert relay.usage.output == 510
+
+
 def test_the_model_has_the_name_that_the_client_used() -> None:
     start, *_ = read_frames(relay_to_end(relay_of("mine"), STREAM))
     assert start["message"]["model"] == "mine"
