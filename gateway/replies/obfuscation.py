@@ -4,13 +4,10 @@ Streams without it pay nothing for it. Those with it have no fast path, because 
 """
 
 import secrets
-from collections.abc import Sequence
 from typing import Final
 
 from gateway.replies.reply_streams import FrameEncoder, Relay
-from providers.base import Batch
-from translation.representation.delta_runs import DeltaRun, TextObserver
-from translation.representation.events import Failed, Usage
+from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.representation.json_types import Json
 
 _PADDED_BYTES: Final = 128
@@ -48,76 +45,15 @@ def _is_delta(frame: bytes) -> bool:
     return frame.startswith(b"data: {") and b'"delta":' in frame
 
 
-class ObfuscatingEncoder:
+class ObfuscatingEncoder(EncoderWrapper[FrameEncoder]):
     """A FrameEncoder that pads the deltas of another."""
 
-    def __init__(self, encoder: FrameEncoder) -> None:
-        self._encoder = encoder
-
-    @property
-    def ended(self) -> bool:
-        return self._encoder.ended
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._encoder.failed
-
-    @property
-    def response(self) -> Json | None:
-        return self._encoder.response
-
-    def feed(self, batch: Batch) -> bytes:
-        return pad_frames(self._encoder.feed(batch))
-
-    def conclude(self) -> bytes:
-        return self._encoder.conclude()
-
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
-        """Returns None: the padding of each frame is different, so there is no fast path."""
-        return
+    def _process_frames(self, frames: bytes) -> bytes:
+        return pad_frames(frames)
 
 
-class ObfuscatingRelay:
+class ObfuscatingRelay(RelayWrapper[Relay]):
     """A Relay that pads the deltas of another, where the upstream has not."""
 
-    template = None
-    """The padding of each frame is different, so there is no fast path."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-
-    @property
-    def has_content(self) -> bool:
-        return self._relay.has_content
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._relay.failed
-
-    @property
-    def ended(self) -> bool:
-        return self._relay.ended
-
-    @property
-    def response(self) -> Json | None:
-        return self._relay.response
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._relay.usage
-
-    @property
-    def warnings(self) -> Sequence[Json]:
-        return self._relay.warnings
-
-    def feed(self, read: bytes) -> bytes:
-        return pad_frames(self._relay.feed(read))
-
-    def finish(self) -> bytes:
-        return pad_frames(self._relay.finish())
-
-    def fail(self, failed: Failed) -> bytes:
-        return self._relay.fail(failed)
-
-    def conclude(self) -> bytes:
-        return self._relay.conclude()
+    def _process_frames(self, frames: bytes) -> bytes:
+        return pad_frames(frames)

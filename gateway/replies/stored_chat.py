@@ -1,31 +1,20 @@
 """Wraps chat encoders and relays for completions that are stored: collects the sent frames to one completion."""
 
-from collections.abc import Sequence
-
-from providers.base import Batch
+from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
-from translation.representation.delta_runs import DeltaRun, TextObserver
-from translation.representation.events import Failed, Usage
+from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
 
-class StoredChatEncoder:
+class StoredChatEncoder(EncoderWrapper[ChatEncoder]):
     """A chat FrameEncoder that collects the frames it returned."""
 
     def __init__(self, encoder: ChatEncoder) -> None:
-        self._encoder = encoder
+        super().__init__(encoder)
         self._sent_frames: list[bytes] = []
-
-    @property
-    def ended(self) -> bool:
-        return self._encoder.ended
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._encoder.failed
 
     @property
     def response(self) -> Json | None:
@@ -34,40 +23,17 @@ class StoredChatEncoder:
             return None
         return _build_completion([*self._sent_frames, self._encoder.closing_frames], self._encoder.usage)
 
-    def feed(self, batch: Batch) -> bytes:
-        frames = self._encoder.feed(batch)
+    def _process_frames(self, frames: bytes) -> bytes:
         self._sent_frames.append(frames)
         return frames
 
-    def conclude(self) -> bytes:
-        return self._encoder.conclude()
 
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
-        """Returns None: every frame has to be collected, so there is no fast path."""
-        return
-
-
-class StoredChatRelay:
+class StoredChatRelay(RelayWrapper[ChatRelay]):
     """A chat Relay that collects the frames it returned."""
 
-    template = None
-    """Every frame has to be collected, so there is no fast path."""
-
     def __init__(self, relay: ChatRelay) -> None:
-        self._relay = relay
+        super().__init__(relay)
         self._sent_frames: list[bytes] = []
-
-    @property
-    def has_content(self) -> bool:
-        return self._relay.has_content
-
-    @property
-    def failed(self) -> Failed | None:
-        return self._relay.failed
-
-    @property
-    def ended(self) -> bool:
-        return self._relay.ended
 
     @property
     def response(self) -> Json | None:
@@ -76,27 +42,7 @@ class StoredChatRelay:
             return None
         return _build_completion([*self._sent_frames, self._relay.closing_frames], self._relay.usage)
 
-    @property
-    def usage(self) -> Usage | None:
-        return self._relay.usage
-
-    @property
-    def warnings(self) -> Sequence[Json]:
-        return self._relay.warnings
-
-    def feed(self, read: bytes) -> bytes:
-        return self._record_frames(self._relay.feed(read))
-
-    def finish(self) -> bytes:
-        return self._record_frames(self._relay.finish())
-
-    def fail(self, failed: Failed) -> bytes:
-        return self._relay.fail(failed)
-
-    def conclude(self) -> bytes:
-        return self._relay.conclude()
-
-    def _record_frames(self, frames: bytes) -> bytes:
+    def _process_frames(self, frames: bytes) -> bytes:
         self._sent_frames.append(frames)
         return frames
 

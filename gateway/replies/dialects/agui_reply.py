@@ -1,6 +1,6 @@
 """The reply to an AG-UI run: its events for the client, and the response that is stored."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.replies.dialects.stored_reply import StoredReplyEncoder
@@ -10,7 +10,6 @@ from providers.new_id import new_id
 from translation.agui.encode import AguiEncoder
 from translation.agui.run_end import CANCELLED
 from translation.agui.schema import validate
-from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Usage
 from translation.representation.json_types import Json
 from translation.responses.decode import ResponsesDecoder
@@ -47,9 +46,6 @@ class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):
     def conclude(self) -> bytes:
         self._on_end()
         return self._encoder.conclude()
-
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver]) -> None:
-        return self._encoder.delta_template(run, observers)
 
 
 def encode_stored_run(response: Json, encoder: AguiEncoder) -> bytes:

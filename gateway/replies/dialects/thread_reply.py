@@ -53,9 +53,6 @@ class ThreadEncoder(StoredReplyEncoder[FrameEncoder]):
         self._snapshot.feed(batch)
         return self._encoder.feed(batch)
 
-    def conclude(self) -> bytes:
-        return self._encoder.conclude()
-
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver]) -> ReadTemplate[bytes] | None:
         index, part_index = run.text_key
         append = self._snapshot.items[index].part_at(part_index).append
