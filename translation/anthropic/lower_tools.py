@@ -8,7 +8,7 @@ from translation.anthropic.tool_schemas import to_object_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.names import require_function_name
 from translation.tools.searches import WEB_SEARCH, is_search_tool
 
@@ -34,13 +34,8 @@ def lower_tools(
     `strict` says that the model supports strict tools. Raises InvalidRequest for a bad name or a choice of a tool that
     is not in `tools`, and Unrepresentable for types of tools that the API does not have.
     """
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = select_allowed_tools(tools, choice.get("tools") or ())
-        choice = choice.get("mode") or "auto"
-        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    tools, choice = filter_allowed_tools(tools, choice, losses)
     if not tools:
-        if choice not in (None, "auto", "none"):
-            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
     strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
     body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses, strict) for index, tool in enumerate(tools)]}

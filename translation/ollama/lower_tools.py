@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.choice import select_allowed_tools
+from translation.tools.choice import filter_allowed_tools
 from translation.tools.names import require_function_name
 
 _MAX_NAME_LENGTH: Final = 64
@@ -24,14 +24,8 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     types of tools, for a `tool_choice` that requires a call, because Ollama leaves that to the model, and for a profile
     with a tool parser.
     """
-    tools, choice = turn.tools, turn.tool_choice
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = select_allowed_tools(tools, choice.get("tools") or ())
-        choice = choice.get("mode") or "auto"
-        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    tools, choice = filter_allowed_tools(turn.tools, turn.tool_choice, losses)
     if not tools:
-        if choice not in (None, "auto", "none"):
-            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return []
     if choice == "none":
         return []

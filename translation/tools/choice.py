@@ -24,6 +24,22 @@ def select_allowed_tools(tools: Sequence[Json], allowed: Sequence[Any]) -> list[
     return [tool for tool in tools if any(matches_choice(tool, choice) for choice in allowed)]
 
 
+def filter_allowed_tools(
+    tools: Sequence[Json], choice: str | Json | None, losses: list[Loss]
+) -> tuple[Sequence[Json], str | Json | None]:
+    """Returns the tools and the choice for an API without `allowed_tools`: the other tools are not sent.
+
+    Raises InvalidRequest if the choice asks for a tool and there are none, or allows one that is not in `tools`.
+    """
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        tools = select_allowed_tools(tools, choice.get("tools") or ())
+        choice = choice.get("mode") or "auto"
+        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    if not tools and choice not in (None, "auto", "none"):
+        raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+    return tools, choice
+
+
 _ALIASES = {"computer_use": "computer"}
 """Type of a tool choice -> the type of its tool, where the two differ."""
 

@@ -6,7 +6,7 @@ from typing import Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.names import require_tool_name
 
 _MAX_NAME_CHARS: Final = 64
@@ -25,13 +25,8 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     Raises InvalidRequest for a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for types of
     tools that chat does not have.
     """
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = select_allowed_tools(tools, choice.get("tools") or ())
-        choice = choice.get("mode") or "auto"
-        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    tools, choice = filter_allowed_tools(tools, choice, losses)
     if not tools:
-        if choice not in (None, "auto", "none"):
-            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
     body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]}
     if choice is not None:
