@@ -52,95 +52,58 @@ def _resolve_schema(body: dict[str, Any]) -> None:
         body["schema"] = schema()
 
 
-_ERROR_KEYS = {"message": "string", "type": "string", "param": ["string", "null"], "code": ["string", "null"]}
-_OPTIONAL_ERROR_KEYS = {"upstream_code": "string"}
+def _document_failures(description: str, schema: Json) -> dict[int | str, dict[str, Any]]:
+    """Returns the value of `responses` for routes whose failures have this JSON schema."""
+    return {"default": {"description": description, "content": {"application/json": {"schema": schema}}}}
 
-OLLAMA_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {
-        "description": "Any failure, in the form of Ollama's API.",
-        "content": {
-            "application/json": {
-                "schema": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
-            }
-        },
-    }
-}
 
-MESSAGES_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {
-        "description": "Any failure, in the form of the Messages API.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["type", "error"],
-                    "properties": {
-                        "type": {"const": "error"},
-                        "error": {
-                            "type": "object",
-                            "required": ["type", "message"],
-                            "properties": {
-                                "type": {"type": "string"},
-                                "message": {"type": "string"},
-                                "details": {"type": "object"},
-                            },
-                        },
-                        "request_id": {"type": "string"},
-                    },
-                }
-            }
-        },
-    }
-}
-"""The value of `responses` for the routes of the Messages API."""
+def _object_schema(required: Sequence[str], **properties: Json) -> Json:
+    return {"type": "object", "required": list(required), "properties": properties}
 
-GEMINI_FAILURES: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {
-        "description": "Any failure, as Gemini's API has it.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["error"],
-                    "properties": {
-                        "error": {
-                            "type": "object",
-                            "required": ["code", "message", "status"],
-                            "properties": {
-                                "code": {"type": "integer"},
-                                "message": {"type": "string"},
-                                "status": {"type": "string"},
-                                "details": {"type": "array", "items": {"type": "object"}},
-                            },
-                        }
-                    },
-                }
-            }
-        },
-    }
-}
-"""The value of `responses` for the routes of Gemini's API."""
 
-FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {
-        "description": "Any failure; docs/errors.md lists them.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["error"],
-                    "properties": {
-                        "error": {
-                            "type": "object",
-                            "required": list(_ERROR_KEYS),
-                            "properties": {
-                                key: {"type": kind} for key, kind in (_ERROR_KEYS | _OPTIONAL_ERROR_KEYS).items()
-                            },
-                        }
-                    },
-                }
-            }
-        },
-    }
-}
-"""The value of `responses` for every route. Without it, FastAPI documents validation errors that never occur."""
+_TEXT: Final = {"type": "string"}
+
+OLLAMA_FAILURES: Final = _document_failures(
+    "Any failure, in the form of Ollama's API.", _object_schema(["error"], error=_TEXT)
+)
+
+MESSAGES_FAILURES: Final = _document_failures(
+    "Any failure, in the form of the Messages API.",
+    _object_schema(
+        ["type", "error"],
+        type={"const": "error"},
+        error=_object_schema(["type", "message"], type=_TEXT, message=_TEXT, details={"type": "object"}),
+        request_id=_TEXT,
+    ),
+)
+
+GEMINI_FAILURES: Final = _document_failures(
+    "Any failure, as Gemini's API has it.",
+    _object_schema(
+        ["error"],
+        error=_object_schema(
+            ["code", "message", "status"],
+            code={"type": "integer"},
+            message=_TEXT,
+            status=_TEXT,
+            details={"type": "array", "items": {"type": "object"}},
+        ),
+    ),
+)
+
+FAILURE_RESPONSES: Final = _document_failures(
+    "Any failure; docs/errors.md lists them.",
+    _object_schema(
+        ["error"],
+        error=_object_schema(
+            ["message", "type", "param", "code"],
+            message=_TEXT,
+            type=_TEXT,
+            param={"type": ["string", "null"]},
+            code={"type": ["string", "null"]},
+            upstream_code=_TEXT,
+        ),
+    ),
+)
+"""The value of `responses` for every route without another. Without it, FastAPI documents validation errors that never
+occur."""
