@@ -31,13 +31,15 @@ from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIdAllocator
 from translation.tools.searches import WEB_SEARCH
 
+_PAUSE: Final = "pause_turn"
+
 STOP_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "pause_turn": "length",  # the API's own tools reached their limit of rounds: the reply is not complete
+    _PAUSE: "length",  # the API's own tools reached their limit of rounds: the reply is not complete
     "refusal": "content_filter",
 }
 """`stop_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
@@ -128,7 +130,8 @@ class AnthropicDecoder(ChunkDecoder):
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._call_count else "stop"
         status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
-        events = [*self._close_block(status), *self._searches.close(), *self._writer.close(status)]
+        events = self._close_block(status)
+        events += [*self._searches.close(is_paused=self._stop_reason == _PAUSE), *self._writer.close(status)]
         self.ended = True
         return [
             *events,

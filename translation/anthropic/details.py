@@ -15,12 +15,16 @@ _BLOCK_KEYS: Final[Mapping[str, Mapping[str, type[Any] | tuple[type[Any], ...]]]
 }
 """Type of a block -> its keys and their types. A thinking block with a signature may have an empty text."""
 
+_OPTIONAL_KEYS: Final[Mapping[str, type[Any]]] = {"caller": dict}
+"""Keys that newer versions of tools add to their blocks: whether the model itself has made the call."""
+
 THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def detail_of(block: Json) -> Json:
     """Returns a whole block as an entry of an item's `details`."""
-    return {"type": _PREFIX + block["type"], **{key: block[key] for key in _BLOCK_KEYS[block["type"]]}}
+    keys = [*_BLOCK_KEYS[block["type"]], *_list_optional_keys(block)]
+    return {"type": _PREFIX + block["type"], **{key: block[key] for key in keys}}
 
 
 def blocks_of(item: Item) -> list[Json]:
@@ -38,4 +42,8 @@ def _parse_block(detail: object) -> Json | None:
     keys = _BLOCK_KEYS[kind]
     if not all(isinstance(detail.get(key), expected) for key, expected in keys.items()):
         return None
-    return {"type": kind, **{key: detail[key] for key in keys}}
+    return {"type": kind, **{key: detail[key] for key in (*keys, *_list_optional_keys(detail))}}
+
+
+def _list_optional_keys(entry: Json) -> list[str]:
+    return [key for key, expected in _OPTIONAL_KEYS.items() if isinstance(entry.get(key), expected)]

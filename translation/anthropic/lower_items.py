@@ -103,8 +103,10 @@ class _MessageWriter:
             self._losses.append(Loss("input", "reasoning dropped"))
         self._append_blocks("assistant", blocks)
 
-    def add_search(self, _index: int, item: Item) -> None:
+    def add_search(self, index: int, item: Item) -> None:
         blocks = blocks_of(item)
+        if len(blocks) == 1 and any(later["type"] != item["type"] for later in self._items[index + 1 :]):
+            blocks = []  # the API goes on with a call that it has not run, and refuses one that something follows
         if not blocks:
             self._losses.append(Loss("input", "web_search_call dropped"))
         self._append_blocks("assistant", blocks)

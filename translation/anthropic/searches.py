@@ -42,11 +42,15 @@ class SearchDecoder:
         final = {**add_results(item, block["content"]), "details": [detail, detail_of(block)]}
         return [Progressed(index, "completed"), ItemEnded(index, final)]
 
-    def close(self) -> list[Event]:
-        """Ends the items of searches without results as failed."""
-        events: list[Event] = [
-            ItemEnded(index, {**item, "status": "failed"}) for index, item, _ in self._open_searches.values()
-        ]
+    def close(self, *, is_paused: bool) -> list[Event]:
+        """Ends the items of searches without results: as failed, or as incomplete if the API pauses the reply.
+
+        After a pause the API runs such a search when it gets the call back.
+        """
+        events: list[Event] = []
+        for index, item, detail in self._open_searches.values():
+            final = {**item, "status": "incomplete", "details": [detail]} if is_paused else {**item, "status": "failed"}
+            events.append(ItemEnded(index, final))
         self._open_searches.clear()
         return events
 

@@ -11,6 +11,7 @@ from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import text_of
 from translation.tools.arguments import arguments_object
+from translation.tools.searches import is_paused
 
 ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
 """What the client gets of the model's thinking. `omitted`: only what it can send back. `none`: nothing."""
@@ -155,8 +156,13 @@ def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None)
 
 
 def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
-    """Yields the block of the result of a search that has ended. If no page of it has room for what the upstream needs
-    back, a block with that follows."""
+    """Yields the block of the result of a search that has ended; none if the API paused before it ran.
+
+    If no page has room for what the upstream needs back, a block with that follows.
+    """
+    if is_paused(item):
+        yield from build_call_carrier(item, seal)
+        return
     result = build_search_result(item, seal_item(item, seal))
     yield result
     if not has_pages(result["content"]):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from translation.errors import Unrepresentable
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.messages.mcp_servers import TOOLSET
 from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
@@ -28,8 +28,9 @@ def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Los
     """Returns the tools as those of the Responses API. What they lose is appended to `losses`.
 
     A tool with `defer_loading` is left out until a message names it, unless Anthropic's own search would have to find
-    it. Messages may add and withdraw tools too (`ToolChanges`). Unless `relayed`, raises InvalidRequest for a malformed
-    change, and Unrepresentable for a tool that Anthropic runs and no other upstream has.
+    it. Messages may add and withdraw tools too (`ToolChanges`). Raises InvalidRequest for a search with two lists of
+    domains. Unless `relayed`, raises it for a malformed change too, and Unrepresentable for a tool that Anthropic runs
+    and no other upstream has.
     """
     changes = ToolChanges(() if relayed else messages, losses)
     searches = any(str(tool.get("type")).startswith(_TOOL_SEARCH) for tool in tools)
@@ -70,6 +71,11 @@ def _lift_own(tool: Json, kind: str, param: str, losses: list[Loss], *, relayed:
 
 
 def _lift_search(tool: Json, param: str, losses: list[Loss]) -> Json:
+    if all(tool.get(key) for key in _FILTER_KEYS):
+        raise InvalidRequest(
+            f"Invalid value for '{param}.blocked_domains': a search has either these or 'allowed_domains'.",
+            param=f"{param}.blocked_domains",
+        )
     losses += [
         Loss(f"{param}.{key:.50}", "dropped")
         for key, value in tool.items()

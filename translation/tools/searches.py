@@ -111,6 +111,11 @@ def _build_result(source: Mapping[str, Any]) -> Json:
     return {**result, "page_age": source["page_age"]} if source.get("page_age") else result
 
 
+def is_paused(item: Item) -> bool:
+    """Whether the upstream will run the search of an item when it gets the call back."""
+    return item.get("status") == "incomplete" and bool(item.get("details"))
+
+
 def is_counted(item: Item) -> bool:
     """Whether an item counts as a search that was made, and not as a page that was opened, or as a failure."""
     return (

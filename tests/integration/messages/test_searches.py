@@ -28,7 +28,13 @@ SURE: Json = {"role": "user", "content": "Sure?"}
 FORMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 # what Anthropic sends of a search
-ASKED: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+ASKED: Json = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {},
+    "caller": {"type": "direct"},
+}
 PAGES: list[Json] = [
     {"type": "web_search_result", "url": f"https://{name}.org", "title": name, "encrypted_content": f"cipher-{name}"}
     for name in ("a", "b")
@@ -179,6 +185,18 @@ async def test_a_search_that_failed_returns_as_it_came() -> None:
         assert first.usage.server_tool_use is None
         await ask(client, "anthropic", WHO, reply(first), SURE, stream=True)
         assert upstream.requests[1].json["messages"][1]["content"][:2] == [{**ASKED, "input": {"query": "who"}}, told]
+
+
+async def test_a_search_that_waits_for_the_next_request_is_run_by_it() -> None:
+    paused = [opening(), *block(0, ASKED, *given('{"query":"who"}')), *closing("pause_turn")]
+    async with gateway(anthropic_sse(paused), anthropic_search()) as (client, upstream):
+        first = await ask(client, "anthropic", WHO, stream=True)
+        assert first.stop_reason == "pause_turn"
+        await ask(client, "anthropic", WHO, reply(first), stream=True)
+        await ask(client, "anthropic", WHO, reply(first), SURE, stream=True)
+        going_on, answered = (request.json["messages"] for request in upstream.requests[1:])
+    assert going_on[1:] == [{"role": "assistant", "content": [{**ASKED, "input": {"query": "who"}}]}]
+    assert [message["role"] for message in answered] == ["user"]
 
 
 async def test_searches_reach_other_models_as_far_as_they_can() -> None:

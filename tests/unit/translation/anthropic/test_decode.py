@@ -215,12 +215,17 @@ def test_a_search_that_failed_has_failed() -> None:
     assert item == search_item(status="failed", details=details, action=action, error="max_uses_exceeded")
 
 
-@pytest.mark.parametrize("word", ["pause_turn", "max_tokens"])
-def test_a_search_without_an_end_has_failed(word: str) -> None:
-    [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":1}')), *closing(word))
+def test_a_search_without_an_end_has_failed() -> None:
+    [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":1}')), *closing("max_tokens"))
     action = {"type": "search", "query": ""}
     expected = search_item(status="failed", action=action)
     assert item == {key: value for key, value in expected.items() if key != "details"}
+
+
+def test_a_search_that_waits_for_the_next_request_is_incomplete() -> None:
+    [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":"b"}')), *closing("pause_turn"))
+    call = search_item(input={"query": "b"})["details"][0]
+    assert item == search_item(status="incomplete", action={"type": "search", "query": "b"}, details=[call])
 
 
 def test_thinking_is_a_summary_where_the_profile_says_so() -> None:

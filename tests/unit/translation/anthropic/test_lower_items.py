@@ -83,7 +83,13 @@ SEARCH = {
     "details": [{**block, "type": f"anthropic.{block['type']}"} for block in (ASKED, FOUND)],
 }
 
+WAITING = {**SEARCH, "details": SEARCH["details"][:1]}
+
 CASES: dict[str, tuple[list[Item], list[Json]]] = {
+    "searches that wait to be run": (
+        [user("a"), WAITING, WAITING],
+        [said("user", text("a")), said("assistant", ASKED, ASKED)],
+    ),
     "a question": ([user("Hi")], [said("user", text("Hi"))]),
     "one voice is one message": ([user("a"), user("b")], [said("user", text("a"), text("b"))]),
     "blank texts are left out": ([user("a", " ", "")], [said("user", text("a"))]),
@@ -233,6 +239,11 @@ LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
         [user("a"), thought(SIGNED), user("b")],
         [said("user", text("a"), text("b"))],
         Loss("input", "reasoning dropped"),
+    ),
+    "a search that was to be run before something followed": (
+        [user("a"), WAITING, user("b")],
+        [said("user", text("a"), text("b"))],
+        Loss("input", "web_search_call dropped"),
     ),
     "another vendor's searches": (
         [user("a"), {"type": "web_search_call"}, assistant("b"), user("c")],

@@ -187,6 +187,14 @@ def test_or_behind_a_result_without_pages() -> None:
     assert "server_tool_use" not in message["usage"]
 
 
+def test_a_search_that_waits_for_the_next_request_has_no_result() -> None:
+    waiting = {**SEARCH, "status": "incomplete", "action": QUERY, "details": [{}]}
+    paused = Finished("length", "pause_turn")
+    message = reply_of(*item(0, {**SEARCH, "action": QUERY}, final=waiting), paused, seal=Seal())
+    assert message["content"] == [USE, {"type": "redacted_thinking", "data": "call.sealed ws_1"}]
+    assert message["stop_reason"] == "pause_turn"
+
+
 def test_cited_text_without_deltas_keeps_its_citations() -> None:
     annotation = {"type": "url_citation", "url": "http://a", "start_index": 0, "end_index": 3}
     final = {**MESSAGE, "content": [{**TEXT, "text": "One two", "annotations": [annotation]}]}

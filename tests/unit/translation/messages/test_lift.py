@@ -193,6 +193,16 @@ def test_tools_of_a_request(asked: Json, expected: Json) -> None:
     assert {name: getattr(turn, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize("relayed", [False, True])
+def test_a_search_has_one_list_of_domains(*, relayed: bool) -> None:
+    domains = {"allowed_domains": ["a.org"], "blocked_domains": ["b.org"]}
+    tool = {"type": "web_search_20250305", "name": "web_search", **domains}
+    body = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "tools": [tool]}
+    with pytest.raises(InvalidRequest) as refused:
+        lift(body, relayed=relayed)
+    assert refused.value.param == "tools[0].blocked_domains"
+
+
 def test_a_tool_that_anthropic_runs_is_refused_by_name() -> None:
     with pytest.raises(Unrepresentable, match="no tool of type 'code_execution_20250825'") as refused:
         turn_of(tools=[TOOL, {"type": "code_execution_20250825", "name": "code_execution"}])

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from translation.representation.json_types import Item, Json
-from translation.tools.searches import add_results, build_input, build_results, is_counted, is_search_tool, read_action
+from translation.tools.searches import (
+    add_results,
+    build_input,
+    build_results,
+    is_counted,
+    is_paused,
+    is_search_tool,
+    read_action,
+)
 
 ERROR: Json = {"type": "web_search_tool_result_error", "error_code": "too_many_requests"}
 
@@ -90,6 +98,12 @@ def test_a_search_that_failed_has_a_code_that_clients_know(content: Json, code: 
 
 def test_a_search_without_an_end_has_failed() -> None:
     assert build_results(item(search(), "in_progress")) == {**ERROR, "error_code": "unavailable"}
+
+
+def test_a_search_waits_if_its_upstream_needs_the_call_back() -> None:
+    assert is_paused(item(search(), "incomplete", details=[{}]))
+    assert not is_paused(item(search(), "incomplete"))
+    assert not is_paused(item(search(), details=[{}]))
 
 
 def test_searches_are_counted_that_were_made() -> None:
