@@ -37,6 +37,7 @@ def die() -> str:
 @server.tool()
 def fork() -> str:
     """Starts a process that holds the pipes and ignores SIGTERM, and returns its id."""
+    # It ends on its own if a test that fails leaves it behind.
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     return str(subprocess.Popen([sys.executable, "-c", program]).pid)
 

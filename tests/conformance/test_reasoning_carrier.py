@@ -1,7 +1,7 @@
 """What a model needs back of its reasoning travels with the client's items, sealed, and reaches that model alone."""
 
-import asyncio
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.conformance.carrying import (
     returned,
     sent,
 )
+from tests.polling import read_until
 from tests.serving import command, serving
 from tests.talking import talking
 from tests.upstream import ScriptedUpstream
@@ -33,7 +34,6 @@ from tests.upstream.builders import responses_text
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 KINDS = pytest.mark.parametrize("kind", UPSTREAMS)
 KEYED = [kind for kind, upstream in UPSTREAMS.items() if upstream.secret]
-PATIENCE_S = 10.0
 STATELESS: dict[str, Any] = {"store": False, "include": SEALED_REASONING, "tools": TOOLS}
 
 
@@ -154,10 +154,10 @@ async def test_in_the_background_items_are_sealed_and_go_on(kind: str, tmp_path:
                 asked: dict[str, Any] = {"model": model_of(kind), "tools": TOOLS, "background": True}
                 response = await client.responses.create(input=QUESTION, **asked)
                 for following in ("returned", "ended"):
-                    async with asyncio.timeout(PATIENCE_S):
-                        while response.status in ("queued", "in_progress"):
-                            await asyncio.sleep(0.02)
-                            response = await client.responses.retrieve(response.id)
+                    response = await read_until(
+                        partial(client.responses.retrieve, response.id),
+                        lambda read: read.status not in ("queued", "in_progress"),
+                    )
                     if following == "returned":
                         check_sealed(response.output)
                         response = await client.responses.create(

@@ -3,8 +3,7 @@
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,6 +11,7 @@ import pytest
 from openai import InternalServerError, OpenAI
 
 from tests.engine.hosting import PROVIDER, Hosted, Json, hosted
+from tests.polling import block_until
 
 SOON_S = 10.0
 REBUILT_S = 240.0
@@ -31,13 +31,6 @@ def is_at_work(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-def wait_for(condition: Callable[[], bool], deadline_s: float, what: str) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        threading.Event().wait(0.02)
 
 
 def test_a_killed_engine_ends_its_streams_at_once_and_comes_back(own: Hosted) -> None:
@@ -61,18 +54,18 @@ def test_a_killed_engine_ends_its_streams_at_once_and_comes_back(own: Hosted) ->
         for stream in streams:
             stream.join(SOON_S)
         assert last == {"tiny": "response.failed", "two": "response.failed"}
-        wait_for(lambda: not own.is_ready(), SOON_S, "readiness outlived the engine")
+        block_until(lambda: not own.is_ready(), "readiness outlived the engine", timeout_s=SOON_S)
         with pytest.raises(InternalServerError) as refused:
             client.responses.create(model="tiny", input="Hi")
         assert (refused.value.status_code, refused.value.code) == (503, "engine_unavailable")
         assert int(refused.value.response.headers["retry-after"]) >= 1
         assert httpx.get(f"{own.url}/healthz").status_code == 200
-        wait_for(own.is_ready, REBUILT_S, "the engine did not come back")
+        block_until(own.is_ready, "the engine did not come back", timeout_s=REBUILT_S)
         reply = client.responses.create(model="tiny", input="What is 3 + 4?", temperature=0)
         assert reply.output_text == "The answer is 7."
     pids = own.children()
     assert own.stop() == 0
-    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
+    block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=SOON_S)
 
 
 def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_processes(own: Hosted) -> None:
@@ -85,7 +78,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_pr
         own.process.send_signal(signal.SIGTERM)
         assert [event.type for event in events][-1] == "response.incomplete"
     assert own.process.wait(60) == 0
-    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
+    block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=SOON_S)
 
 
 def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
@@ -102,9 +95,9 @@ def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -
             elif last:
                 last = event.type
         assert last == "response.failed"
-        wait_for(lambda: not is_at_work(victim), SOON_S, "the engine that hangs is still there")
+        block_until(lambda: not is_at_work(victim), "the engine that hangs is still there", timeout_s=SOON_S)
         assert "it gave no sign of life for 4 s" in own.log.read_text()
-        wait_for(own.is_ready, REBUILT_S, "no other engine was started")
+        block_until(own.is_ready, "no other engine was started", timeout_s=REBUILT_S)
         assert own.engine_process() != victim
 
 
@@ -122,11 +115,11 @@ def test_answers_are_finished_after_an_interrupt_from_the_terminal(tmp_path: Pat
         os.killpg(own.process.pid, signal.SIGINT)
         assert [event.type for event in events][-1] == "response.incomplete"
         assert own.process.wait(60) == 0
-    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
+    block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=SOON_S)
 
 
 def test_no_engine_outlives_a_gateway_that_is_killed(own: Hosted) -> None:
     pids = own.children()
     own.process.kill()
     own.process.wait(SOON_S)
-    wait_for(lambda: not any(map(is_at_work, pids)), 30, "a process of the engine was left behind")
+    block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=30)

@@ -1,7 +1,5 @@
 """Many at once on the engine inside, and those who leave."""
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -11,15 +9,10 @@ import pytest
 from openai import OpenAI
 
 from tests.engine.hosting import Hosted
+from tests.polling import block_until
 
 CLIENTS = 16
 SOON_S = 5.0
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline, what
 
 
 @pytest.mark.parametrize("model", ["tiny", "two"])
@@ -52,7 +45,7 @@ def test_leaving_frees_the_engine(text: str, wanted: str, budget: int, client: O
     with closing(stream(client, text, reasoning={"max_tokens": budget})) as events:
         assert any(event.type == wanted for event in events)
         assert engine.load().running == 1
-    wait_for(lambda: engine.load().running == 0, "the engine is still at work for nobody")
+    block_until(lambda: engine.load().running == 0, "the engine is still at work for nobody", timeout_s=SOON_S)
     assert client.responses.create(model="two", input="Hi", temperature=0).output_text
 
 

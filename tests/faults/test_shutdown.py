@@ -11,9 +11,9 @@ import pytest
 from tests.faults.config import LONG_S, config
 from tests.faults.connection import Connection, connected
 from tests.faults.seen import CHAT, RESPONSES, question
+from tests.polling import wait_until
 from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
-from tests.state.waiting import eventually
 from tests.talking import talking
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
@@ -138,7 +138,7 @@ async def test_workers_end_with_their_supervisor_and_free_the_port_at_once(
                     go_on.set()
                     end = await client.read_to(b"data: [DONE]\n\n")
             assert b'"finish_reason":"stop"' in end, "what had begun may end"
-            await eventually(lambda: not any(is_running(worker) for worker in workers))
+            await wait_until(lambda: not any(is_running(worker) for worker in workers))
 
 
 async def refuses_connections(base_url: str) -> None:

@@ -156,7 +156,7 @@ async def _play(step: Step, exchange: Exchange, frame: Callable[[bytes], bytes])
         case Drip(content, per, size):
             for start in range(0, len(content), size):
                 await exchange.send(frame(content[start : start + size]))
-                await asyncio.sleep(per)
+                await asyncio.sleep(per)  # the pace is part of the script
         case Repeat(content, times):
             burst = max(1, _BURST // len(content))
             for sent in range(0, times, burst):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from openai import OpenAI
 from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError, Problem, render_path
 from providers.llamacpp.ranges import RANGES
+from tests.polling import block_until
 from tests.processes import worker_pids
 from tests.serving import Command, command
 
@@ -92,13 +93,6 @@ def is_alive(pid: int) -> bool:
         return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def until(claim: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -194,9 +188,9 @@ def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Clien
         lines = left.iter_lines()
         next(line for line in lines if "delta" in line)
         with held(engine_of(gateway)):
-            until(lambda: running(http, gateway) == 1)
+            block_until(lambda: running(http, gateway) == 1)
             left.close()
-            until(lambda: running(http, gateway) == 0)
+            block_until(lambda: running(http, gateway) == 0)
             assert http.get(f"{gateway.url}/healthz").status_code == 200
     assert sdk.responses.create(model="tiny", input="What is 3 + 4?").output_text == "The answer is 7."
 
@@ -231,7 +225,7 @@ def test_the_gateway_itself_imports_no_engine(gateway: Command, sdk: OpenAI) -> 
 def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     name: str, gateway: Command, http: httpx.Client, sdk: OpenAI
 ) -> None:
-    until(lambda: ready(http, gateway).status_code == 200)
+    block_until(lambda: ready(http, gateway).status_code == 200)
     victim = engine_of(gateway)
     model = gateway.log.with_name(MODEL.name)
     broken = gateway.log.with_name("broken.gguf")
@@ -250,7 +244,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
 
     # The system closes a dead process's connections before it tells of its death.
-    until(lambda: ready(http, gateway).status_code == 503, seconds=1)
+    block_until(lambda: ready(http, gateway).status_code == 503, timeout_s=1)
     assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
     assert "killed by SIGKILL" in gateway.log.read_text()
     refused = http.post(f"{gateway.v1}/responses", json={"model": name, "input": "Hi"})
@@ -260,7 +254,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     assert http.get(f"{gateway.url}/healthz").status_code == 200
 
     copy_of_the_model(model.parent)
-    until(lambda: ready(http, gateway).status_code == 200)
+    block_until(lambda: ready(http, gateway).status_code == 200)
     assert engine_of(gateway) != victim
     assert sdk.responses.create(model="tiny", input="What is 3 + 4?").output_text == "The answer is 7."
 
@@ -269,7 +263,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
 def test_a_whole_answer_that_was_being_made_is_refused_when_the_engine_dies(
     gateway: Command, http: httpx.Client
 ) -> None:
-    until(lambda: ready(http, gateway).status_code == 200)
+    block_until(lambda: ready(http, gateway).status_code == 200)
     victim = engine_of(gateway)
     asked = json.dumps({**ENDLESS, "stream": False})
     os.kill(victim, signal.SIGSTOP)
@@ -277,11 +271,11 @@ def test_a_whole_answer_that_was_being_made_is_refused_when_the_engine_dies(
         ["curl", "-s", f"{gateway.v1}/responses", "-H", "Content-Type: application/json", "-d", asked],
         stdout=subprocess.PIPE,
     ) as waiting:
-        until(lambda: running(http, gateway) == 1)
+        block_until(lambda: running(http, gateway) == 1)
         os.kill(victim, signal.SIGKILL)
         said, _ = waiting.communicate(timeout=20)
     assert json.loads(said)["error"]["code"] == "engine_unavailable"
-    until(lambda: ready(http, gateway).status_code == 200)
+    block_until(lambda: ready(http, gateway).status_code == 200)
 
 
 @needs_proc
@@ -297,7 +291,7 @@ def test_no_engine_outlives_its_gateway(end: signal.Signals, workers: str, tmp_p
         assert len(engines) == int(workers)
         for server in servers if end is signal.SIGKILL else [gateway.process.pid]:
             os.kill(server, end)
-        until(lambda: not any(is_alive(engine) for engine in engines))
+        block_until(lambda: not any(is_alive(engine) for engine in engines))
 
 
 def words_of(pid: int) -> str:

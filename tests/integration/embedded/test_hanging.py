@@ -17,8 +17,8 @@ from tests.integration.embedded.test_embedded import (
     is_alive,
     needs_proc,
     ready,
-    until,
 )
+from tests.polling import block_until
 from tests.serving import command
 
 pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
@@ -44,9 +44,9 @@ def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -
         failed = json.loads(last.removeprefix("data: "))
         assert failed["type"] == "response.failed"
         assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
-        until(lambda: not is_alive(victim))
-        until(lambda: "it gave no sign of life for 2 s" in gateway.log.read_text())
-        until(lambda: ready(http, gateway).status_code == 200)
+        block_until(lambda: not is_alive(victim))
+        block_until(lambda: "it gave no sign of life for 2 s" in gateway.log.read_text())
+        block_until(lambda: ready(http, gateway).status_code == 200)
         assert engine_of(gateway) != victim
         asked = {"model": "tiny", "input": "What is 3 + 4?"}
         reply = http.post(f"{gateway.v1}/responses", json=asked).raise_for_status().json()

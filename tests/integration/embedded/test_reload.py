@@ -8,9 +8,9 @@ import httpx
 import pytest
 import yaml
 
+from tests.polling import wait_until
 from tests.processes import is_running, needs_proc
 from tests.serving import READY_S, Command, command
-from tests.state.waiting import eventually
 
 MODEL = Path(__file__).parents[3] / "models/tiny-reasoner.gguf"
 PROC = Path("/proc")
@@ -55,7 +55,7 @@ async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: P
     with command(config(2048, "a"), tmp_path, forked=True) as server:
         [first] = engines_of(server)
         reload(server, config(2048, "a", "b"))
-        await eventually(lambda: "configuration_reloaded" in server.log.read_text())
+        await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
         assert ask(server, "b") == 200
         assert engines_of(server) == [first], "another model needs no other engine"
 
@@ -65,11 +65,11 @@ async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: P
             assert stream.status_code == 200
             assert next(lines)
             reload(server, config(1024, "a"))
-            await eventually(lambda: server.log.read_text().count("configuration_reloaded") == 2)
+            await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == 2)
             text = "\n".join(lines)
         assert "response.completed" in text or "response.incomplete" in text, "it ended on the engine that it began on"
-        await eventually(lambda: not is_running(first))
-        await eventually(lambda: is_ready(server))
+        await wait_until(lambda: not is_running(first))
+        await wait_until(lambda: is_ready(server))
         [second] = engines_of(server)
         assert second != first
         assert ask(server, "a") == 200

@@ -1,8 +1,7 @@
 """A gateway that runs tools, before a scripted model, and what tests look for in its replies."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import Json, chat_calls, chat_text
 from tests.upstream.script import Script
 
-PATIENCE_S = 10.0
 LOOK_UP = ("lookup_look_up", "{}")
 """A call of the scripted server's tool, under the name by which the model knows it."""
 
@@ -81,12 +79,3 @@ def error_text(call: Json) -> str:
     assert (call["status"], call["output"]) == ("failed", None)
     assert call["error"]["type"] == "mcp_tool_execution_error"
     return "\n".join(part["text"] for part in call["error"]["content"])
-
-
-async def until(condition: Callable[[], object], within: float = PATIENCE_S) -> float:
-    """Waits for a condition, and returns how long that took in seconds. TimeoutError if it does not come."""
-    start = time.monotonic()
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110  # the conditions are of many kinds
-            await asyncio.sleep(0.005)
-    return time.monotonic() - start

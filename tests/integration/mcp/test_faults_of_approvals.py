@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests.integration.mcp.approving import ADD, Approving, answer, approving, kinds_of, request_of
-from tests.integration.mcp.hosting import until
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer
+from tests.polling import wait_until
 from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
 from tests.upstream.script import Exchange, Script, reset, silence
@@ -243,9 +243,9 @@ async def test_a_client_that_leaves_before_an_approved_call_can_use_the_approval
         asked = await gateway.ask(tools=tools)
         given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
         sending = asyncio.create_task(gateway.send(**given, tools=tools))
-        await until(lambda: len(server.received("tools/list")) == 2)
+        await wait_until(lambda: len(server.received("tools/list")) == 2)
         sending.cancel()
-        await until(server.received("tools/list")[1].closed.done)
+        await wait_until(server.received("tools/list")[1].closed.done)
         replies: list[httpx.Response] = []
         while not replies or replies[-1].status_code == 400:
             replies.append(await gateway.send(**given, tools=tools))
@@ -274,7 +274,7 @@ async def test_a_client_that_leaves_in_an_approved_call_finds_it_in_the_response
         asked = await gateway.ask(tools=tools)
         given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
         sending = asyncio.create_task(gateway.send(**given, tools=tools))
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         sending.cancel()
         last: list[Json] = []
         while not last or last[0]["status"] == "in_progress":
@@ -312,7 +312,7 @@ async def test_a_double_click_runs_the_call_once(calc: CountingServer, tmp_path:
             assert statuses == [200, 400, 400, 400], [each.text[-500:] for each in replies]
             codes = {each.json()["error"]["code"] for each in replies if each.status_code == 400}
             assert codes == {"approval_already_used"}
-            await until(lambda: calc.runs["add"] >= number)  # noqa: B023  # it is awaited here
+            await wait_until(lambda: calc.runs["add"] >= number)  # noqa: B023  # it is awaited here
         assert calc.runs["add"] == 4
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool, until
+from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import Era, answer, list_result, rpc_error, scripted_mcp, sse_answer, sse_frame, text_result
 from tests.mcp_server import PIXEL, mcp_server
+from tests.polling import wait_until
 from tests.upstream import Reply, Reset, chat_calls, chat_text
 from tests.upstream.builders import JSON, SSE, Json, json_reply
 from tests.upstream.script import Close, Exchange, Script, reset
@@ -77,10 +78,10 @@ async def test_3_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_serv
         assert silent["error"]["message"] == "timeout: no answer within 0.5 s"
         assert other["output"] == "found", "other calls are not blocked"
         if era == "legacy":
-            await until(lambda: bool(server.received("notifications/cancelled")))
+            await wait_until(lambda: bool(server.received("notifications/cancelled")))
             cancelled = server.received("notifications/cancelled")[0].json
             assert cancelled["params"]["requestId"] == server.calls[0].json["id"]
-        await until(server.calls[0].closed.done)
+        await wait_until(server.calls[0].closed.done)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
@@ -185,7 +186,7 @@ async def test_8_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str
 
     async with scripted_mcp(flood, era=era) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
         call = call_of(await gateway.ask(mcp_tool(server.url)))
-        await until(server.calls[0].closed.done)
+        await wait_until(server.calls[0].closed.done)
     assert error_text(call) == "result_too_large: the server's answer is larger than 1 MiB (tools.mcp.max_result_mb)"
     assert sent < 32 * 1024 * 1024
 
@@ -310,7 +311,7 @@ async def test_58_a_server_that_asks_for_sampling_or_roots_is_refused(era: Era) 
         await exchange.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n")
         for question in questions:
             await exchange.send(sse_frame(question))
-            await until(partial(server.received_replies, question["id"]))
+            await wait_until(partial(server.received_replies, question["id"]))
         await exchange.send(
             sse_frame({"jsonrpc": "2.0", "id": exchange.request.json["id"], "result": text_result("found")})
         )

@@ -15,9 +15,10 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP, Hosting, hosting, items_of, mcp_tool, until
+from tests.integration.mcp.hosting import LOOK_UP, Hosting, hosting, items_of, mcp_tool
 from tests.mcp_script import Era, answer, scripted_mcp, text_result
 from tests.mcp_server import mcp_server
+from tests.polling import wait_until
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, reset, silence
@@ -34,7 +35,7 @@ async def leave_when(gateway: Hosting, body: Json, arrived: Any) -> None:
     """Begins a response, and leaves as soon as the condition holds."""
     async with httpx.AsyncClient() as client, client.stream("POST", f"{gateway.url}/responses", json=body) as reply:
         assert reply.status_code == 200
-        await until(arrived)
+        await wait_until(arrived)
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -43,12 +44,12 @@ async def test_44_a_client_that_leaves_in_a_call_cancels_it_within_a_second(era:
     async with scripted_mcp(silence, era=era) as server, hosting() as gateway, httpx.AsyncClient() as client:
         body = body_of(mcp_tool(server.url), stream=streams)
         asking = asyncio.create_task(client.post(f"{gateway.url}/responses", json=body))
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         asking.cancel()
-        assert await until(server.calls[0].closed.done) < 1.0
+        assert await wait_until(server.calls[0].closed.done) < 1.0
         if era == "legacy":
-            await until(lambda: bool(server.received("notifications/cancelled")))
-        await until(lambda: server.upstream.open_connections == 0)
+            await wait_until(lambda: bool(server.received("notifications/cancelled")))
+        await wait_until(lambda: server.upstream.open_connections == 0)
         assert len(gateway.model.requests) == 1
 
 
@@ -56,14 +57,14 @@ async def test_44_a_real_server_cancels_the_call_of_a_client_that_left() -> None
     with mcp_server() as server:
         async with hosting(chat_calls(HANG), chat_text("never")) as gateway:
             await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: server.runs["hang"] == 1)
-            assert await until(lambda: server.cancelled["hang"] == 1) < 1.0
+            assert await wait_until(lambda: server.cancelled["hang"] == 1) < 1.0
 
 
 async def test_44_a_client_that_leaves_in_a_later_round_closes_the_upstream() -> None:
     async with scripted_mcp(answer(text_result("found"))) as server, hosting(chat_calls(LOOK_UP), silence) as gateway:
         await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: len(gateway.model.requests) == 2)
-        assert await until(gateway.model.requests[1].closed.done) < 1.0
-        await until(lambda: server.upstream.open_connections == 0)
+        assert await wait_until(gateway.model.requests[1].closed.done) < 1.0
+        await wait_until(lambda: server.upstream.open_connections == 0)
 
 
 async def test_45_a_background_response_goes_on_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
@@ -97,10 +98,10 @@ async def test_45_a_background_response_goes_on_when_its_client_leaves_in_a_call
 async def test_46_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
     async with scripted_mcp(silence) as server, hosting(store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
         created = await gateway.ask(mcp_tool(server.url), background=True)
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         cancelled = (await gateway.client.responses.cancel(created["id"])).model_dump()
         assert cancelled["status"] == "cancelled"
-        assert await until(server.calls[0].closed.done) < 1.0
+        assert await wait_until(server.calls[0].closed.done) < 1.0
         kept = (await gateway.client.responses.retrieve(created["id"])).model_dump()
         assert kept["status"] == "cancelled"
         assert [call["status"] for call in items_of(kept, "mcp_call")] in ([], ["incomplete"])
@@ -160,7 +161,7 @@ async def test_no_connection_is_left_after_a_reply(ending: str, era: Era) -> Non
     async with scripted_mcp(call, era=era, methods=methods) as server, hosting(*model) as gateway:
         with suppress(APIStatusError):
             await gateway.ask(mcp_tool(server.url))
-        await until(lambda: server.upstream.open_connections == 0)
+        await wait_until(lambda: server.upstream.open_connections == 0)
         deletes = [request for request in server.upstream.requests if request.method == "DELETE"]
         assert len(deletes) == (1 if era == "legacy" else 0), "a session is ended at the server"
 
@@ -177,7 +178,7 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
             with pytest.raises(McpFault, match=r"no answer within 0\.1 s"):
                 await connection.call_tool("look_up", {}, max_pages=1, deadline_s=0.1)
             calling = asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=5))
-            await until(lambda: len(server.calls) == 2)
+            await wait_until(lambda: len(server.calls) == 2)
             calling.cancel()
         assert calling.cancelled() or calling.done()
         ours = {task for task in asyncio.all_tasks() - serving if "_Connection" not in repr(task.get_coro())}
@@ -197,7 +198,7 @@ async def test_no_connection_is_left_when_its_end_is_cancelled(turns: int) -> No
         closing.cancel()
         with suppress(asyncio.CancelledError):
             await closing
-        await until(lambda: server.upstream.open_connections == 0)
+        await wait_until(lambda: server.upstream.open_connections == 0)
 
 
 async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +223,10 @@ async def test_requests_that_wait_for_slow_servers_do_not_hold_up_others() -> No
     ):
         tools = [mcp_tool(slow.url, f"slow_{number}") for number in range(16)]
         waiting = [asyncio.create_task(gateway.ask(*tools)) for _ in range(4)]
-        await until(lambda: len(slow.received("server/discover")) == 4 * 16)
+        await wait_until(lambda: len(slow.received("server/discover")) == 4 * 16)
         assert items_of(await gateway.ask(mcp_tool(quick.url)), "message"), "another is answered meanwhile"
         assert not any(task.done() for task in waiting)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await until(lambda: all(request.closed.done() for request in slow.received("server/discover")))
+        await wait_until(lambda: all(request.closed.done() for request in slow.received("server/discover")))

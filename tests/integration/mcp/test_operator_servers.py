@@ -17,7 +17,7 @@ from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
 from gateway.mcp.pins import digest_definition
 from gateway.mcp.server import McpServer, StdioCommand
 from providers.egress import EgressClient
-from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of, until
+from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import (
     Era,
@@ -31,6 +31,7 @@ from tests.mcp_script import (
     text_result,
 )
 from tests.mcp_server import CountingServer, mcp_server
+from tests.polling import wait_until
 from tests.upstream import Reply, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, Script
@@ -175,7 +176,7 @@ async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_other
         hanging, other = items_of(await gateway.ask(), "mcp_call")
         assert hanging["error"]["message"] == "timeout: no answer within 0.3 s"
         assert other["output"] == "5"
-        await until(lambda: calc.cancelled["hang"] == 1)
+        await wait_until(lambda: calc.cancelled["hang"] == 1)
         assert call_of(await gateway.ask())["output"] == "5"
     assert (calc.runs["hang"], calc.methods["server/discover"]) == (1, 1)
 
@@ -242,7 +243,7 @@ async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> N
     async with scripted_mcp(slow) as scripted:
         server = operator_server(McpServer(label="lookup", url=scripted.url))
         calling = asyncio.create_task(server.call_tool("look_up", {}, None))
-        await until(lambda: bool(scripted.calls))
+        await wait_until(lambda: bool(scripted.calls))
         removing = asyncio.create_task(server.remove(10))
         await asyncio.sleep(0)
         for refused in (server.call_tool("look_up", {}, None), server.list_tools()):
@@ -271,7 +272,7 @@ async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goe
             assert len(server.calls) == 1
             if era == "legacy":
                 assert call["output"] == "found"
-                await until(partial(server.received_replies, "q1"))
+                await wait_until(partial(server.received_replies, "q1"))
                 assert [reply["error"]["message"] for reply in server.received_replies("q1")] == [
                     "Elicitation not supported"
                 ]
@@ -418,7 +419,7 @@ class TestChildren:
             first, forked, dead, second = items_of(response, "mcp_call")
             assert dead["error"]["message"].startswith("the connection closed before the answer")
             assert first["output"] != second["output"]
-            await until(lambda: not is_alive(int(forked["output"])))
+            await wait_until(lambda: not is_alive(int(forked["output"])))
         for call in (first, second):
             assert not exists(int(call["output"])), "neither runs nor is a zombie"
 
@@ -441,7 +442,7 @@ class TestChildren:
         async with hosting(child_calls("pid"), child_calls("fork"), DONE, **config) as gateway:
             calls = items_of(await gateway.ask(), "mcp_call")
         # They were killed; on a busy machine they end a moment later.
-        await until(lambda: not any(is_alive(int(call["output"])) for call in calls))
+        await wait_until(lambda: not any(is_alive(int(call["output"])) for call in calls))
 
     async def test_8_a_result_that_is_too_large_ends_its_call_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("A_SECRET_OF_THE_GATEWAY", "x")

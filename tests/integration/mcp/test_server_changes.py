@@ -11,8 +11,8 @@ import yaml
 from tests.integration.mcp.hosting import error_text, items_of
 from tests.integration.mcp.test_operator_servers import CHILD, configured, using
 from tests.mcp_server import mcp_server
+from tests.polling import wait_until
 from tests.serving import Command, command
-from tests.state.waiting import eventually
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
 
@@ -33,7 +33,7 @@ async def reload(server: Command, tree: Json) -> None:
     before = server.log.read_text().count("configuration_")
     server.log.with_name("config.yaml").write_text(yaml.safe_dump(tree))
     server.process.send_signal(signal.SIGHUP)
-    await eventually(lambda: server.log.read_text().count("configuration_") > before)
+    await wait_until(lambda: server.log.read_text().count("configuration_") > before)
 
 
 async def test_22_and_23_servers_change_while_others_go_on(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_22_and_23_servers_change_while_others_go_on(tmp_path: Path) -> No
 
                 assert await get("/readyz") == {"status": "ready", "mcp_servers": {"child": {"status": "not_used"}}}
                 hanging = asyncio.get_running_loop().create_task(ask("child"))
-                await eventually(lambda: "tool_started" in running.log.read_text())
+                await wait_until(lambda: "tool_started" in running.log.read_text())
 
                 await reload(running, config(upstream, calc={"url": calc.url}, dead=DEAD))
                 (call,) = items_of(await hanging, "mcp_call")
@@ -62,7 +62,7 @@ async def test_22_and_23_servers_change_while_others_go_on(tmp_path: Path) -> No
                 (call,) = items_of(await ask("calc"), "mcp_call")
                 assert call["output"] == "5"
                 assert (await ask("child"))["error"]["code"] == "unknown_server_label"
-                await eventually(lambda: "mcp_server_failed" in running.log.read_text())
+                await wait_until(lambda: "mcp_server_failed" in running.log.read_text())
                 ready = await get("/readyz")
                 assert ready["status"] == "ready", "the state of a server is information"
                 assert ready["mcp_servers"]["calc"]["status"] == "ready"

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.tables import workers
-from tests.state.waiting import eventually
+from tests.polling import wait_until
 
 MOMENTS = 100
 """At how many of them one leaves. How many turns of the event loop a transaction takes depends on the machine."""
@@ -87,7 +87,7 @@ async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held
     assert {name[:-2] for name in names if f"{name[:-2]}-a" in names and f"{name[:-2]}-b" in names} == {
         name[:-2] for name in names
     }
-    await eventually(lambda: not database._background_tasks)
+    await wait_until(lambda: not database._background_tasks)
     await pair(0)
     assert threading.active_count() <= threads + 20
     assert database.degraded_reason is None
@@ -104,7 +104,7 @@ async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Da
 
     for attempt in range(3):
         tasks = [asyncio.create_task(endless(f"{attempt}-{number}")) for number in range(50)]
-        await eventually(lambda: bool(begun))
+        await wait_until(lambda: bool(begun))
         begun.clear()
         for task in tasks:
             task.cancel()
@@ -154,7 +154,7 @@ async def test_what_was_unavailable_is_found_well_again_without_being_asked(stor
             with pytest.raises(StoreUnavailable):
                 async with hurried.write_transaction() as connection:
                     await add(connection, "one")
-        await eventually(lambda: hurried.degraded_reason is None)
+        await wait_until(lambda: hurried.degraded_reason is None)
 
 
 async def test_a_read_sees_one_moment(database: Database) -> None:

@@ -21,8 +21,8 @@ from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
+from tests.polling import wait_until
 from tests.state.responses import turn
-from tests.state.waiting import eventually
 
 DEADLINE_S = 2.0
 SLACK_S = 3.5
@@ -76,7 +76,7 @@ async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> Non
     assert database.degraded_reason == "its disk is full"
     assert await rows(database) == 1
     pages["limit"] = 100_000
-    await eventually(lambda: database.degraded_reason is None)
+    await wait_until(lambda: database.degraded_reason is None)
     await write(database, "again", 2000)
     await database.aclose()
 
@@ -121,7 +121,7 @@ async def test_a_server_restarted_between_requests_is_not_noticed(own_postgres: 
     own_postgres.start()
     clock = asyncio.get_running_loop().time
     idle_until = clock() + 1.1
-    await eventually(lambda: clock() > idle_until)
+    await wait_until(lambda: clock() > idle_until)
     found = await asyncio.gather(*(store.load_response("ann", response["id"]) for response in kept))
     assert [one and one.response for one in found] == kept
     assert store.degraded_reason is None
@@ -137,7 +137,7 @@ async def test_a_server_that_is_down_is_unavailable_until_it_is_back(own_postgre
             await turn(store, "a")
     assert store.degraded_reason in ("it cannot be reached", "it was shut down")
     own_postgres.start()
-    await eventually(lambda: store.degraded_reason is None)
+    await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "b")
     assert len((await store.list_responses("ann", PageRequest())).rows) == 1
     await store.aclose()
@@ -150,7 +150,7 @@ async def test_a_server_that_is_down_at_start_is_used_once_it_is_up(own_postgres
     await store.open()
     assert store.degraded_reason == "it cannot be reached"
     own_postgres.start()
-    await eventually(lambda: store.degraded_reason is None)
+    await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "a")
     await store.aclose()
 
@@ -166,7 +166,7 @@ async def test_tables_that_turn_out_to_be_missing_are_named(own_postgres: Postgr
     assert store.degraded_reason is not None
     assert "responses-gateway migrate" in store.degraded_reason
     await migrate_database(url)
-    await eventually(lambda: store.degraded_reason is None)
+    await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "a")
     await store.aclose()
 
@@ -183,7 +183,7 @@ async def test_a_server_lost_within_a_transaction_leaves_nothing_half(own_postgr
     with pytest.raises(StoreUnavailable):
         await lose()
     own_postgres.start()
-    await eventually(lambda: database.degraded_reason is None)
+    await wait_until(lambda: database.degraded_reason is None)
     async with database.read_transaction() as connection:
         assert {"a", "b"}.isdisjoint(await connection.scalars(select(workers.c.id)))
     await database.aclose()
@@ -203,7 +203,7 @@ async def test_a_server_that_hangs_is_given_up_in_time(own_postgres: Postgres) -
         for process in workers_of_server:
             os.kill(process, signal.SIGCONT)
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 5
-    await eventually(lambda: database.degraded_reason is None)
+    await wait_until(lambda: database.degraded_reason is None)
     await write(database, "after")
     await database.aclose()
 
@@ -220,7 +220,7 @@ async def test_more_users_than_connections_wait_for_one(own_postgres: Postgres) 
             await let_go.wait()
 
     holders = [asyncio.create_task(hold(number)) for number in range(20)]
-    await eventually(lambda: len(holding) == 20)
+    await wait_until(lambda: len(holding) == 20)
     waiting = asyncio.create_task(write(database, "waits"))
     let_go.set()
     await asyncio.gather(*holders, waiting)

@@ -14,8 +14,8 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database import sqlite_writer
 from gateway.state.sql.store import SqlStore
 from tests import databases
+from tests.polling import wait_until
 from tests.state.responses import answered, completed, new, response, said, turn
-from tests.state.waiting import eventually
 
 REMOVED = "its file was removed or replaced while the server runs: put it back, or restart the server"
 READ_ONLY = "its file is read-only"
@@ -112,7 +112,7 @@ async def test_a_file_that_is_put_back_is_used_again(store: SqlStore, file: Path
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
     move(away, file)
-    await eventually(lambda: store.degraded_reason is None)
+    await wait_until(lambda: store.degraded_reason is None)
     found = await store.load_response("ann", kept["id"])
     assert found is not None
     assert found.response == kept
@@ -129,7 +129,7 @@ async def test_a_file_that_becomes_read_only_is_read_and_not_written(store: SqlS
     assert found is not None
     assert found.response == kept
     os.chmod(file, 0o600)
-    await eventually(lambda: store.degraded_reason is None)
+    await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "c")
 
 
@@ -143,7 +143,7 @@ async def test_the_write_ahead_log_is_written_back_when_nothing_is_stored(
     monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_INTERVAL_S", 0.05)
     kept = await turn(store, "a")
     await turn(store, "b")
-    await eventually(lambda: has_row(file, kept["id"]))
+    await wait_until(lambda: has_row(file, kept["id"]))
 
 
 def has_row(file: Path, response_id: str) -> bool:

@@ -16,8 +16,8 @@ from gateway.state.database.database import Database
 from gateway.state.database.failures import TIMEOUT_MESSAGE
 from gateway.state.database.tables import workers
 from tests.databases import Postgres
+from tests.polling import wait_until
 from tests.state.conftest import DEADLINE_S
-from tests.state.waiting import eventually
 
 _BACKEND = select(func.pg_backend_pid())
 _SLEEP = select(func.count()).select_from(func.pg_sleep(bindparam("seconds")))
@@ -93,7 +93,7 @@ async def test_connections_that_the_server_closed_are_not_used_again(database: D
     postgres.sql(f"SELECT pg_terminate_backend({backend});")
 
     driver = database._statements._idle[0][1]
-    await eventually(driver.is_closed)
+    await wait_until(driver.is_closed)
     assert await database.run_statement(_BACKEND, {}) != backend
 
 
@@ -101,7 +101,7 @@ async def test_idle_connections_go_back_to_the_pool(database: Database) -> None:
     await database.run_statement(_BACKEND, {})
     pool: Any = database._engines["write"].sync_engine.pool
     assert pool.checkedout() == 1
-    await eventually(lambda: pool.checkedout() == 0)
+    await wait_until(lambda: pool.checkedout() == 0)
 
 
 def lose_connection_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ async def test_a_connection_that_is_lost_as_a_statement_begins_is_a_failure_of_t
     lose_connection_once(monkeypatch)
     with pytest.raises(StoreUnavailable):
         await database.run_statement(_BACKEND, {})
-    await eventually(lambda: database.degraded_reason is None)
+    await wait_until(lambda: database.degraded_reason is None)
     assert await database.run_statement(_BACKEND, {})
 
 
@@ -130,11 +130,11 @@ async def test_signals_arrive_after_a_connection_was_lost_as_a_statement_began(
 ) -> None:
     sender, receiver = ChangeNotifier(database, poll_s=30), ChangeNotifier(database, poll_s=30)
     async with receiver.watch("key") as watch, sender.watch("other"):
-        await eventually(lambda: min(sender.wait_timeout_s, receiver.wait_timeout_s) > 30)  # both listen
+        await wait_until(lambda: min(sender.wait_timeout_s, receiver.wait_timeout_s) > 30)  # both listen
         lose_connection_once(monkeypatch)
         sender.notify_changed("key")
-        await eventually(lambda: sender.wait_timeout_s == 30)
-        await eventually(lambda: sender.wait_timeout_s > 30)
+        await wait_until(lambda: sender.wait_timeout_s == 30)
+        await wait_until(lambda: sender.wait_timeout_s > 30)
         sender.notify_changed("key")
         async with asyncio.timeout(10):
             await watch.wait_for_change()

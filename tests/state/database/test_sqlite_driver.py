@@ -19,7 +19,7 @@ from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from gateway.state.sql.single_trip import CompiledStatement
 from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
-from tests.state.waiting import eventually
+from tests.polling import wait_until
 
 ADD = CompiledStatement(insert(workers), "id", "alive_until_us")
 
@@ -109,7 +109,7 @@ async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: 
     assert database.degraded_reason in ("it does not answer in time", "another process holds its lock")
     other.rollback()
     other.close()
-    await eventually(lambda: database.degraded_reason is None)
+    await wait_until(lambda: database.degraded_reason is None)
     assert "one" not in await names(database)
 
 
@@ -132,7 +132,7 @@ async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(fil
     began = loop.time()
     for _ in range(3):
         work = asyncio.create_task(add(database))
-        await eventually(lambda: writer.connection is not None and driver_of(writer.connection).may_be_in_transaction)
+        await wait_until(lambda: writer.connection is not None and driver_of(writer.connection).may_be_in_transaction)
         work.cancel()
         await asyncio.wait({work})
         assert await names(database) == set()
@@ -165,7 +165,7 @@ async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
     await closing
     with pytest.raises(StoreUnavailable):
         await late
-    await eventually(lambda: before.issuperset(threading.enumerate()))
+    await wait_until(lambda: before.issuperset(threading.enumerate()))
 
 
 async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_is_used_again(

@@ -1,19 +1,14 @@
 """What tests of killed servers share: answers that stop half-way, and what is there to be found afterwards."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
-from typing import ParamSpec
 
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.replicas import PATIENCE_S, Client, Json
+from tests.state.replicas import Client, Json
 from tests.upstream import Pause, Reply
 from tests.upstream.builders import DONE, SSE, chat_chunk, data_frame, text_chunks
 from tests.upstream.script import Exchange
 
-P = ParamSpec("P")
-
-POLL_S = 0.02
 ACTIVE = ("queued", "in_progress")
 
 
@@ -37,14 +32,6 @@ def background(store_url: str, **more: int) -> Json:
     return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
 
 
-async def until(claim: Callable[P, Awaitable[bool]], *of: P.args, **more: P.kwargs) -> None:
-    """Wait for a claim to become true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not await claim(*of, **more):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        await asyncio.sleep(POLL_S)
-
-
 async def is_kept(asking: Client, response_id: str) -> bool:
     """A response's beginning is written while its first tokens leave."""
     return (await asking.http.get(f"/responses/{response_id}")).status_code == 200
@@ -63,7 +50,7 @@ async def left_behind(asking: Client, response_id: str, store_url: str) -> Json:
     """A response whose server died, once that is known: at once where nobody else can be working on it."""
     response = await asking.read(response_id)
     if response["status"] in ACTIVE and not store_url.startswith("sqlite"):
-        await until(has_ended, asking, response_id)
+        await wait_until(has_ended, asking, response_id)
         return await asking.read(response_id)
     return response
 

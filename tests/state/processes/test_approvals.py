@@ -9,7 +9,8 @@ import pytest
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import mcp_server
-from tests.state.processes.killing import background, has_ended, until
+from tests.polling import wait_until
+from tests.state.processes.killing import background, has_ended
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
@@ -41,7 +42,7 @@ async def test_an_approval_that_two_servers_get_at_once_is_used_once(store_url: 
                     assert (len(won), len(errors)) == (1, 7), [reply.text for reply in replies]
                     assert {error["code"] for error in errors} == {"approval_already_used"}
                     assert all(won[0]["id"] in error["message"] for error in errors)
-                    await until(has_ended, two, won[0]["id"])
+                    await wait_until(has_ended, two, won[0]["id"])
                     response = await two.read(won[0]["id"])
                     assert (response["status"], text(response)) == ("completed", "5")
                     kill(first)
@@ -72,11 +73,11 @@ async def test_an_approval_can_be_given_again_if_its_server_ended_before_the_cal
                 async def is_listing() -> bool:
                     return len(mcp.received("tools/list")) == 2
 
-                await until(is_listing)
+                await wait_until(is_listing)
             kill(first)
         with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
             async with client(second) as asking:
-                await until(has_ended, asking, job["id"])
+                await wait_until(has_ended, asking, job["id"])
                 failed = await asking.read(job["id"])
                 assert "credentials of its tools were not stored" in failed["error"]["message"]
                 response = await asking.create(**body)
@@ -101,11 +102,11 @@ async def test_an_approved_call_of_a_killed_server_is_not_run_again(store_url: s
                     async def is_running() -> bool:
                         return calc.runs["hang"] == 1
 
-                    await until(is_running)
+                    await wait_until(is_running)
                 kill(first)
             with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
                 async with client(second) as asking:
-                    await until(has_ended, asking, job["id"])
+                    await wait_until(has_ended, asking, job["id"])
                     response = await asking.read(job["id"])
                     assert (response["status"], text(response)) == ("completed", "I do not know.")
                     assert response["output"][0]["approval_request_id"] == request["id"]

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests import databases
+from tests.polling import wait_until
 from tests.serving import Command
 from tests.state.processes import beside
-from tests.state.processes.killing import Before, Paused, has_ended, is_kept, until
+from tests.state.processes.killing import Before, Paused, has_ended, is_kept
 from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -69,7 +70,7 @@ async def fail_in_midst(asking: Client, upstream: ScriptedUpstream, spoil: Calla
     upstream.on("/chat/completions", answer)
     async with asking.stream(input="Half") as stream:
         await stream.read_to("response.output_text.delta")
-        await until(is_kept, asking, stream.response_id)
+        await wait_until(is_kept, asking, stream.response_id)
         spoil()
         answer.go_on.set()
         final = await stream.read_all()
@@ -78,8 +79,8 @@ async def fail_in_midst(asking: Client, upstream: ScriptedUpstream, spoil: Calla
 
 
 async def check_recovered(asking: Client, before: Before, kept: list[bytes], half: str) -> None:
-    await until(is_well, asking)
-    await until(has_ended, asking, half)
+    await wait_until(is_well, asking)
+    await wait_until(has_ended, asking, half)
     assert (await asking.read(half))["status"] == "failed"
     created = await asking.create(input="Hello", previous_response_id=before.last)
     assert await asking.read(created["id"]) == created

@@ -11,7 +11,8 @@ from tests.agui_events import text_of
 from tests.databases import ready_sqlite
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
-from tests.state.processes.killing import background, has_ended, until
+from tests.polling import wait_until
+from tests.state.processes.killing import background, has_ended
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
@@ -60,14 +61,14 @@ async def test_what_one_server_asked_is_answered_to_another_and_given_once_which
                 async def is_running() -> bool:
                     return len(mcp.calls) == 2
 
-                await until(is_running)
+                await wait_until(is_running)
             kill(second)
         given = mcp.calls[1].json["params"]
         assert given["requestState"] == "state-1"
         assert given["inputResponses"] == {"who": {"action": "accept", "content": {"name": "Ann"}}}
         with replica(tmp_path / "third", store_url, upstream.url, **settings) as third:
             async with client(third) as asking:
-                await until(has_ended, asking, job["id"])
+                await wait_until(has_ended, asking, job["id"])
                 response = await asking.read(job["id"])
                 assert (response["status"], text(response)) == ("completed", "I do not know.")
                 call = response["output"][0]
@@ -96,11 +97,11 @@ async def test_a_server_that_is_killed_before_it_asked_leaves_a_call_without_an_
                 async def is_running() -> bool:
                     return len(mcp.calls) == 2
 
-                await until(is_running)
+                await wait_until(is_running)
             kill(first)
         with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
             async with client(second) as asking:
-                await until(has_ended, asking, job["id"])
+                await wait_until(has_ended, asking, job["id"])
                 response = await asking.read(job["id"])
                 assert (response["status"], text(response)) == ("completed", "I do not know.")
                 assert "mcp_approval_request" not in [item["type"] for item in response["output"]]
@@ -132,7 +133,7 @@ async def test_a_thread_goes_on_after_a_server_that_was_given_input_was_killed(s
                     async def is_running() -> bool:
                         return len(mcp.calls) == 2
 
-                    await until(is_running)
+                    await wait_until(is_running)
                     kill(first)
         with replica(tmp_path / "second", store_url, upstream.url, **settings) as second:
             async with httpx.AsyncClient(base_url=second.url, timeout=PATIENCE_S) as http:
@@ -141,7 +142,7 @@ async def test_a_thread_goes_on_after_a_server_that_was_given_input_was_killed(s
                 async def is_free() -> bool:
                     return (await http.post("/v1/agui", json={**body, **more})).status_code != 409
 
-                await until(is_free)
+                await wait_until(is_free)
                 # The client has the interrupt still, and answers it again.
                 resumed = await thread.run(resume=resume)
         assert (text_of(resumed), resumed[-1]["outcome"]) == ("I do not know.", {"type": "success"})

@@ -13,8 +13,9 @@ import pytest
 
 from tests import databases
 from tests.databases import Postgres
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.processes.killing import Paused, has_ended, is_kept, until
+from tests.state.processes.killing import Paused, has_ended, is_kept
 from tests.state.replicas import Client, Json, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -113,11 +114,11 @@ async def check_refused(asking: Client) -> None:
 
 
 async def check_all_is_well(asking: Client) -> None:
-    await until(is_well, asking)
+    await wait_until(is_well, asking)
     created = await asking.create(input="Hello")
     assert await asking.read(created["id"]) == created
     job = await asking.create(input="Hello", background=True)
-    await until(has_ended, asking, job["id"])
+    await wait_until(has_ended, asking, job["id"])
     assert text(await asking.read(job["id"])) == "Hi there"
 
 
@@ -156,7 +157,7 @@ async def test_a_database_lost_in_the_midst_of_streams_ends_each_once(
             for stream in (stored, stateless):
                 await stream.read_to("response.output_text.delta")
             await upstream.received(4)
-            await until(is_kept, asking, stored.response_id)
+            await wait_until(is_kept, asking, stored.response_id)
             with fault(own_postgres):
                 answer.go_on.set()
                 began = time.monotonic()
@@ -169,7 +170,7 @@ async def test_a_database_lost_in_the_midst_of_streams_ends_each_once(
                 await check_refused(asking)
                 await check_stateless(asking)
             await check_all_is_well(asking)
-            await until(has_ended, asking, stored.response_id)
+            await wait_until(has_ended, asking, stored.response_id)
             assert (await asking.read(stored.response_id))["status"] == "failed"
             assert await asking.read(before["id"]) == before
         await beside.check_whole(url)

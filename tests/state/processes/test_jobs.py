@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.processes.killing import Paused, background, check_interrupted, has_ended, until
+from tests.state.processes.killing import Paused, background, check_interrupted, has_ended
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
@@ -35,7 +36,7 @@ async def test_jobs_that_told_nobody_anything_are_done_by_the_next_server(
     with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
         async with client(server) as asking:
             for number, job in enumerate(jobs):
-                await until(has_ended, asking, job["id"])
+                await wait_until(has_ended, asking, job["id"])
                 response = await asking.read(job["id"])
                 assert (response["status"], text(response)) == ("completed", "Hi there")
                 assert response["created_at"] == job["created_at"]
@@ -59,7 +60,7 @@ async def test_a_job_that_brought_down_too_many_servers_fails(
         kill(server)
     with replica(tmp_path / "third", store_url, upstream.url, **settings) as server:
         async with client(server) as asking:
-            await until(has_ended, asking, job["id"])
+            await wait_until(has_ended, asking, job["id"])
             check_interrupted(await asking.read(job["id"]))
             await beside.check_whole(store_url)
     assert len(upstream.requests) == 2
@@ -80,7 +81,7 @@ async def test_a_stream_that_told_some_of_its_answer_ends_as_interrupted_in_its_
     half = stream.response_id
     with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
         async with client(server) as asking:
-            await until(has_ended, asking, half)
+            await wait_until(has_ended, asking, half)
             response = await asking.read(half)
             check_interrupted(response)
             assert (text(response), response["output"][0]["status"]) == ("Hello wor", "incomplete")

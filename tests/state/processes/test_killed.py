@@ -14,6 +14,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
+from tests.polling import wait_until
 from tests.serving import Command
 from tests.state.processes import beside
 from tests.state.processes.killing import (
@@ -24,7 +25,6 @@ from tests.state.processes.killing import (
     is_kept,
     is_waiting,
     left_behind,
-    until,
 )
 from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
@@ -72,7 +72,7 @@ async def test_a_stream_cut_off_reads_interrupted_and_all_else_as_before(
                 await stream.read_to("response.output_text.delta")
                 await stream.read_to("response.output_text.delta")
                 half = stream.response_id
-                await until(is_kept, asking, half)
+                await wait_until(is_kept, asking, half)
                 if moment == "after its last delta":
                     await kill_before_commit(server, store_url, answer)
                 else:
@@ -98,7 +98,7 @@ async def kill_before_commit(server: Command, store_url: str, answer: Paused) ->
         answer.go_on.set()
         await answer.said.wait()
         if not store_url.startswith("sqlite"):
-            await until(is_waiting, store_url, "Lock")
+            await wait_until(is_waiting, store_url, "Lock")
         kill(server)
 
 
@@ -115,11 +115,11 @@ async def test_a_commit_that_outlives_its_server_is_whole_or_has_not_been(
             async with asking.stream(input="Half") as stream:
                 await stream.read_to("response.output_text.delta")
                 half = stream.response_id
-                await until(is_kept, asking, half)
+                await wait_until(is_kept, asking, half)
                 postgres.sql(WAIT_AT_COMMIT, make_url(url).database or "")
                 await beside_it.execute(sql("SELECT pg_advisory_xact_lock(1)"))
                 answer.go_on.set()
-                await until(is_waiting, url, "advisory")
+                await wait_until(is_waiting, url, "advisory")
                 kill(server)
             if not commits:
                 await beside_it.execute(
@@ -154,7 +154,7 @@ async def test_a_commit_cut_anywhere_on_its_way_to_the_file_has_not_been(
             upstream.on("/chat/completions", answer)
             async with asking.stream(input="Two", model=model, conversation=conversation) as stream:
                 await stream.read_to("response.output_text.delta")
-                await until(is_kept, asking, stream.response_id)
+                await wait_until(is_kept, asking, stream.response_id)
                 begun = log.stat().st_size
                 answer.go_on.set()
                 final = (await stream.read_to("response.completed"))["response"]

@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.state.processes.killing import Paused, background, check_interrupted, left_behind, until
+from tests.polling import wait_until
+from tests.state.processes.killing import Paused, background, check_interrupted, left_behind
 from tests.state.replicas import PATIENCE_S, Client, Json, client, kill, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -51,7 +52,7 @@ async def test_a_thread_goes_on_from_the_message_before_the_one_that_was_cut(sto
                 async with asking.stream(path="/messages", **message_body("Who?", first)) as stream:
                     await stream.read_to("content_block_delta")
                     whole = asyncio.create_task(asking.http.post("/messages", json=message_body("Who?", second)))
-                    await until(has_two_active, asking)
+                    await wait_until(has_two_active, asking)
                     cut = await list_active(asking)
                     kill(server)
                     with pytest.raises(httpx.TransportError):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from gateway.state.database.tables import jobs, tool_calls
 from tests import databases
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.mcp_server import CountingServer, mcp_server
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.processes.killing import Paused, background, check_interrupted, has_ended, until
+from tests.state.processes.killing import Paused, background, check_interrupted, has_ended
 from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
@@ -45,7 +46,7 @@ async def taken_over(
     """A client of the server that takes over, once the response has ended there."""
     with replica(folder, store_url, upstream.url, **settings(store_url)) as server:
         async with client(server) as asking:
-            await until(has_ended, asking, response_id)
+            await wait_until(has_ended, asking, response_id)
             yield asking
 
 
@@ -95,7 +96,7 @@ async def test_fault_47_each_call_of_a_killed_server_is_run_once_at_most(store_u
                     async with asking.stream(input="Go.", background=True, tools=tools) as stream:
                         await stream.read_to("response.mcp_call_arguments.done")
                         response_id = stream.response_id
-                        await until(has_run, calc, "hang", 2)
+                        await wait_until(has_run, calc, "hang", 2)
                         kill(server)
             async with taken_over(tmp_path / "second", store_url, upstream, response_id) as asking:
                 response = await asking.read(response_id)
@@ -123,7 +124,7 @@ async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, t
             with replica(tmp_path / "first", store_url, upstream.url, **(settings(store_url) | lease)) as server:
                 async with client(server) as asking:
                     job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)], tool_events=True)
-                    await until(has_run, calc, "hang")
+                    await wait_until(has_run, calc, "hang")
                 with replica(tmp_path / "second", store_url, upstream.url, **(settings(store_url) | lease)) as other:
                     async with client(other) as watching:
                         path = f"/responses/{job['id']}?stream=true"
@@ -151,7 +152,7 @@ async def test_a_server_that_stops_leaves_its_calls_to_the_next(tmp_path: Path) 
             with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
                 async with client(server) as asking:
                     job = await asking.create(input="Hang.", background=True, tools=[hosted(calc)])
-                    await until(has_run, calc, "hang")
+                    await wait_until(has_run, calc, "hang")
                     server.process.send_signal(signal.SIGTERM)
                 server.process.wait(60)
             async with taken_over(tmp_path / "second", store_url, upstream, job["id"]) as asking:
@@ -198,7 +199,7 @@ async def test_a_background_response_with_tools_that_nobody_watches_is_stored_wh
             with replica(tmp_path / "only", store_url, upstream.url, **settings(store_url)) as server:
                 async with client(server) as asking:
                     job = await asking.create(input="2 + 3?", background=True, tools=[hosted(calc)])
-                    await until(has_ended, asking, job["id"])
+                    await wait_until(has_ended, asking, job["id"])
                     response = await asking.read(job["id"])
                     assert (response["status"], text(response)) == ("completed", "5")
                     assert response["output"][1]["output"] == "5"
@@ -214,7 +215,7 @@ async def test_a_foreground_response_of_a_killed_server_keeps_the_calls_that_had
             with replica(tmp_path / "first", store_url, upstream.url, **settings(store_url)) as server:
                 async with client(server) as asking, asking.stream(input="Go.", tools=[hosted(calc)]) as stream:
                     await stream.read_to("response.mcp_call.completed")
-                    await until(has_run, calc, "hang")
+                    await wait_until(has_run, calc, "hang")
                     kill(server)
             async with taken_over(tmp_path / "second", store_url, upstream, stream.response_id) as asking:
                 response = await asking.read(stream.response_id)
@@ -249,7 +250,7 @@ async def test_the_calls_of_unstored_replies_of_a_killed_server_are_found(tmp_pa
                         asyncio.create_task(asking.http.post(path, json={"model": "m", **body}))
                         for path, body in bodies.items()
                     ]
-                    await until(has_run, calc, "hang", 3)
+                    await wait_until(has_run, calc, "hang", 3)
                     kill(server)
                     await asyncio.gather(*tasks, return_exceptions=True)
             with replica(tmp_path / "second", store_url, upstream.url, **sections) as server:
@@ -276,13 +277,13 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has
                 async with client(server) as asking:
                     tool = hosted(calc) | {"authorization": "token-of-the-request"}
                     job = await asking.create(input="Hang.", background=True, tools=[tool])
-                    await until(has_run, calc, "hang")
+                    await wait_until(has_run, calc, "hang")
                     assert "token-of-the-request" not in str(await beside.rows(store_url, select(jobs)))
                     kill(server)
             calc.headers.clear()
             with replica(tmp_path / "second", store_url, upstream.url, **second) as server:
                 async with client(server) as asking:
-                    await until(has_ended, asking, job["id"])
+                    await wait_until(has_ended, asking, job["id"])
                     response = await asking.read(job["id"])
             assert (response["status"], text(response)) == ("completed", "done")
             if has_key:
@@ -310,15 +311,15 @@ async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(st
         with replica(tmp_path / "first", store_url, upstream.url, **lease) as stopped:
             async with client(stopped) as asking:
                 job = await asking.create(input="Look up.", background=True, tools=[tool])
-                await until(is_true, lambda: len(mcp.calls) == 1)
+                await wait_until(lambda: len(mcp.calls) == 1)
                 stopped.process.send_signal(signal.SIGSTOP)
             with replica(tmp_path / "second", store_url, upstream.url, **lease) as server:
                 async with client(server) as asking:
-                    await until(has_ended, asking, job["id"])
+                    await wait_until(has_ended, asking, job["id"])
                     response = await asking.read(job["id"])
                     stopped.process.send_signal(signal.SIGCONT)
                     gate.set()
-                    await until(is_true, lambda: mcp.calls[0].closed.done() or "tool_ended" in stopped.log.read_text())
+                    await wait_until(lambda: mcp.calls[0].closed.done() or "tool_ended" in stopped.log.read_text())
                     stopped.process.send_signal(signal.SIGTERM)
                     stopped.process.wait(60)
                     assert await asking.read(job["id"]) == response
@@ -344,8 +345,8 @@ async def test_an_approved_call_of_a_killed_server_is_not_repeated(tmp_path: Pat
                     ]
                     body: Json = {"input": answers, "previous_response_id": asked["id"], "tools": tools}
                     job = await asking.create(**body, background=True)
-                    await until(has_run, calc, "hang")
-                    await until(has_finished, store_url, job["id"])
+                    await wait_until(has_run, calc, "hang")
+                    await wait_until(has_finished, store_url, job["id"])
                     kill(server)
             async with taken_over(tmp_path / "second", store_url, upstream, job["id"]) as asking:
                 response = await asking.read(job["id"])
@@ -355,7 +356,3 @@ async def test_an_approved_call_of_a_killed_server_is_not_repeated(tmp_path: Pat
             assert [call["approval_request_id"] for call in calls] == [request["id"] for request in requests]
             assert sorted(outputs_read(upstream)) == ["3", OUTCOME_UNKNOWN]
         assert calc.runs == {"hang": 1, "add": 1}
-
-
-async def is_true(condition: Callable[[], bool]) -> bool:
-    return condition()

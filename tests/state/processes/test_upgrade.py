@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 import gateway
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.processes.killing import has_ended, until
+from tests.state.processes.killing import has_ended
 from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
@@ -122,7 +123,7 @@ async def test_old_and_new_servers_work_on_one_database(
                     upstream.on("/chat/completions", chat_text("Hi", " there"))
                     old_server.process.terminate()
                     assert old_server.process.wait(20) == 0
-                    await until(has_ended, new, job["id"])
+                    await wait_until(has_ended, new, job["id"])
                     assert text(await new.read(job["id"])) == "Hi there"
                     await beside.check_whole(store_url)
     for what in ("serve", "migrate"):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import structlog
 
 from tests.integration.mcp.hosting import error_text, items_of
 from tests.mcp_server import CountingServer
+from tests.polling import wait_until
 from tests.state.served.agui_replicas import two_replicas
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json
@@ -63,12 +64,6 @@ async def labels(client: httpx.AsyncClient, key: str = ADMIN) -> list[str]:
     return [each["server_label"] for each in (await send(client, "GET", key=key)).json()["data"]]
 
 
-async def until(claim: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not await claim():  # noqa: ASYNC110  # nothing tells of what another replica sees
-            await asyncio.sleep(0.02)
-
-
 async def test_a_server_is_used_at_once_here_soon_elsewhere_and_after_a_start(
     store_url: str, calc: CountingServer
 ) -> None:
@@ -84,7 +79,7 @@ async def test_a_server_is_used_at_once_here_soon_elsewhere_and_after_a_start(
         assert await add(it, it.first) == "5"
         assert calc.headers["authorization"] == "Bearer the-secret-token"
         began = time.monotonic()
-        await until(lambda: labels(it.second))
+        await wait_until(lambda: labels(it.second))
         assert time.monotonic() - began < 5
         assert await add(it, it.second) == "5"
         assert (await send(it.second, "PUT", "calc", {**server, "trusted": True})).status_code == 200
@@ -99,7 +94,7 @@ async def test_a_server_is_used_at_once_here_soon_elsewhere_and_after_a_start(
         gone = await send(it.second, "DELETE", "calc")
         assert gone.json() == {"object": "mcp_server.deleted", "server_label": "calc", "deleted": True}
         assert (await ask(it.second, "calc"))["error"]["code"] == "unknown_server_label"
-        await until(lambda: no_labels(it.first))
+        await wait_until(lambda: no_labels(it.first))
         assert (await ask(it.first, "calc"))["error"]["code"] == "unknown_server_label"
 
 
@@ -139,7 +134,7 @@ async def test_22_calls_of_a_server_that_is_removed_get_a_grace_and_then_end(
         async def hangs() -> bool:
             return calc.runs["hang"] == 1
 
-        await until(hangs)
+        await wait_until(hangs)
         assert (await send(it.second, "DELETE", "calc")).is_success
         (call,) = items_of(await hanging, "mcp_call")
         assert error_text(call) == "server_removed: the server was removed from the configuration"

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from openai import AsyncOpenAI
 from gateway.state.store import ACTIVE_STATUSES
 from tests import databases
 from tests.databases import Postgres
+from tests.polling import read_until
 from tests.serving import Command, Gateway, serving
 from tests.state.replicas import Client, Stream, client, kill, replica, text
 from tests.upstream import Exchange, Hang, Pause, Request, ScriptedUpstream
@@ -61,17 +63,8 @@ def hanging(*pieces: str) -> Any:
     return sse_reply(*(data_frame(chunk) for chunk in text_chunks(*pieces)[: 1 + len(pieces)]), Hang())
 
 
-async def until(ask: Callable[[], Awaitable[T]], is_true: Callable[[T], bool]) -> T:
-    """Poll, as clients do: what is waited for happens in another process."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            if is_true(answer := await ask()):
-                return answer
-            await asyncio.sleep(0.05)
-
-
 async def ended(asking: Client, response_id: str) -> Json:
-    return await until(lambda: asking.read(response_id), lambda read: read["status"] not in ACTIVE_STATUSES)
+    return await read_until(lambda: asking.read(response_id), lambda read: read["status"] not in ACTIVE_STATUSES)
 
 
 async def is_closed(request: Request) -> None:
@@ -181,7 +174,7 @@ async def test_the_official_client_streams_resumes_polls_and_cancels(
 
             queued = await sdk.responses.create(model="m", input="hello", background=True)
             assert queued.status == "queued"
-            polled = await until(
+            polled = await read_until(
                 lambda: sdk.responses.retrieve(queued.id), lambda read: read.status not in ACTIVE_STATUSES
             )
             assert (polled.status, polled.output_text) == ("completed", "".join(PIECES))
@@ -482,7 +475,8 @@ async def test_a_log_that_is_no_longer_kept_is_refused_by_name(store_url: str, u
                 await stream.read_to("response.created")
             path = f"/responses/{stream.response_id}"
             assert (await ended(asking, stream.response_id))["status"] == "completed"
-            answer = await until(lambda: asking.http.get(f"{path}?stream=true"), lambda read: read.status_code != 200)
+            replay = partial(asking.http.get, f"{path}?stream=true")
+            answer = await read_until(replay, lambda read: read.status_code != 200)
             assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
             assert "no longer stored" in answer.json()["error"]["message"]
             assert (await asking.http.get(path)).status_code == 200

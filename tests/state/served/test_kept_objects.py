@@ -1,6 +1,5 @@
 """Stored objects by the official SDK, which checks every reply against its types, and by what it would never send."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import httpx
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 
+from tests.polling import block_until
 from tests.serving import Gateway, serving
 
 CONFIG = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
@@ -255,7 +255,5 @@ def test_a_server_forgets_what_is_old_while_it_runs(store_url: str) -> None:
     old = {"url": store_url, "ttl_days": 1e-6, "sweep_s": 0.05}
     with serving({**CONFIG, "store": old}) as gateway, httpx.Client(base_url=gateway.v1, timeout=20) as http:
         made = http.post("/responses", json={"model": "demo", "input": "hello"}).json()["id"]
-        deadline = time.monotonic() + 20
-        while http.get(f"/responses/{made}").status_code != 404:
-            assert time.monotonic() < deadline, "it is still there"
+        block_until(lambda: http.get(f"/responses/{made}").status_code == 404, "it is still there")
         assert http.get("/responses").json()["data"] == []

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
-from tests.integration.mcp.hosting import LOOK_UP, hosting, items_of, mcp_tool, until
+from tests.integration.mcp.hosting import LOOK_UP, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, text_result
+from tests.polling import wait_until
 from tests.state.processes import beside
-from tests.state.processes.killing import until as becomes_true
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, silence
@@ -61,10 +61,10 @@ async def test_fault_44_a_client_that_leaves_in_a_call_leaves_a_cancelled_respon
         httpx.AsyncClient(base_url=gateway.url) as http,
     ):
         asking = asyncio.create_task(http.post("/responses", json={**body, "tools": [mcp_tool(server.url)]}))
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         asking.cancel()
-        assert await until(server.calls[0].closed.done) < 1.0
-        await becomes_true(has_ended, http)
+        assert await wait_until(server.calls[0].closed.done) < 1.0
+        await wait_until(has_ended, http)
         (response,) = await stored_responses(http)
         assert response["status"] == "cancelled"
         assert [call["status"] for call in items_of(response, "mcp_call")] == ["incomplete"]
@@ -80,10 +80,10 @@ async def test_a_cancelled_call_is_unknown_and_its_late_result_is_not_shown(stor
 
     async with scripted_mcp(late) as server, hosting(**sections(store_url)) as gateway:
         created = await gateway.ask(mcp_tool(server.url), background=True)
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         response = (await gateway.client.responses.cancel(created["id"])).model_dump(mode="json")
         cancelled.set()
-        await until(lambda: server.upstream.open_connections == 0)
+        await wait_until(lambda: server.upstream.open_connections == 0)
         (call,) = items_of(response, "mcp_call")
         assert (response["status"], call["status"], call["output"]) == ("cancelled", "incomplete", None)
         assert (await gateway.client.responses.retrieve(created["id"])).model_dump(mode="json") == response
@@ -124,10 +124,10 @@ async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repe
 
     async with scripted_mcp(slow) as server, hosting(**sections(store_url)) as gateway:
         asking: asyncio.Task[Any] = asyncio.create_task(gateway.ask(mcp_tool(server.url)))
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         async with beside.held(store_url, "ACCESS EXCLUSIVE"), httpx.AsyncClient(base_url=gateway.url) as http:
             held.set()
-            await becomes_true(is_degraded, http)
+            await wait_until(is_degraded, http)
         response = await asking
         assert [call["output"] for call in items_of(response, "mcp_call")] == ["found"]
         assert len(server.calls) == 1
@@ -149,13 +149,13 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
         asking = asyncio.create_task(http.post("/responses", json=body))
-        await until(lambda: bool(server.calls))
+        await wait_until(lambda: bool(server.calls))
         async with beside.held(store_url, "ACCESS EXCLUSIVE"):
             held.set()
             reply = await asking
         assert "store_unavailable" in reply.text
         (response,) = await stored_responses(http)
-        await becomes_true(is_unknown, store_url)
+        await wait_until(is_unknown, store_url)
         (response,) = await stored_responses(http)
         assert (response["status"], response["error"]["code"]) == ("failed", "interrupted")
         assert [call["status"] for call in items_of(response, "mcp_call")] == ["incomplete"]
@@ -197,7 +197,7 @@ async def test_a_call_of_an_unstored_reply_is_written_down_while_it_runs_and_unk
             left.set()
             await silence(exchange)
         held.set()
-        await becomes_true(lambda: has_states(store_url, ["started"]))
+        await wait_until(lambda: has_states(store_url, ["started"]))
         await answer(text_result("found"))(exchange)
 
     model = (chat_calls(("lookup_look_up", "{}")), chat_text("Done."), chat_calls(("lookup_look_up", "{}")))
@@ -212,8 +212,8 @@ async def test_a_call_of_an_unstored_reply_is_written_down_while_it_runs_and_unk
         asking = asyncio.create_task(http.post(path, json={**body, "stream": True}))
         await left.wait()
         asking.cancel()
-        assert await until(server.calls[1].closed.done) < 1.0
-        await becomes_true(lambda: has_states(store_url, ["unknown"]))
+        assert await wait_until(server.calls[1].closed.done) < 1.0
+        await wait_until(lambda: has_states(store_url, ["unknown"]))
 
 
 @UNSTORED

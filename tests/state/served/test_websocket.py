@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.polling import TIMEOUT_S
 from tests.serving import Gateway, serving
-from tests.state.waiting import DEADLINE_S
 from tests.talking import Json, talking, text
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, chat_text, error_reply, responses_text
@@ -170,6 +170,6 @@ async def test_a_failure_before_content_leaves_nothing_in_the_store(
     async with http(gateway) as client, talking(gateway.v1) as talk:
         assert (await talk.error())["status"] == 400
         # The error is told first; what it leaves is cleared away after it.
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while (await client.get("/responses")).json()["data"]:
                 continue

@@ -1,7 +1,6 @@
 """What chains cost: every link is looked up by its key, however much else the owner has."""
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +14,8 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import items, responses
 from gateway.state.sql.store import SqlStore
 from tests.databases import Postgres
+from tests.polling import TIMEOUT_S, block_until
 from tests.state.responses import turn
-from tests.state.waiting import DEADLINE_S
 
 _MANY = 500
 """Responses the owner has beside the chain: so few that looking at all of them may seem cheap."""
@@ -77,7 +76,7 @@ async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(pos
     last = await turn(store, "0")
     for number in range(1, _LINKS):
         last = await turn(store, str(number), last)
-    others = Database(url, deadline_s=DEADLINE_S)
+    others = Database(url, deadline_s=TIMEOUT_S)
     await fill(others)
     await others.aclose()
     for _ in range(_READS):
@@ -90,9 +89,7 @@ def fetched(postgres: Postgres, url: str) -> int:
     """Rows that were read of responses and items, once those who read them have told of it."""
     name = make_url(url).database or ""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();"
-    deadline = time.monotonic() + DEADLINE_S
-    while postgres.sql(f"SELECT count(*) {others}", name).strip() != "0":
-        assert time.monotonic() < deadline
+    block_until(lambda: postgres.sql(f"SELECT count(*) {others}", name).strip() == "0")
     told = "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname IN ('items', 'responses');"
     return int(postgres.sql(told, name))
 

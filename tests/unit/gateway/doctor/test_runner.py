@@ -198,7 +198,7 @@ async def test_a_stream_without_end_is_given_up(upstream: ScriptedUpstream) -> N
         await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         while not exchange.request.closed.done():
             await exchange.send(b"%x\r\n%b\r\n" % (len(frame), frame))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # a model's pace: at full speed it would keep the doctor from its clock
 
     upstream.script(endless)
     found = finding(await examined(settings_for(upstream), "streaming", deadline_s=1), "streaming")

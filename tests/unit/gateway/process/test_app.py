@@ -1,7 +1,6 @@
 """What a client sees of paths, methods and headers, whatever it asks for."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from tests.polling import block_until
 from tests.serving import Gateway, serving
 
 Json = dict[str, Any]
@@ -249,9 +249,8 @@ def test_a_browser_on_the_list_may_ask_and_read_our_headers(client: httpx.Client
 def test_the_log_says_who_asked_for_what_and_no_more(client: httpx.Client) -> None:
     with capture_logs() as lines:
         client.post("/v1/responses", json={**QUESTION, "input": "my secret"}, headers={"x-request-id": "mine"})
-        deadline = time.monotonic() + 20
-        while not any(line["event"] == "request" for line in lines) and time.monotonic() < deadline:
-            time.sleep(0.005)  # the line is written after the reply
+        # The line is written after the reply.
+        block_until(lambda: any(line["event"] == "request" for line in lines))
     [line] = [line for line in lines if line["event"] == "request"]
     assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/responses", 200)
     said = json.dumps(lines)

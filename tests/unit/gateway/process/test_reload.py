@@ -14,9 +14,9 @@ import yaml
 
 from tests.faults.connection import connected
 from tests.faults.seen import CHAT, question
+from tests.polling import wait_until
 from tests.processes import needs_proc, worker_pids
 from tests.serving import READY_S, Command, command
-from tests.state.waiting import eventually
 from tests.talking import talking
 from tests.upstream import Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
@@ -73,7 +73,7 @@ async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_pa
     with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers, forked=True) as server:
         assert get(f"{server.v1}/models", FIRST_KEY).status_code == 200
         reload(server, settings("new", key=SECOND_KEY))
-        await eventually(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
+        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
         for _ in range(8):  # each connection may reach either worker
             assert get(f"{server.v1}/models", FIRST_KEY).status_code == 401
             assert [model["id"] for model in get(f"{server.v1}/models", SECOND_KEY).json()["data"]] == ["new"]
@@ -85,8 +85,8 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
 ) -> None:
     with command(settings("old"), tmp_path, "--workers", workers, forked=True) as server:
         reload(server, settings("new", models={"new": {"provider": "secret-name"}}))
-        await eventually(lambda: get(f"{server.url}/readyz").json()["status"] == "degraded")
-        await eventually(lambda: server.log.read_text().count("configuration_rejected") == int(workers))
+        await wait_until(lambda: get(f"{server.url}/readyz").json()["status"] == "degraded")
+        await wait_until(lambda: server.log.read_text().count("configuration_rejected") == int(workers))
         for _ in range(4):
             reply = get(f"{server.url}/readyz")
             report = reply.json()["degraded"]["configuration"]
@@ -98,7 +98,7 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
         assert "there is no provider 'secret-name'" in server.log.read_text()
 
         reload(server, settings("new"))
-        await eventually(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
+        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
         assert get(f"{server.url}/readyz").json() == {"status": "ready"}
         assert models_of(server) == ["new"]
 
@@ -109,7 +109,7 @@ async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path:
         async with talking(server.v1, additional_headers=headers) as talk:
             assert (await talk.turn(model="old", input="Hi"))[-1]["type"] == "response.completed"
             reload(server, settings("old", key=SECOND_KEY))
-            await eventually(lambda: "configuration_reloaded" in server.log.read_text())
+            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
             (refusal,) = await talk.turn(model="old", input="Hi")
             assert (refusal["type"], refusal["status"]) == ("error", 401)
 
@@ -117,10 +117,10 @@ async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path:
 async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, "models: [")
-        await eventually(lambda: "not YAML" in server.log.read_text())
+        await wait_until(lambda: "not YAML" in server.log.read_text())
         (tmp_path / "config.yaml").unlink()
         server.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: "cannot be read" in server.log.read_text())
+        await wait_until(lambda: "cannot be read" in server.log.read_text())
         assert models_of(server) == ["old"]
         assert get(f"{server.url}/readyz").json()["status"] == "degraded"
 
@@ -128,7 +128,7 @@ async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) ->
 async def test_what_needs_a_restart_is_refused_by_name(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 2}))
-        await eventually(lambda: "configuration_rejected" in server.log.read_text())
+        await wait_until(lambda: "configuration_rejected" in server.log.read_text())
         assert "server.drain_s: cannot change while the server runs" in server.log.read_text()
         assert models_of(server) == ["old"], "the models did not change alone"
 
@@ -137,7 +137,7 @@ async def test_options_of_the_command_line_still_hold(tmp_path: Path) -> None:
     """The port of the file is not the one that was bound: `--port` overrides it each time."""
     with command(settings("old", server={"drain_s": 1, "port": 9}), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 1, "port": 9}))
-        await eventually(lambda: models_of(server) == ["new"])
+        await wait_until(lambda: models_of(server) == ["new"])
 
 
 async def test_a_stream_keeps_its_provider_and_the_provider_ends_with_it(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_a_stream_keeps_its_provider_and_the_provider_ends_with_it(tmp_pat
                 await first.read_to(b"upstream")
 
                 reload(server, before(new.url, {"scripted-model": {}}))
-                await eventually(lambda: "configuration_reloaded" in server.log.read_text())
+                await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
                 second.post(CHAT, question(CHAT, stream=True))
                 assert await second.status() == 200
                 await second.read_to(b"data: [DONE]\n\n")
@@ -162,7 +162,7 @@ async def test_a_stream_keeps_its_provider_and_the_provider_ends_with_it(tmp_pat
 
                 go_on.set()
                 assert b'"finish_reason":"stop"' in await first.read_to(b"data: [DONE]\n\n")
-                await eventually(lambda: "provider_closed" in server.log.read_text())
+                await wait_until(lambda: "provider_closed" in server.log.read_text())
 
 
 async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Pa
                     client.post(CHAT, question(CHAT, stream=True))
                     await client.read_to(b"data: [DONE]\n\n")
                 reload(server, before(upstream.url, models))
-                await eventually(partial(logged, server, "configuration_reloaded", times))
+                await wait_until(partial(logged, server, "configuration_reloaded", times))
             assert "provider_closed" not in server.log.read_text()
 
 
@@ -184,8 +184,8 @@ async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Pa
 async def test_a_worker_that_replaces_a_dead_one_has_the_new_configuration(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, "--workers", "2", forked=True) as server:
         reload(server, settings("new"))
-        await eventually(lambda: server.log.read_text().count("configuration_reloaded") == 2)
+        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == 2)
         for worker in worker_pids(server.process.pid):
             os.kill(worker, signal.SIGKILL)
-        await eventually(lambda: server.log.read_text().count("worker_died") == 2)
+        await wait_until(lambda: server.log.read_text().count("worker_died") == 2)
         assert models_of(server) == ["new"]

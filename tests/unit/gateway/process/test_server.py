@@ -14,9 +14,9 @@ import httpx
 import pytest
 import yaml
 
+from tests.polling import wait_until
 from tests.processes import PROC, child_pids, is_running, needs_proc, worker_pids
 from tests.serving import READY_S, command, serving
-from tests.state.waiting import eventually
 
 CONFIG = {
     "server": {"drain_s": 1},
@@ -97,8 +97,8 @@ async def test_without_the_process_that_forks_workers_they_are_replaced_all_the_
         before = worker_pids(server.process.pid)
         (template,) = child_pids(server.process.pid)
         os.kill(template, signal.SIGKILL)
-        await eventually(lambda: server.log.read_text().count("supervisor_died") == 2)
-        await eventually(lambda: not any(is_running(worker) for worker in before))
+        await wait_until(lambda: server.log.read_text().count("supervisor_died") == 2)
+        await wait_until(lambda: not any(is_running(worker) for worker in before))
         with httpx.Client(verify=False, trust_env=False, timeout=READY_S) as client:
             assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
         server.process.terminate()

@@ -218,7 +218,7 @@ async def test_no_comment_is_sent_into_a_frame_that_waits_for_its_reader() -> No
 
     async def act() -> None:
         await client.is_sent_to.wait()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # nothing tells that no comment was sent: five times the pause before one
         client.reads.set()
 
     await alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)

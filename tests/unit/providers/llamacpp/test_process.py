@@ -17,6 +17,8 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = ProviderConfig(type="llamacpp", model="/secret/place/tiny.gguf", engine={"n_ctx": 512})
 SERVES = "import sys, time; asked = sys.stdin.readline(); print('http://127.0.0.1:1', flush=True); "
+HANGS = "time.sleep(600)"
+"""A program that only a signal ends; on its own it ends in case a test that fails leaves it behind."""
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -63,7 +65,7 @@ async def test_a_process_that_ends_while_it_starts_says_why(
 
 
 async def test_a_start_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    instead(monkeypatch, "import time; time.sleep(600)")
+    instead(monkeypatch, "import time; " + HANGS)
     monkeypatch.setattr(process, "_START_TIMEOUT_S", 0.2)
     assert await why_it_did_not_start() == "it was not ready within 0.2 s"
 
@@ -75,7 +77,7 @@ async def test_without_the_library_nothing_is_started(monkeypatch: pytest.Monkey
 
 async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told = tmp_path / "told"
-    instead(monkeypatch, SERVES + f"open({str(told)!r}, 'a').write(asked); time.sleep(600)")
+    instead(monkeypatch, SERVES + f"open({str(told)!r}, 'a').write(asked); " + HANGS)
     keys = set()
     doing: list[str] = []
     for _ in range(2):
@@ -97,7 +99,7 @@ async def test_it_is_gone_when_the_block_has_ended(deaf: str, monkeypatch: pytes
     monkeypatch.setattr(process, "_STOP_TIMEOUT_S", 0.2)
     pid_file = tmp_path / "pid"
     write_pid = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "
-    instead(monkeypatch, deaf + write_pid + SERVES + "time.sleep(600)")
+    instead(monkeypatch, deaf + write_pid + SERVES + HANGS)
     async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
         pid = int(pid_file.read_text())
         os.kill(pid, 0)
@@ -110,7 +112,7 @@ async def test_a_killed_process_is_dead_when_its_connections_close(monkeypatch: 
     listen = "import socket; server = socket.create_server(('127.0.0.1', 0)); "
     serve = "print('http://127.0.0.1:%d' % server.getsockname()[1], flush=True); connection, _ = server.accept(); "
     program = f"import os, sys, time; sys.stdin.readline(); {listen}{serve}"
-    instead(monkeypatch, program + "connection.sendall(str(os.getpid()).encode()); time.sleep(600)")
+    instead(monkeypatch, program + "connection.sendall(str(os.getpid()).encode()); " + HANGS)
     async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(started.url.rpartition(":")[2]))
         pid = int(await reader.read(10))
