@@ -124,12 +124,13 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
 
 def _lower_search(item: Item) -> Item:
     """Returns a search with the keys that the API knows; the same object if it has no other."""
-    sources = mapping_or_empty(item.get("action")).get("sources") or ()
-    if item.keys() <= _SEARCH_KEYS and all(source.keys() <= _SOURCE_KEYS for source in sources):
+    sources = mapping_or_empty(item.get("action")).get("sources")
+    entries = [source for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
+    if item.keys() <= _SEARCH_KEYS and all(source.keys() <= _SOURCE_KEYS for source in entries):
         return item
     lowered = {key: value for key, value in item.items() if key in _SEARCH_KEYS}
-    if sources:
-        known = [{key: source[key] for key in _SOURCE_KEYS if key in source} for source in sources]
+    if entries:
+        known = [{key: source[key] for key in _SOURCE_KEYS if key in source} for source in entries]
         lowered["action"] = {**item["action"], "sources": known}
     return lowered
 

@@ -33,8 +33,9 @@ _ERROR_CODES: Final = frozenset(
 )
 """The codes that the API's clients accept."""
 
-_PAGE_ACTIONS: Final = frozenset({"open_page", "find_in_page"})
-"""What OpenAI's search does besides searching. The Messages API has no blocks for that."""
+_PAGE_ACTIONS: Final = ("open_page", "find_in_page")
+"""What OpenAI's search does besides searching. The Messages API has no blocks for that. It is no set, because what is
+looked for in it may be of any type."""
 
 _PAGE_KEYS: Final = ("url", "pattern")
 
@@ -50,25 +51,28 @@ def read_action(tool_input: Mapping[str, Any]) -> Json:
     """Returns the action of an item for the input of a call."""
     if (kind := tool_input.get("type")) in _PAGE_ACTIONS:
         return {"type": kind, **{key: tool_input[key] for key in _PAGE_KEYS if isinstance(tool_input.get(key), str)}}
-    query, queries = tool_input.get("query"), tool_input.get("queries")
+    query, queries = tool_input.get("query"), _texts_in(tool_input.get("queries"))
     action: Json = {"type": "search", "query": query if isinstance(query, str) else ""}
-    if isinstance(queries, list) and all(isinstance(each, str) for each in queries):
-        action["queries"] = queries
-    return action
+    return {**action, "queries": queries} if queries else action
 
 
 def build_input(item: Item) -> Json:
     """Returns the input of a call for an item. It always has a `query`, which clients show: empty if it is unknown.
 
-    The query of an action on a page is what is looked for in it, or its URL.
+    The query of an action on a page is what is looked for in it, or its URL. Items come from upstreams, which may have
+    any type of value in them.
     """
     action = mapping_or_empty(item.get("action"))
     if action.get("type") in _PAGE_ACTIONS:
-        page = {key: action[key] for key in _PAGE_KEYS if action.get(key)}
-        return {"query": action.get("pattern") or action.get("url") or "", "type": action["type"], **page}
-    queries = action.get("queries") or []
-    query = action.get("query") or "; ".join(queries)
+        page = {key: action[key] for key in _PAGE_KEYS if isinstance(action.get(key), str)}
+        return {"query": page.get("pattern") or page.get("url") or "", "type": action["type"], **page}
+    queries = _texts_in(action.get("queries"))
+    query = text if isinstance(text := action.get("query"), str) and text else "; ".join(queries)
     return {"query": query, "queries": queries} if queries and queries != [query] else {"query": query}
+
+
+def _texts_in(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def add_results(item: Item, content: Any) -> Item:
@@ -78,8 +82,7 @@ def add_results(item: Item, content: Any) -> Item:
         return {**item, "status": "failed", "error": code if isinstance(code, str) else _UNKNOWN_ERROR}
     ended: Item = {**item, "status": "completed"}
     if item["action"]["type"] == "search":
-        entries = [entry for entry in content if isinstance(entry, dict) and isinstance(entry.get("url"), str)]
-        ended["action"] = {**item["action"], "sources": [_read_source(entry) for entry in entries]}
+        ended["action"] = {**item["action"], "sources": [_read_source(entry) for entry in _pages_in(content)]}
     return ended
 
 
@@ -95,20 +98,22 @@ def build_results(item: Item) -> list[Json] | Json:
     """
     if item.get("status") not in (None, "completed"):
         code = item.get("error")
-        return {"type": _ERROR_TYPE, "error_code": code if code in _ERROR_CODES else _UNKNOWN_ERROR}
+        is_known = isinstance(code, str) and code in _ERROR_CODES
+        return {"type": _ERROR_TYPE, "error_code": code if is_known else _UNKNOWN_ERROR}
     action = mapping_or_empty(item.get("action"))
-    sources = [action] if action.get("type") in _PAGE_ACTIONS else action.get("sources") or ()
-    return [_build_result(source) for source in sources if source.get("url")]
+    sources = [action] if action.get("type") in _PAGE_ACTIONS else action.get("sources")
+    return [_build_result(source) for source in _pages_in(sources)]
 
 
-def _build_result(source: Mapping[str, Any]) -> Json:
-    result: Json = {
-        "type": "web_search_result",
-        "url": source["url"],
-        "title": source.get("title") or source["url"],
-        "encrypted_content": "",
-    }
-    return {**result, "page_age": source["page_age"]} if source.get("page_age") else result
+def _pages_in(entries: object) -> list[Json]:
+    """Returns the entries that have a URL. Upstreams have sources without one too, such as a weather service."""
+    pages = map(mapping_or_empty, entries if isinstance(entries, list) else ())
+    return [dict(page) for page in pages if isinstance(page.get("url"), str) and page["url"]]
+
+
+def _build_result(source: Json) -> Json:
+    known = {key: source[key] for key in _SOURCE_KEYS if isinstance(source.get(key), str) and source[key]}
+    return {"type": "web_search_result", "url": source["url"], "title": source["url"], "encrypted_content": ""} | known
 
 
 def is_paused(item: Item) -> bool:

@@ -189,6 +189,13 @@ def test_searches_of_other_upstreams_go_back_with_the_keys_that_the_api_knows() 
     assert losses == []
 
 
+@pytest.mark.parametrize("sources", ["odd", ["odd"], 1, None])
+def test_searches_with_odd_sources_go_back_as_they_are(sources: Any) -> None:
+    odd = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}}
+    body, _ = lowered(items=[odd, {**odd, "details": []}])
+    assert body["input"] == [odd, odd]
+
+
 def test_a_limit_of_searches_is_no_limit_of_other_tools() -> None:
     tools = [{"type": "web_search", "max_uses": 2}, {"type": "mcp", "server_label": "s"}]
     body, losses = lowered(items=[], tools=tools)

@@ -79,6 +79,21 @@ def test_only_sources_with_a_place_are_pages() -> None:
     assert build_results(item(search())) == build_results({"type": "web_search_call"}) == []
 
 
+ODD: list[Any] = [1, "a", [1], {"a": 1}, None]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_values_of_other_types_are_as_if_they_were_not_there(odd: Any) -> None:
+    for action in (odd, search(query=odd, queries=odd, sources=odd), {"type": odd}):
+        assert build_input(item(action))["query"] in ("", "a")
+        assert build_results(item(action)) == []
+    *_, last = build_results(item(search(sources=[odd, {"url": odd}, {"url": "v", "title": odd, "page_age": odd}])))
+    assert last in (PAGES[1], page("v", "a", page_age="a"))
+    assert read_action({"type": odd, "query": odd, "queries": odd})["type"] == "search"
+    assert build_input(item({"type": "open_page", "url": odd, "pattern": odd}))["query"] in ("", "a")
+    assert build_results(item(search(), "failed", error=odd)) == {**ERROR, "error_code": "unavailable"}
+
+
 def test_a_page_that_was_opened_is_the_result() -> None:
     action = {"type": "open_page", "url": "v"}
     assert build_results(item(action)) == [PAGES[1]]
