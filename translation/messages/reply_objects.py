@@ -133,7 +133,7 @@ def cite_url(annotation: Any, text: str) -> Json | None:
             return {
                 "type": "web_search_result_location",
                 "url": url,
-                "title": annotation.get("title") or None,
+                "title": annotation.get("title") or url,  # the AI SDK requires a text
                 "cited_text": text[span],
                 "encrypted_index": "",
             }

@@ -8,7 +8,8 @@ import { z } from "zod";
 
 const { BASE_URL } = process.env;
 const client = new Anthropic({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0 });
-const model = createAnthropic({ baseURL: `${BASE_URL}/v1`, apiKey: "none" })("some-model");
+const anthropic = createAnthropic({ baseURL: `${BASE_URL}/v1`, apiKey: "none" });
+const model = anthropic("some-model");
 const prompt = "Add 2 and 40.";
 const asked = { model: "some-model", max_tokens: 3000, messages: [{ role: "user", content: prompt }] };
 const numbers = z.object({ a: z.number(), b: z.number() });
@@ -29,6 +30,13 @@ const cases = {
     const { content } = await client.beta.messages.toolRunner({ ...asked, tools: [add] });
     return { content };
   },
+  async search() {
+    const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 2 }];
+    const { content, usage } = await client.messages.stream({ ...asked, tools }).finalMessage();
+    const messages = [...asked.messages, { role: "assistant", content }, { role: "user", content: "Sure?" }];
+    await client.messages.create({ ...asked, messages, tools });
+    return { content, searches: usage.server_tool_use?.web_search_requests };
+  },
   async refused() {
     const error = await client.messages.create(asked).catch((error) => error);
     return { name: error.constructor.name, status: error.status, type: error.error.error.type };
@@ -43,6 +51,17 @@ const cases = {
     const add = tool({ description: "Adds", inputSchema: numbers, execute: async ({ a, b }) => String(a + b) });
     const { text, steps } = await generateText({ model, prompt, tools: { add }, stopWhen: stepCountIs(3) });
     return { text, outputs: steps.flatMap((step) => step.toolResults.map(({ output }) => output)) };
+  },
+  async ai_search() {
+    const tools = { web_search: anthropic.tools.webSearch_20250305({ maxUses: 2 }) };
+    const first = streamText({ model, prompt, tools });
+    const parts = [];
+    for await (const part of first.fullStream) parts.push(part.type);
+    const { messages } = await first.response;
+    const said = [{ role: "user", content: prompt }, ...messages, { role: "user", content: "Sure?" }];
+    await generateText({ model, messages: said, tools });
+    const [call] = await first.toolCalls;
+    return { parts, text: await first.text, input: call.input, sources: (await first.sources).map(({ url }) => url) };
   },
   async ai_object() {
     const schema = z.object({ city: z.string() });
