@@ -43,7 +43,21 @@ SEEDS: list[Json] = [
                 "content": [
                     {"type": "thinking", "thinking": "Hm.", "signature": "s"},
                     {"type": "redacted_thinking", "data": "d"},
-                    {"type": "text", "text": "I look."},
+                    {
+                        "type": "server_tool_use",
+                        "id": "srvtoolu_1",
+                        "name": "web_search",
+                        "input": {"query": "q", "queries": ["q", "r"], "type": "search", "url": "u"},
+                    },
+                    {
+                        "type": "web_search_tool_result",
+                        "tool_use_id": "srvtoolu_1",
+                        "content": [
+                            {"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": ""},
+                            {"type": "web_search_result", "url": "v", "title": "t", "encrypted_content": "e"},
+                        ],
+                    },
+                    {"type": "text", "text": "I look.", "citations": [{"url": "u", "encrypted_index": ""}]},
                     {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Bern"}},
                     {"type": "redacted_thinking", "data": "call.s"},
                 ],

@@ -103,19 +103,22 @@ def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: li
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     texts: list[Json] | None = None
     """The parts of the last message item, while text blocks follow each other."""
+    last: Item | None = None
+    """The item of the block before, to which a carrier belongs. Results of several searches follow all their calls."""
     for block in blocks:
         if block["type"] == "text":
             if texts is None:
                 texts = []
                 items.append({"type": "message", "role": "assistant", "content": texts})
             texts.append({"type": "output_text", "text": block["text"], "annotations": []})
+            last = None
             continue
         texts = None
         match block["type"]:
             case "thinking":
                 items.append(_lift_thinking(block))
             case "redacted_thinking":
-                _lift_redacted(block["data"], items)
+                _lift_redacted(block["data"], last, items)
             case "tool_use":
                 items.append(_lift_call(block))
             case "mcp_tool_use":
@@ -124,10 +127,12 @@ def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: li
                 pass
             case "server_tool_use" if is_search_use(block):
                 items.append(lift_search_use(block))
-            case "web_search_tool_result" if add_search_result(block, items):
-                pass
+            case "web_search_tool_result" if (search := add_search_result(block, items)) is not None:
+                last = search
+                continue
             case kind:
                 losses.append(Loss("messages", f"{kind:.50} dropped"))
+        last = items[-1] if items else None
 
 
 def _lift_thinking(block: Json) -> Item:
@@ -139,10 +144,10 @@ def _lift_thinking(block: Json) -> Item:
     return item
 
 
-def _lift_redacted(data: str, items: list[Item]) -> None:
+def _lift_redacted(data: str, last: Item | None, items: list[Item]) -> None:
     if data.startswith(CALL_CARRIER_PREFIX):
-        if items and items[-1]["type"] in _CARRIED_TYPES:
-            items[-1]["encrypted_content"] = data.removeprefix(CALL_CARRIER_PREFIX)
+        if last is not None and last["type"] in _CARRIED_TYPES:
+            last["encrypted_content"] = data.removeprefix(CALL_CARRIER_PREFIX)
         return
     items.append({"type": "reasoning", "summary": [], "encrypted_content": data})
 

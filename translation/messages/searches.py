@@ -59,17 +59,17 @@ def lift_search_use(block: Json) -> Item:
     }
 
 
-def add_search_result(block: Json, items: list[Item]) -> bool:
-    """Adds the result of a past search to its item, one of `items`. Returns whether there is one."""
+def add_search_result(block: Json, items: list[Item]) -> Item | None:
+    """Adds the result of a past search to its item, one of `items`, and returns it; None if there is none."""
     item_id = _ITEM_PREFIX + block["tool_use_id"].removeprefix(_ID_PREFIX)
-    for index in range(len(items) - 1, -1, -1):
-        if items[index]["type"] == SEARCH_ITEM and items[index]["id"] == item_id:
+    for item in reversed(items):
+        if item["type"] == SEARCH_ITEM and item["id"] == item_id:
             content = block["content"]
-            items[index] = add_results(items[index], content)
+            item |= add_results(item, content)
             if has_pages(content) and content[0].get("encrypted_content"):
-                items[index]["encrypted_content"] = content[0]["encrypted_content"]
-            return True
-    return False
+                item["encrypted_content"] = content[0]["encrypted_content"]
+            return item
+    return None
 
 
 def _build_id(item: Item) -> str:

@@ -172,6 +172,16 @@ def test_a_search_is_shown_before_it_ends() -> None:
     assert ended[0]["content_block"] == RESULT
 
 
+def test_searches_side_by_side_are_calls_and_then_results() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
+    starts: list[Event] = [ItemStarted(n, {**SEARCH, "id": f"ws_{n}", "action": QUERY}) for n in range(2)]
+    ends: list[Event] = [ItemEnded(n, {**FOUND, "id": f"ws_{n}"}) for n in range(2)]
+    wire = encoder.feed([Started("m"), *starts, *ends, STOP]) + encoder.conclude()
+    content = check_message_stream(wire)["content"]
+    ids = [block.get("id") or block["tool_use_id"] for block in content]
+    assert ids == ["srvtoolu_0", "srvtoolu_1"] * 2
+
+
 def test_what_the_upstream_needs_back_of_a_search_is_in_its_first_page() -> None:
     more = {**FOUND, "action": {**QUERY, "sources": [{"url": "http://a"}] * 2}, "details": [{}]}
     _, result = reply_of(*item(0, SEARCH, final=more), STOP, seal=Seal())["content"]

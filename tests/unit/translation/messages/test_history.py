@@ -232,6 +232,14 @@ def test_a_search_without_pages_has_its_carrier_behind_it() -> None:
     assert items == [search("failed", error="unavailable", encrypted_content="sealed")]
 
 
+def test_a_carrier_belongs_to_the_search_whose_result_it_follows() -> None:
+    calls = [{**USE, "id": f"srvtoolu_{number}"} for number in (1, 2)]
+    results = [{**RESULT, "tool_use_id": f"srvtoolu_{number}", "content": []} for number in (1, 2)]
+    carriers = [{"type": "redacted_thinking", "data": f"call.sealed {number}"} for number in (1, 2)]
+    items = lift_contents(("assistant", [*calls, results[0], carriers[0], results[1], carriers[1]]))
+    assert [item["encrypted_content"] for item in items] == ["sealed 1", "sealed 2"]
+
+
 def test_a_search_without_a_result_has_failed() -> None:
     assert lift_contents(("assistant", [USE])) == [search("failed")]
 
