@@ -54,9 +54,9 @@ _REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
 Items of other types, except reasoning and searches, are sent unchanged.
 """
 
-_SEARCH_KEYS: Final = frozenset({"type", "id", "status", "action"})
-_SOURCE_KEYS: Final = frozenset({"type", "url"})
-"""The keys of searches and of their sources that the API knows. Searches of other upstreams have more."""
+_FOREIGN_SEARCH_KEYS: Final = frozenset({"details", "encrypted_content", "error"})
+_FOREIGN_SOURCE_KEYS: Final = frozenset({"title", "page_age"})
+"""The keys that searches of other upstreams and their sources have, and this API refuses."""
 
 OPTIONAL_ID_TYPES: Final = frozenset({*_REPLAYED_KEYS, "reasoning"})
 """Types of items that are complete without their ids: an id only names the item."""
@@ -123,15 +123,15 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
 
 
 def _lower_search(item: Item) -> Item:
-    """Returns a search with the keys that the API knows; the same object if it has no other."""
+    """Returns a search without the keys that other upstreams give it; the same object if it has none."""
     sources = mapping_or_empty(item.get("action")).get("sources")
-    entries = [source for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
-    if item.keys() <= _SEARCH_KEYS and all(source.keys() <= _SOURCE_KEYS for source in entries):
-        return item
-    lowered = {key: value for key, value in item.items() if key in _SEARCH_KEYS}
-    if entries:
-        known = [{key: source[key] for key in _SOURCE_KEYS if key in source} for source in entries]
-        lowered["action"] = {**item["action"], "sources": known}
+    entries = [mapping_or_empty(source) for source in sources] if isinstance(sources, list) else []
+    lowered = item
+    if not _FOREIGN_SEARCH_KEYS.isdisjoint(item):
+        lowered = {key: value for key, value in item.items() if key not in _FOREIGN_SEARCH_KEYS}
+    if not all(map(_FOREIGN_SOURCE_KEYS.isdisjoint, entries)):
+        known = [{key: entry[key] for key in entry if key not in _FOREIGN_SOURCE_KEYS} for entry in entries]
+        lowered = {**lowered, "action": {**item["action"], "sources": known}}
     return lowered
 
 

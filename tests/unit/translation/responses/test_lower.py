@@ -179,11 +179,11 @@ ITEMS: dict[str, tuple[Item, Item]] = {
 SEARCHED: Item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 
 
-def test_searches_of_other_upstreams_go_back_with_the_keys_that_the_api_knows() -> None:
-    sources = [{"type": "url", "url": "u", "title": "U"}, {"url": "v"}]
+def test_searches_of_other_upstreams_go_back_without_what_only_these_know() -> None:
+    sources = [{"type": "url", "url": "u", "title": "U"}, {"type": "api", "name": "weather"}]
     more = {"details": [{"thought": False}], "error": "e"}
     found = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}, **more}
-    known = {**found["action"], "sources": [{"type": "url", "url": "u"}, {"url": "v"}]}
+    known = {**found["action"], "sources": [{"type": "url", "url": "u"}, sources[1]]}
     body, losses = lowered(items=[found, {**SEARCHED, **more}])
     assert body["input"] == [{**SEARCHED, "action": known}, SEARCHED]
     assert losses == []
