@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError, InternalServerError
 
-from tests.conformance.carrying import (
+from tests.conformance.reasoning_upstreams import (
     QUESTION,
     SEALED_REASONING,
     SECRETS,
@@ -27,9 +27,9 @@ from tests.conformance.carrying import (
 )
 from tests.polling import read_until
 from tests.serving import command, serving
-from tests.talking import talking
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import responses_text
+from tests.websocket_client import talking
 
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 KINDS = pytest.mark.parametrize("kind", UPSTREAMS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from tests.context.reader import Reader
+from tests.context.small_window_model import Reader
 from tests.databases import sqlite
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError
 
-from tests.context.reader import Reader, asks_for_a_summary, usage
+from tests.context.small_window_model import Reader, asks_for_a_summary, usage
 from tests.databases import sqlite
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError
 
-from tests.context.reader import Reader
+from tests.context.small_window_model import Reader
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_json, json_reply
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError, InternalServerError
 
-from tests.context.reader import Reader
+from tests.context.small_window_model import Reader
 from tests.upstream.builders import error_reply, sse_reply
 
 Json = dict[str, Any]

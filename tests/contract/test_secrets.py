@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, client, question
 from tests.faults.config import KEY, config
-from tests.faults.seen import CHAT, RESPONSES, client, question
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream, chat_sse, json_reply, responses_sse, sse_reply
 from tests.upstream.builders import MODEL, chat_chunk, data_frame, either, response_snapshot, text_events

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from tests.engine.hosting import Hosted, Json, hosted
-from tests.integration.asking import Api, ChatApi, ResponsesApi
+from tests.engine.engine_gateway import Hosted, Json, hosted
+from tests.integration.both_apis import Api, ChatApi, ResponsesApi
 
 MODELS: dict[str, Json] = {
     "tiny": {"provider": "local"},

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from openai import InternalServerError, OpenAI
 
-from tests.engine.hosting import PROVIDER, Hosted, Json, hosted
+from tests.engine.engine_gateway import PROVIDER, Hosted, Json, hosted
 from tests.polling import block_until
 
 SOON_S = 10.0

@@ -6,7 +6,7 @@ import pytest
 from gateway.config import settings as settings_of
 from gateway.http.guard import Drain
 from gateway.process.app import create_app
-from tests.engine.hosting import Hosted
+from tests.engine.engine_gateway import Hosted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from tests.engine.hosting import engine_python
+from tests.engine.engine_gateway import engine_python
 from tests.integration.engines import vllm
 from tests.integration.real_engines.test_engines import WEATHER
 from tests.serving import command

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from openai import OpenAI
 
-from tests.engine.hosting import Hosted
+from tests.engine.engine_gateway import Hosted
 from tests.polling import block_until
 
 CLIENTS = 16

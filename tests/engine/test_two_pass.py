@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from tests.integration.asking import Api, ChatApi, ResponsesApi, user
+from tests.integration.both_apis import Api, ChatApi, ResponsesApi, user
 from tests.integration.engines import CONTEXT
 from tests.integration.real_engines.test_engines import SUM, WEATHER
 

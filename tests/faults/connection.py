@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from tests.faults.seen import Json
+from tests.faults.client_view import Json
 
 
 class Connection:

@@ -1,6 +1,6 @@
 """The ways through the gateway: (the client's endpoint, the upstream's dialect)."""
 
-from tests.faults.seen import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES
+from tests.faults.client_view import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES
 
 ROUTES = {
     "Responses over chat": (RESPONSES, "chat"),

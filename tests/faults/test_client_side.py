@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, ask, client, question
 from tests.faults.config import StartGateway, config
 from tests.faults.connection import connected
 from tests.faults.routes import ROUTES
-from tests.faults.seen import CHAT, RESPONSES, ask, client, question
 from tests.upstream import Exchange, Hang, Pause, Reply, ScriptedUpstream, Step, chat_text, silence
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER

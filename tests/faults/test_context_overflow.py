@@ -8,8 +8,8 @@ from providers.base import Capabilities, CountMethod, Dialect, Exchange, RelayEx
 from providers.capabilities import CAPABILITIES
 from providers.engines.exchange import prepare_engine_exchange
 from tests.agui_client import run_input, user
+from tests.faults.client_view import CHAT, RESPONSES, client, question
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, client, question
 from tests.serving import serving
 from tests.unit.support.fake_engine import FakeEngine
 from tests.upstream import Reply, ScriptedUpstream, json_reply

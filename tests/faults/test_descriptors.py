@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 
+from tests.faults.client_view import RESPONSES, question
 from tests.faults.config import config
 from tests.faults.connection import connected
-from tests.faults.seen import RESPONSES, question
 from tests.serving import command
 from tests.upstream import Pause, Reply, ScriptedUpstream, Step
 from tests.upstream.builders import SSE

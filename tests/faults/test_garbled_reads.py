@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, Seen, ask
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, Json, Seen, ask
 from tests.upstream import Reply, ScriptedUpstream, chat_chunk
 from tests.upstream.builders import DONE, SSE, data_frame
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from tests.faults.client_view import CHAT, RESPONSES, ask
 from tests.faults.config import config
-from tests.faults.seen import CHAT, RESPONSES, ask
 from tests.serving import command
 from tests.upstream import Reply, Reset, ScriptedUpstream, chat_text, no_http, reset
 from tests.upstream.builders import SSE

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, client, question
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, Json, client, question
 from tests.upstream import ScriptedUpstream, chat_text
 from tests.upstream.builders import responses_text
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.faults.client_view import CHAT, question
 from tests.faults.config import StartGateway, config
 from tests.faults.connection import Connection, connected
-from tests.faults.seen import CHAT, question
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as ANSWER

@@ -8,16 +8,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, question
 from tests.faults.config import LONG_S, config
 from tests.faults.connection import Connection, connected
-from tests.faults.seen import CHAT, RESPONSES, question
 from tests.polling import wait_until
 from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
-from tests.talking import talking
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.websocket_client import talking
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 EXIT_S = 10

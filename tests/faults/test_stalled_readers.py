@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, ask, question
 from tests.faults.config import config
 from tests.faults.connection import Connection
-from tests.faults.seen import CHAT, RESPONSES, ask, question
 from tests.serving import Command, command
 from tests.upstream import Exchange, ScriptedUpstream, chat_text
 from tests.upstream.builders import DONE, chat_chunk, data_frame

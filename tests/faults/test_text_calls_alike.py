@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, client, frames, question, read
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, Json, client, frames, question, read
 from tests.unit.support.golden import chunks_of, recordings
 from tests.unit.support.tool_texts import CALL, TEXTS
 from tests.upstream import ScriptedUpstream, chat_text

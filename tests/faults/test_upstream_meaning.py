@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, Seen, ask
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, Json, Seen, ask
 from tests.upstream import Script, ScriptedUpstream, chat_chunk, chat_json, chat_sse, sse_reply
 from tests.upstream.builders import CHAT_USAGE, DONE, either, text_chunks
 

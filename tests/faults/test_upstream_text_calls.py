@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, Seen, ask, client, question
 from tests.faults.config import StartGateway, config
-from tests.faults.seen import CHAT, RESPONSES, Json, Seen, ask, client, question
 from tests.serving import command
 from tests.upstream import ScriptedUpstream, chat_text
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import orjson
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Seen, ask, client, question
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import GEMINI_ROUTES, MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
-from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
 from tests.upstream.faults import ANSWERS, TEXT, WIRE_FAULTS, sound

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from tests.faults.seen import Json
+from tests.faults.client_view import Json
 
 Place = tuple[Any, Any]
 """A container and the key or index of one value in it."""

@@ -1,6 +1,6 @@
 """Valid bodies that between them use every field worth breaking."""
 
-from tests.faults.seen import CHAT, RESPONSES, Json
+from tests.faults.client_view import CHAT, RESPONSES, Json
 from translation.responses.compaction import CompactionContent, compaction_item
 
 _SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -5,7 +5,7 @@ from random import Random
 import orjson
 
 from tests.agui_events import read_run
-from tests.faults.seen import Json, client
+from tests.faults.client_view import Json, client
 from tests.fuzz.mutations import mutated
 from tests.fuzz.wrong_types import DEMO, check_blame, with_wrong_types
 from tests.serving import serving

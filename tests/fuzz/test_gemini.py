@@ -6,9 +6,9 @@ from typing import Final
 import orjson
 import pytest
 
+from tests.faults.client_view import Json, client, read
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import GEMINI_ROUTES
-from tests.faults.seen import Json, client, read
 from tests.fuzz.mutations import mutated
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

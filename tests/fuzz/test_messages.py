@@ -5,9 +5,9 @@ from random import Random
 import orjson
 import pytest
 
+from tests.faults.client_view import MESSAGES, Json, client, read
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import MESSAGES_ROUTES
-from tests.faults.seen import MESSAGES, Json, client, read
 from tests.fuzz.mutations import mutated
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

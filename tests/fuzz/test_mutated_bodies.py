@@ -8,9 +8,9 @@ import httpx
 import orjson
 import pytest
 
+from tests.faults.client_view import CHAT, RESPONSES, Json, client, read
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
-from tests.faults.seen import CHAT, RESPONSES, Json, client, read
 from tests.fuzz.mutations import mutated
 from tests.fuzz.seeds import SEEDS
 from tests.serving import serving

@@ -7,9 +7,9 @@ from random import Random
 import orjson
 import pytest
 
+from tests.faults.client_view import Json, client, frames, question
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import NATIVE_ROUTES, ROUTES
-from tests.faults.seen import Json, client, frames, question
 from tests.fuzz.mutations import mutated
 from tests.serving import serving
 from tests.upstream import Reply, ScriptedUpstream

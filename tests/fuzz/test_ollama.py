@@ -6,8 +6,8 @@ import httpx
 import orjson
 import pytest
 
+from tests.faults.client_view import Json
 from tests.faults.config import LONG_S, config
-from tests.faults.seen import Json
 from tests.fuzz.mutations import mutated
 from tests.serving import serving
 from tests.unit.support.ollama_order import check_lines

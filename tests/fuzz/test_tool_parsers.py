@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.support.driving import counting_ids
 from tests.unit.support.tool_texts import TEXTS, parse
+from tests.unit.support.translator_drivers import counting_ids
 from translation.parsers.text_calls import TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, ParserOutput, PlainText
 from translation.representation.events import Event, Finished, Started

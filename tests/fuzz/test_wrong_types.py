@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.seen import CHAT, RESPONSES, Json, client
+from tests.faults.client_view import CHAT, RESPONSES, Json, client
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.wrong_types import DEMO, SAMPLES, check_blame, with_wrong_types
 from tests.serving import serving

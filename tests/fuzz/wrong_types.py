@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.faults.seen import Json
+from tests.faults.client_view import Json
 from translation.validation import dotted_path
 
 DEMO: Json = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from tests.integration.asking import Api, ChatApi, ResponsesApi
+from tests.integration.both_apis import Api, ChatApi, ResponsesApi
 from tests.integration.engines import Engine, llama, vllm
 from tests.serving import command
 

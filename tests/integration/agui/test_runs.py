@@ -10,7 +10,7 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, kinds_of, read_run, text_of
-from tests.integration.mcp.hosting import calc_tool
+from tests.integration.mcp.tool_gateway import calc_tool
 from tests.mcp_server import CountingServer
 from tests.serving import serving
 from tests.upstream import Pause, ScriptedUpstream, Step

@@ -13,7 +13,7 @@ import jsonschema_rs
 import pytest
 from openai import OpenAI
 
-from tests.integration.asking import ChatApi, Json, user
+from tests.integration.both_apis import ChatApi, Json, user
 from tests.integration.engines import llama
 from tests.integration.harmony.gpt_oss import write_model
 from tests.serving import serving

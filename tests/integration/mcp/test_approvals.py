@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.mcp.approving import ADD, answer, approving, kinds_of, request_of
+from tests.integration.mcp.approval_gateway import ADD, answer, approving, kinds_of, request_of
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer

@@ -8,7 +8,7 @@ import orjson
 from websockets.asyncio.client import connect
 
 from tests import databases
-from tests.integration.mcp.hosting import Hosting, calc_tool, hosting
+from tests.integration.mcp.tool_gateway import Hosting, calc_tool, hosting
 from tests.mcp_server import CountingServer
 from tests.upstream.builders import chat_calls, chat_text
 

@@ -10,7 +10,7 @@ import pytest
 from openai import BadRequestError, InternalServerError
 
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import Hosting, hosting
+from tests.integration.mcp.tool_gateway import Hosting, hosting
 from tests.mcp_server import CountingServer
 from tests.upstream import chat_calls, chat_text, closed_port
 from tests.upstream.builders import chat_chunk, chat_sse, error_reply

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.context.reader import asks_for_a_summary, told, usage
+from tests.context.small_window_model import asks_for_a_summary, told, usage
 from tests.databases import ready_sqlite
-from tests.integration.mcp.approving import answer, approving, request_of
-from tests.integration.mcp.approving import kinds_of as kinds
-from tests.integration.mcp.hosting import Hosting, hosting, mcp_tool
+from tests.integration.mcp.approval_gateway import answer, approving, request_of
+from tests.integration.mcp.approval_gateway import kinds_of as kinds
+from tests.integration.mcp.tool_gateway import Hosting, hosting, mcp_tool
 from tests.mcp_script import answer as reply
 from tests.mcp_script import scripted_mcp, text_result
 from tests.mcp_server import CountingServer

@@ -10,8 +10,8 @@ import pytest
 from openai import BadRequestError, NotFoundError
 
 from tests.databases import ready_sqlite
-from tests.integration.mcp.approving import answer, approving, request_of
-from tests.integration.mcp.hosting import Hosting, calc_tool, hosting
+from tests.integration.mcp.approval_gateway import answer, approving, request_of
+from tests.integration.mcp.tool_gateway import Hosting, calc_tool, hosting
 from tests.mcp_server import CountingServer
 from tests.upstream import closed_port
 from tests.upstream.builders import json_reply

@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.mcp.approving import Approving, answer, approving, kinds_of, request_of
+from tests.integration.mcp.approval_gateway import Approving, answer, approving, kinds_of, request_of
 from tests.integration.mcp.test_compaction import CountingReader
 from tests.mcp_script import LOOK_UP, ScriptedMcp, list_result, scripted_mcp, sse_answer, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer, mcp_server
-from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
 from tests.upstream.script import Exchange, Script
+from tests.websocket_client import talking
 
 QUESTION = {"role": "user", "content": "A table in Rome."}
 FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.mcp.approving import ADD, Approving, answer, approving, kinds_of, request_of
+from tests.integration.mcp.approval_gateway import ADD, Approving, answer, approving, kinds_of, request_of
 from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import CountingServer
 from tests.polling import wait_until
-from tests.talking import talking
 from tests.upstream.builders import Json, chat_calls, chat_text, json_reply
 from tests.upstream.script import Exchange, Script, reset, silence
+from tests.websocket_client import talking
 
 QUESTION = {"role": "user", "content": "2 + 3?"}
 FIND = ("lookup_look_up", "{}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
+from tests.integration.mcp.tool_gateway import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import Era, answer, list_result, rpc_error, scripted_mcp, sse_answer, sse_frame, text_result
 from tests.mcp_server import PIXEL, mcp_server

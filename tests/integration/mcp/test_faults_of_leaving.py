@@ -15,7 +15,7 @@ from gateway.mcp.errors import McpFault
 from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP, Hosting, hosting, items_of, mcp_tool
+from tests.integration.mcp.tool_gateway import LOOK_UP, Hosting, hosting, items_of, mcp_tool
 from tests.mcp_script import Era, answer, scripted_mcp, text_result
 from tests.mcp_server import mcp_server
 from tests.polling import wait_until

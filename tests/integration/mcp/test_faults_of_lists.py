@@ -8,8 +8,8 @@ from openai import APIStatusError, BadRequestError
 
 from gateway.mcp import guarded_http
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP as CALL
-from tests.integration.mcp.hosting import hosting, items_of, mcp_tool
+from tests.integration.mcp.tool_gateway import LOOK_UP as CALL
+from tests.integration.mcp.tool_gateway import hosting, items_of, mcp_tool
 from tests.mcp_script import LOOK_UP, Era, answer, list_result, scripted_mcp, text_result
 from tests.upstream import chat_calls, chat_text, closed_port
 from tests.upstream.builders import Json, json_reply

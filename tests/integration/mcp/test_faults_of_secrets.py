@@ -15,7 +15,7 @@ from gateway.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.agui_client import run_input, user
 from tests.databases import ready_sqlite
-from tests.integration.mcp.hosting import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
+from tests.integration.mcp.tool_gateway import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, rpc_error, scripted_mcp, text_result
 from tests.mcp_server import mcp_server
 from tests.serving import command

@@ -3,7 +3,7 @@
 import pytest
 from openai import APIStatusError
 
-from tests.integration.mcp.hosting import calc_tool, hosting, mcp_tool
+from tests.integration.mcp.tool_gateway import calc_tool, hosting, mcp_tool
 from tests.mcp_server import CountingServer
 from tests.upstream import closed_port
 from tests.upstream.builders import chat_calls, chat_text

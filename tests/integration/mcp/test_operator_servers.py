@@ -17,7 +17,7 @@ from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
 from gateway.mcp.pins import digest_definition
 from gateway.mcp.server import McpServer, StdioCommand
 from providers.egress import EgressClient
-from tests.integration.mcp.hosting import Hosting, call_of, error_text, hosting, items_of
+from tests.integration.mcp.tool_gateway import Hosting, call_of, error_text, hosting, items_of
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import (
     Era,

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from openai import APIStatusError, BadRequestError
 
-from tests.integration.mcp.hosting import Hosting, hosting, items_of
 from tests.integration.mcp.test_operator_servers import configured, model_with, names_sent, using
+from tests.integration.mcp.tool_gateway import Hosting, hosting, items_of
 from tests.mcp_server import CountingServer
 from tests.upstream import chat_text
 from tests.upstream.builders import Json

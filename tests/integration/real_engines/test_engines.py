@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 
-from tests.integration.asking import Api, ChatApi, ResponsesApi, user
+from tests.integration.both_apis import Api, ChatApi, ResponsesApi, user
 from tests.integration.engines import CONTEXT, Engine
 
 WEATHER = {

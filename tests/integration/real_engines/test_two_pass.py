@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from openai import AsyncOpenAI, BadRequestError, OpenAI
 
-from tests.integration.asking import Api, ChatApi, Reply, ResponsesApi, user
+from tests.integration.both_apis import Api, ChatApi, Reply, ResponsesApi, user
 from tests.integration.engines import CONTEXT, Engine
 from tests.serving import command
 

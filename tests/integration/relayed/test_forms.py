@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.faults.connection import connected
-from tests.integration.relayed.relaying import CLIENT_KEY, OWN_KEY, relaying
+from tests.integration.relayed.relay_gateway import CLIENT_KEY, OWN_KEY, relaying
 from tests.upstream import Hang, Reply, closed_port, error_reply, json_reply, silence
 from tests.upstream.script import Exchange
 

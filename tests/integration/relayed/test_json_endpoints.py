@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS
-from tests.integration.relayed.relaying import CLIENT_KEY, OWN_KEY, relaying
+from tests.integration.relayed.relay_gateway import CLIENT_KEY, OWN_KEY, relaying
 from tests.upstream import Close, Hang, Pause, Repeat, Reply, closed_port, error_reply, json_reply, silence, sse_reply
 from tests.upstream.builders import DONE, data_frame
 from tests.upstream.script import Exchange

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, ask
 from tests.faults.config import config
-from tests.faults.seen import CHAT, MESSAGES, RESPONSES, ask
 from tests.serving import command
 from tests.upstream import ScriptedUpstream, chat_text
 from tests.upstream.anthropic import anthropic_sse, block, closing, message, opening, said, text_block

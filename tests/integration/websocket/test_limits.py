@@ -11,10 +11,10 @@ from websockets.exceptions import InvalidStatus
 
 from tests.faults.config import config
 from tests.serving import command, serving
-from tests.talking import Json, kinds, talking
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream, chat_text
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.websocket_client import Json, kinds, talking
 
 pytestmark = pytest.mark.anyio
 

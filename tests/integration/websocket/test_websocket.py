@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+from tests.faults.client_view import RESPONSES, client, frames, question
 from tests.faults.config import config
-from tests.faults.seen import RESPONSES, client, frames, question
 from tests.serving import serving
-from tests.talking import Json, Talk, kinds, talking, text
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream, chat_text, error_reply
 from tests.upstream.builders import SSE, chat_chunk, chat_sse, data_frame
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.flood import WHOLE, Flood
+from tests.websocket_client import Json, Talk, kinds, talking, text
 
 pytestmark = pytest.mark.anyio
 

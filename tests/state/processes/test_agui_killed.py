@@ -9,7 +9,7 @@ import pytest
 from tests.agui_client import PATIENCE_S, AguiThread, run_input, user
 from tests.agui_events import Json, read_run, text_of
 from tests.mcp_server import CountingServer
-from tests.state.processes.killing import background
+from tests.state.processes.killed_servers import background
 from tests.state.replicas import kill, replica
 from tests.upstream import Pause, ScriptedUpstream, Step
 from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_frame, sse_reply

@@ -10,7 +10,7 @@ from tests.mcp_script import LOOK_UP, list_result, scripted_mcp, text_result
 from tests.mcp_script import answer as reply
 from tests.mcp_server import mcp_server
 from tests.polling import wait_until
-from tests.state.processes.killing import background, has_ended
+from tests.state.processes.killed_servers import background, has_ended
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.databases import Postgres
+from tests.faults.client_view import Json
 from tests.faults.connection import connected
-from tests.faults.seen import Json
 from tests.state.replicas import replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_sse, text_chunks

@@ -13,8 +13,8 @@ import pytest
 from tests import databases
 from tests.polling import wait_until
 from tests.serving import Command
-from tests.state.processes import beside
-from tests.state.processes.killing import Before, Paused, has_ended, is_kept
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import Before, Paused, has_ended, is_kept
 from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -109,7 +109,7 @@ async def test_a_full_disk_is_read_from_and_written_to_once_there_is_room(
             await check_recovered(asking, before, kept, half)
         # SQLite takes the path for the one outside: it follows the link.
         shutil.copytree(disk, tmp_path / "copy")
-    await beside.check_whole(databases.sqlite(tmp_path / "copy" / "state.db"))
+    await database_observer.check_whole(databases.sqlite(tmp_path / "copy" / "state.db"))
 
 
 def fill(file: Path) -> None:
@@ -134,7 +134,7 @@ async def test_a_file_that_may_not_grow_is_read_from_and_written_to_once_it_may(
             assert await before.bodies(asking) == kept
             limit_files(server, resource.RLIM_INFINITY)
             await check_recovered(asking, before, kept, half)
-        await beside.check_whole(url)
+        await database_observer.check_whole(url)
 
 
 def limit_files(server: Command, size: int) -> None:
@@ -165,7 +165,7 @@ async def test_a_file_that_may_only_be_read_is_read(upstream: ScriptedUpstream, 
         async with client(server) as asking:
             assert await before.bodies(asking) == kept
             assert text(await asking.create(input="Hello", previous_response_id=before.last)) == "Hi there"
-        await beside.check_whole(url)
+        await database_observer.check_whole(url)
 
 
 async def test_a_file_that_was_moved_away_is_reported_and_used_again_once_it_is_back(

@@ -14,8 +14,8 @@ import pytest
 from tests import databases
 from tests.databases import Postgres
 from tests.polling import wait_until
-from tests.state.processes import beside
-from tests.state.processes.killing import Paused, has_ended, is_kept
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import Paused, has_ended, is_kept
 from tests.state.replicas import Client, Json, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -137,7 +137,7 @@ async def test_a_server_starts_without_its_database_and_uses_it_once_it_is_there
                 assert await asking.wrong() == "it cannot be reached"
         async with client(server) as asking:
             await check_all_is_well(asking)
-        await beside.check_whole(url)
+        await database_observer.check_whole(url)
 
 
 @pytest.mark.parametrize("fault", [stopped, frozen])
@@ -173,7 +173,7 @@ async def test_a_database_lost_in_the_midst_of_streams_ends_each_once(
             await wait_until(has_ended, asking, stored.response_id)
             assert (await asking.read(stored.response_id))["status"] == "failed"
             assert await asking.read(before["id"]) == before
-        await beside.check_whole(url)
+        await database_observer.check_whole(url)
 
 
 async def test_a_database_that_is_held_for_too_long_holds_nobody_up(
@@ -182,7 +182,7 @@ async def test_a_database_that_is_held_for_too_long_holds_nobody_up(
     with replica(tmp_path / "a", store_url, upstream.url, **SETTINGS) as server:
         async with client(server) as asking:
             before = await asking.create(input="Before")
-            async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+            async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
                 began = time.monotonic()
                 answer = Paused("Hello")
                 upstream.on("/chat/completions", answer)
@@ -198,4 +198,4 @@ async def test_a_database_that_is_held_for_too_long_holds_nobody_up(
             await check_all_is_well(asking)
             assert not await is_kept(asking, stream.response_id)
             assert await asking.read(before["id"]) == before
-        await beside.check_whole(store_url)
+        await database_observer.check_whole(store_url)

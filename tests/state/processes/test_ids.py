@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from gateway.state.database.tables import OUTPUT_PLACE, events, items, jobs, responses
-from tests.state.processes import beside
+from tests.state.processes import database_observer
 from tests.state.replicas import Client, Json, client, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, responses_text
@@ -69,16 +69,16 @@ async def check_id(asking: Client, store_url: str, before: set[str], **asked: An
     assert told == {item["id"] for item in output}, asked
     read = await asking.read(response_id)
     assert read == final["response"], asked
-    (row,) = await beside.rows(store_url, select(responses).where(responses.c.id.not_in(before)))
+    (row,) = await database_observer.rows(store_url, select(responses).where(responses.c.id.not_in(before)))
     assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id), asked
     of_output = select(items).where(items.c.place == OUTPUT_PLACE, items.c.response_id.not_in(before))
-    kept = await beside.rows(store_url, of_output)
+    kept = await database_observer.rows(store_url, of_output)
     assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output], asked
-    log = await beside.rows(store_url, select(events).where(events.c.response_id.not_in(before)))
+    log = await database_observer.rows(store_url, select(events).where(events.c.response_id.not_in(before)))
     is_logged = "background" in asked or "resumable" in asked
     assert {entry.response_id for entry in log} == ({response_id} if is_logged else set()), asked
     assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}, asked
-    assert await beside.rows(store_url, select(jobs)) == []
+    assert await database_observer.rows(store_url, select(jobs)) == []
     return response_id
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.polling import wait_until
-from tests.state.processes import beside
-from tests.state.processes.killing import Paused, background, check_interrupted, has_ended
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import Paused, background, check_interrupted, has_ended
 from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
@@ -41,7 +41,7 @@ async def test_jobs_that_told_nobody_anything_are_done_by_the_next_server(
                 assert (response["status"], text(response)) == ("completed", "Hi there")
                 assert response["created_at"] == job["created_at"]
                 assert await asking.said(job["id"]) == [str(number)]
-            await beside.check_whole(store_url)
+            await database_observer.check_whole(store_url)
     asked = [request.json["messages"][0]["content"] for request in upstream.requests]
     assert sorted(asked) == ["0", "0", "1", "1", "2", "3"]
 
@@ -62,7 +62,7 @@ async def test_a_job_that_brought_down_too_many_servers_fails(
         async with client(server) as asking:
             await wait_until(has_ended, asking, job["id"])
             check_interrupted(await asking.read(job["id"]))
-            await beside.check_whole(store_url)
+            await database_observer.check_whole(store_url)
     assert len(upstream.requests) == 2
 
 
@@ -95,7 +95,7 @@ async def test_a_stream_that_told_some_of_its_answer_ends_as_interrupted_in_its_
             async with asking.stream("GET", path) as followed:
                 assert await followed.read_all() == final
             assert followed.events == [final]
-            await beside.check_whole(store_url)
+            await database_observer.check_whole(store_url)
     assert len(upstream.requests) == 1
 
 
@@ -119,4 +119,4 @@ async def test_a_stream_killed_before_its_answer_began_is_told_on_by_the_next_se
             assert "response.created" not in followed.kinds
             assert (final["type"], text(final["response"])) == ("response.completed", "Hi there")
             assert final["response"] == await asking.read(stream.response_id)
-            await beside.check_whole(store_url)
+            await database_observer.check_whole(store_url)

@@ -16,8 +16,8 @@ from tests import databases
 from tests.databases import Postgres
 from tests.polling import wait_until
 from tests.serving import Command
-from tests.state.processes import beside
-from tests.state.processes.killing import (
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import (
     Before,
     Paused,
     background,
@@ -85,7 +85,7 @@ async def test_a_stream_cut_off_reads_interrupted_and_all_else_as_before(
             assert response["output"] == []
             assert await asking.said(half) == ["Half"]
             assert await before.bodies(asking) == kept
-            await beside.check_whole(store_url)
+            await database_observer.check_whole(store_url)
             continued = await asking.create(input="On", previous_response_id=before.last)
             assert text(continued) == "Hi there"
     asked = [message["content"] for message in upstream.requests[-1].json["messages"] if message["role"] == "user"]
@@ -94,7 +94,7 @@ async def test_a_stream_cut_off_reads_interrupted_and_all_else_as_before(
 
 async def kill_before_commit(server: Command, store_url: str, answer: Paused) -> None:
     """Once the upstream has said everything, while nothing of it can be written."""
-    async with beside.held(store_url):
+    async with database_observer.held(store_url):
         answer.go_on.set()
         await answer.said.wait()
         if not store_url.startswith("sqlite"):
@@ -109,7 +109,7 @@ async def test_a_commit_that_outlives_its_server_is_whole_or_has_not_been(
     url = postgres.database()
     settings = {"store": HELD, "background": background(url)}
     with replica(tmp_path / "first", url, upstream.url, **settings) as server:
-        async with client(server) as asking, beside.connected(url) as beside_it:
+        async with client(server) as asking, database_observer.connected(url) as beside_it:
             answer = Paused("Hello")
             upstream.on("/chat/completions", answer)
             async with asking.stream(input="Half") as stream:
@@ -136,7 +136,7 @@ async def test_a_commit_that_outlives_its_server_is_whole_or_has_not_been(
                 assert (response["status"], text(response)) == ("completed", "Hello")
             else:
                 check_interrupted(response)
-            await beside.check_whole(url)
+            await database_observer.check_whole(url)
     postgres.drop(url)
 
 
@@ -176,7 +176,7 @@ async def test_a_commit_cut_anywhere_on_its_way_to_the_file_has_not_been(
         assert found is not None
         assert kept is not None
         assert kept.response == before
-        await beside.check_whole(databases.sqlite(copy))
+        await database_observer.check_whole(databases.sqlite(copy))
         if cut == len(written):
             assert (found.response, jobs) == (final, ())
             assert [item["role"] for item in turn or ()] == ["user", "assistant"]
@@ -218,7 +218,7 @@ async def check_kept(asking: Client, told: dict[str, Json], untold: set[str], st
             else:
                 check_interrupted(response)
                 assert response["output"] == []
-    await beside.check_whole(store_url)
+    await database_observer.check_whole(store_url)
 
 
 async def ask_until_it_dies(

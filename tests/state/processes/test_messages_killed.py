@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.polling import wait_until
-from tests.state.processes.killing import Paused, background, check_interrupted, left_behind
+from tests.state.processes.killed_servers import Paused, background, check_interrupted, left_behind
 from tests.state.replicas import PATIENCE_S, Client, Json, client, kill, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text

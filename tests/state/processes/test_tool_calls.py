@@ -15,8 +15,8 @@ from tests import databases
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.mcp_server import CountingServer, mcp_server
 from tests.polling import wait_until
-from tests.state.processes import beside
-from tests.state.processes.killing import Paused, background, check_interrupted, has_ended
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import Paused, background, check_interrupted, has_ended
 from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text
@@ -57,7 +57,7 @@ async def has_run(calc: CountingServer, name: str, times: int = 1) -> bool:
 async def has_finished(store_url: str, response_id: str) -> bool:
     """Whether the result of one of a response's calls is in the journal."""
     states = select(tool_calls.c.state).where(tool_calls.c.response_id == response_id)
-    return ("finished",) in await beside.rows(store_url, states)
+    return ("finished",) in await database_observer.rows(store_url, states)
 
 
 async def read_events(asking: Client, response_id: str, after: int | None = None) -> list[Json]:
@@ -254,7 +254,7 @@ async def test_the_calls_of_unstored_replies_of_a_killed_server_are_found(tmp_pa
                     kill(server)
                     await asyncio.gather(*tasks, return_exceptions=True)
             with replica(tmp_path / "second", store_url, upstream.url, **sections) as server:
-                found = await beside.rows(store_url, select(tool_calls))
+                found = await database_observer.rows(store_url, select(tool_calls))
                 assert [row.state for row in found] == ["unknown"] * 3
                 assert {row.response_id.partition("_")[0] for row in found} == {"chatcmpl", "msg", "resp"}
                 lines = [line for line in server.log.read_text().splitlines() if "tool_call_outcome_unknown" in line]
@@ -278,7 +278,7 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has
                     tool = hosted(calc) | {"authorization": "token-of-the-request"}
                     job = await asking.create(input="Hang.", background=True, tools=[tool])
                     await wait_until(has_run, calc, "hang")
-                    assert "token-of-the-request" not in str(await beside.rows(store_url, select(jobs)))
+                    assert "token-of-the-request" not in str(await database_observer.rows(store_url, select(jobs)))
                     kill(server)
             calc.headers.clear()
             with replica(tmp_path / "second", store_url, upstream.url, **second) as server:
@@ -292,7 +292,7 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has
             else:
                 assert calc.headers == {}
                 assert "credentials_unavailable" in json.dumps(response["output"][-2]["error"])
-            assert await beside.rows(store_url, select(jobs)) == []
+            assert await database_observer.rows(store_url, select(jobs)) == []
         assert calc.runs == ({"hang": 1, "add": 1} if has_key else {"hang": 1})
 
 

@@ -11,8 +11,8 @@ import yaml
 
 import gateway
 from tests.polling import wait_until
-from tests.state.processes import beside
-from tests.state.processes.killing import has_ended
+from tests.state.processes import database_observer
+from tests.state.processes.killed_servers import has_ended
 from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
@@ -125,7 +125,7 @@ async def test_old_and_new_servers_work_on_one_database(
                     assert old_server.process.wait(20) == 0
                     await wait_until(has_ended, new, job["id"])
                     assert text(await new.read(job["id"])) == "Hi there"
-                    await beside.check_whole(store_url)
+                    await database_observer.check_whole(store_url)
     for what in ("serve", "migrate"):
         refused = run(store_url, tmp_path, what, [])
         assert (refused.returncode, refused.stdout) != (0, "")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import structlog
 
-from tests.integration.mcp.hosting import error_text, items_of
+from tests.integration.mcp.tool_gateway import error_text, items_of
 from tests.mcp_server import CountingServer
 from tests.polling import wait_until
 from tests.state.served.agui_replicas import two_replicas

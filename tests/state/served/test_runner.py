@@ -20,7 +20,7 @@ from gateway.state.store import ACTIVE_STATUSES, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
-from tests.unit.support.driving import conclude
+from tests.unit.support.translator_drivers import conclude
 from translation.framing import sse
 from translation.representation.json_types import Json
 

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
-from tests.integration.mcp.hosting import LOOK_UP, hosting, items_of, mcp_tool
+from tests.integration.mcp.tool_gateway import LOOK_UP, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.polling import wait_until
-from tests.state.processes import beside
+from tests.state.processes import database_observer
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, silence
@@ -107,7 +107,7 @@ async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: 
         body: Json = {"model": "m", "input": "Hi", "stream": streams, "tools": [mcp_tool(server.url)]}
         asking = asyncio.create_task(http.post("/responses", json=body))
         await asked.wait()
-        async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+        async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
             held.set()
             reply = await asking
         assert "store_unavailable" in reply.text
@@ -125,7 +125,10 @@ async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repe
     async with scripted_mcp(slow) as server, hosting(**sections(store_url)) as gateway:
         asking: asyncio.Task[Any] = asyncio.create_task(gateway.ask(mcp_tool(server.url)))
         await wait_until(lambda: bool(server.calls))
-        async with beside.held(store_url, "ACCESS EXCLUSIVE"), httpx.AsyncClient(base_url=gateway.url) as http:
+        async with (
+            database_observer.held(store_url, "ACCESS EXCLUSIVE"),
+            httpx.AsyncClient(base_url=gateway.url) as http,
+        ):
             held.set()
             await wait_until(is_degraded, http)
         response = await asking
@@ -150,7 +153,7 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
         body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
         asking = asyncio.create_task(http.post("/responses", json=body))
         await wait_until(lambda: bool(server.calls))
-        async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+        async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
             held.set()
             reply = await asking
         assert "store_unavailable" in reply.text
@@ -163,7 +166,7 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
 
 
 async def is_unknown(store_url: str) -> bool:
-    return [row.state for row in await beside.rows(store_url, select(tool_calls))] == ["unknown"]
+    return [row.state for row in await database_observer.rows(store_url, select(tool_calls))] == ["unknown"]
 
 
 def chat_sections(store_url: str, url: str, **more: Any) -> Json:
@@ -235,7 +238,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
         ):
             asking = asyncio.create_task(http.post(path, json=body))
             await asked.wait()
-            async with beside.held(store_url, "ACCESS EXCLUSIVE"):
+            async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
                 held.set()
                 reply = await asking
             assert "no call of a tool is sent" in reply.text
@@ -245,7 +248,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
 
 async def open_states(store_url: str) -> list[str]:
     """The states of the calls in the journal, which say nothing of what was called with."""
-    rows = await beside.rows(store_url, select(tool_calls))
+    rows = await database_observer.rows(store_url, select(tool_calls))
     assert all(json.loads(row.item) == {"server_label": "lookup", "name": "look_up"} for row in rows)
     return [row.state for row in rows]
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.polling import TIMEOUT_S
 from tests.serving import Gateway, serving
-from tests.talking import Json, talking, text
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, chat_text, error_reply, responses_text
 from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.websocket_client import Json, talking, text
 
 StartGateway = Callable[..., Gateway]
 

@@ -3,7 +3,7 @@
 from providers.harmony.completion_request import build_completion_request
 from providers.harmony.encoding import Encoding, load_encoding
 from providers.harmony.token_decoder import HarmonyTokenDecoder
-from tests.unit.support.driving import counting_ids
+from tests.unit.support.translator_drivers import counting_ids
 from translation.representation.events import Event
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn

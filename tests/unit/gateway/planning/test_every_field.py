@@ -11,7 +11,7 @@ from providers.base import Dialect
 from scripts.docs import parameters
 from tests.unit.gateway.planning import chat_fields, gemini_fields, messages_fields, ollama_fields, responses_fields
 from tests.unit.gateway.planning.field_cases import Case
-from tests.unit.gateway.planning.upstreams_told import UPSTREAMS, Heard, told
+from tests.unit.gateway.planning.upstream_requests import UPSTREAMS, Heard, told
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema import request as gemini_schema

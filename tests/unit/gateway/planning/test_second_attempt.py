@@ -6,7 +6,7 @@ import pytest
 
 from gateway.planning.second_attempt import AttemptJoiner, RetriedExchange
 from providers.base import Batch, Exchange
-from tests.unit.support.driving import collect
+from tests.unit.support.translator_drivers import collect
 from translation.representation.events import (
     Delta,
     Event,

@@ -12,15 +12,15 @@ import httpx
 import pytest
 import yaml
 
+from tests.faults.client_view import CHAT, question
 from tests.faults.connection import connected
-from tests.faults.seen import CHAT, question
 from tests.polling import wait_until
 from tests.processes import needs_proc, worker_pids
 from tests.serving import READY_S, Command, command
-from tests.talking import talking
 from tests.upstream import Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.websocket_client import talking
 
 FIRST_KEY, SECOND_KEY = "first-key-of-a-team", "second-key-of-a-team"
 

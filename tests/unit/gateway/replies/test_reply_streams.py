@@ -10,7 +10,7 @@ from gateway.replies.reply_streams import RelayedReply, TranslatedReply, batch_h
 from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.support.chat_replies import text
-from tests.unit.support.driving import conclude, fail_to_end
+from tests.unit.support.translator_drivers import conclude, fail_to_end
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation

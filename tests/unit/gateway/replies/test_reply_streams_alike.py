@@ -17,7 +17,7 @@ from providers.http.exchange import HttpExchange
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.support.chat_chunks import chunk, said
-from tests.unit.support.driving import conclude, counting_ids
+from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay

@@ -15,9 +15,9 @@ from gateway.service.service import Service
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import Job
 from tests.databases import ready_sqlite
+from tests.faults.client_view import ask
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
-from tests.faults.seen import ask
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.faults import CHAT as CHAT_ANSWER

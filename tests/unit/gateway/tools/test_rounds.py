@@ -17,7 +17,7 @@ from providers.http.exchange import HttpExchange
 from providers.http.upstream import Upstream
 from tests.tool_rounds import hosted_tool
 from tests.unit.gateway.replies.test_reply_streams_alike import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
-from tests.unit.support.driving import conclude, counting_ids
+from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.loop import ToolLoop

@@ -9,7 +9,7 @@ from providers.engines.base import OutputConstraint
 from providers.engines.generation_request import EngineRequest, build_engine_request
 from providers.engines.output_constraints import structural_tag_of
 from providers.engines.thinking_budget import fit_budget, may_think, thinking_budget_of
-from tests.unit.providers.engines.asking_engines import WEATHER
+from tests.unit.providers.engines.engine_exchanges import WEATHER
 from tests.unit.support.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.loss import Loss

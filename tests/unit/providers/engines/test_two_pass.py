@@ -7,7 +7,7 @@ import pytest
 
 from providers.engines.exchange import prepare_engine_exchange
 from providers.errors import ContextLengthExceeded, UpstreamBroken, UpstreamTimeout
-from tests.unit.providers.engines.asking_engines import ANSWER, BRIDGE, PROFILE, PROMPT, THOUGHT, WORDS, ask, limited
+from tests.unit.providers.engines.engine_exchanges import ANSWER, BRIDGE, PROFILE, PROMPT, THOUGHT, WORDS, ask, limited
 from tests.unit.support.fake_engine import END_TEXT, FakeEngine, message
 from translation.representation.events import Started, Usage
 from translation.representation.profile import Profile

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from providers.engines.base import OutputConstraint
-from tests.unit.providers.engines.asking_engines import ANSWER, CALL, PROMPT, THOUGHT, WEATHER, WORDS, ask, limited
+from tests.unit.providers.engines.engine_exchanges import ANSWER, CALL, PROMPT, THOUGHT, WEATHER, WORDS, ask, limited
 from tests.unit.support.fake_engine import FakeEngine
 from translation.representation.events import Noted
 from translation.representation.profile import Profile

@@ -7,8 +7,8 @@ import pytest
 
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.token_decoder import HarmonyTokenDecoder
-from tests.unit.support.driving import collect, counting_ids, decode
 from tests.unit.support.harmony import marked, real
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from tests.upstream import harmony
 from translation.errors import ProtocolViolation
 from translation.representation.events import Failed, Finished, Usage

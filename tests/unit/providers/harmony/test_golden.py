@@ -7,9 +7,9 @@ import pytest
 
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.token_decoder import HarmonyTokenDecoder
-from tests.unit.support.driving import collect, counting_ids, decode
 from tests.unit.support.golden import check_events, chunks_of, recordings
 from tests.unit.support.harmony import real
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.representation.events import Finished
 from translation.representation.profile import DEFAULT_PROFILE
 

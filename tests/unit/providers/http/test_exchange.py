@@ -12,7 +12,7 @@ from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
 from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
-from tests.unit.support.driving import collect
+from tests.unit.support.translator_drivers import collect
 from tests.upstream.builders import CHAT_USAGE, DONE, chat_chunk, data_frame, dump, text_chunks, whole_chat
 from tests.upstream.faults import CHAT, RESPONSES, TEXT
 from translation.representation.events import Delta, Event, Failed, Finished

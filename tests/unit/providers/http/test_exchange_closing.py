@@ -9,7 +9,7 @@ import pytest
 
 from providers.config import ProviderConfig
 from providers.registry import build_provider
-from tests.unit.support.driving import collect
+from tests.unit.support.translator_drivers import collect
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, data_frame
 from tests.upstream.gemini import chunk, error, last, text

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import collect, counting_ids, decode
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from tests.upstream.anthropic import (
     block,
     call_block,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
-from tests.unit.support.driving import collect, counting_ids, decode
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.chat.relaying.calls import CallNormalizer
 from translation.errors import ProtocolViolation

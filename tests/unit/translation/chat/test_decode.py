@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
-from tests.unit.support.driving import collect, counting_ids, decode
 from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder, DecoderState
 from translation.errors import ProtocolViolation
 from translation.representation import items

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
-from tests.unit.support.driving import collect, counting_ids, decode
+from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.representation.events import Event, Finished, Noted
 from translation.representation.grammar import EventGrammar

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import chunk, said
-from tests.unit.support.driving import counting_ids
+from tests.unit.support.translator_drivers import counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.delta_run import ChatDeltaRun
 from translation.framing.sse import FrameDecoder, encode_data

@@ -17,7 +17,7 @@ from tests.unit.support.chat_replies import (
     thought,
     turn,
 )
-from tests.unit.support.driving import feed_to_end
+from tests.unit.support.translator_drivers import feed_to_end
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.representation.events import Delta, Event, Failed, Finished, Noted, Started

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.support.driving import every_split
+from tests.unit.support.translator_drivers import every_split
 from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import collect, counting_ids, decode, every_split
 from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
+from tests.unit.support.translator_drivers import collect, counting_ids, decode, every_split
 from tests.unit.translation.gemini.chunks import USAGE, call, chunk, text, thought
 from translation.errors import ProtocolViolation
 from translation.framing.sse import FrameDecoder

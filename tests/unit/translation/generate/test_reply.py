@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.driving import conclude, feed_to_end
 from tests.unit.support.responses_streams import STREAMS, Stream
+from tests.unit.support.translator_drivers import conclude, feed_to_end
 from translation.framing.sse import FrameDecoder
 from translation.generate.encode import GenerateCollector, GenerateEncoder
 from translation.representation import items

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import collect, counting_ids
+from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.hygiene.reply import ReplyNormalizer
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items

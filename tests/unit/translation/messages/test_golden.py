@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import counting_ids, feed_to_end
 from tests.unit.support.golden import chunks_of, recordings
 from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
+from tests.unit.support.translator_drivers import counting_ids, feed_to_end
 from translation.anthropic.decode import AnthropicDecoder
 from translation.chat.decode import ChatDecoder
 from translation.gemini.decode import GeminiDecoder

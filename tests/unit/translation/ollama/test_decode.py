@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.driving import collect, counting_ids, decode, every_split
 from tests.unit.support.golden import GOLDEN, check_events
+from tests.unit.support.translator_drivers import collect, counting_ids, decode, every_split
 from tests.upstream.ollama import COUNTS, call, chunk, last, line
 from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder

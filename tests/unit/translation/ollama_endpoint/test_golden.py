@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import counting_ids, feed_to_end
 from tests.unit.support.golden import GOLDEN, chunks_of, recordings
 from tests.unit.support.ollama_order import check_lines, read_lines
+from tests.unit.support.translator_drivers import counting_ids, feed_to_end
 from translation.anthropic.decode import AnthropicDecoder
 from translation.chat.decode import ChatDecoder
 from translation.gemini.decode import GeminiDecoder

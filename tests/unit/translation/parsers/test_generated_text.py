@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.driving import collect, counting_ids
+from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import (
     CLOSING_TAGS,

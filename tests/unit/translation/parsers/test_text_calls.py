@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.driving import collect, counting_ids
+from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.parsers.text_calls import RejectedCall, TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, ParserOutput, PlainText
 from translation.representation.events import Delta, Event, Finished, Noted, Started

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import collect, counting_ids, decode, feed_to_end
 from tests.unit.support.golden import check_events, chunks_of, recordings
 from tests.unit.support.responses_order import check_order, read_stream
 from tests.unit.support.responses_streams import CITATION, LOGPROB, SEARCH, STREAMS
+from tests.unit.support.translator_drivers import collect, counting_ids, decode, feed_to_end
 from translation.errors import ProtocolViolation
 from translation.representation import items
 from translation.representation.events import (

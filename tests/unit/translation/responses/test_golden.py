@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.driving import counting_ids, feed_to_end
 from tests.unit.support.golden import chunks_of, recordings
 from tests.unit.support.responses_order import check_response, check_stream
+from tests.unit.support.translator_drivers import counting_ids, feed_to_end
 from translation.chat.decode import ChatDecoder
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses.decode import ResponsesDecoder

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.driving import feed_to_end, relay_to_end
 from tests.unit.support.responses_order import read_stream
+from tests.unit.support.translator_drivers import feed_to_end, relay_to_end
 from translation.framing import sse
 from translation.representation import items
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started

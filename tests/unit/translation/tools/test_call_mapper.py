@@ -9,8 +9,8 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from providers.scripted.schema_instances import minimal_instance
-from tests.unit.support.driving import counting_ids, decode, feed_to_end
 from tests.unit.support.responses_order import check_stream
+from tests.unit.support.translator_drivers import counting_ids, decode, feed_to_end
 from translation.chat.decode import ChatDecoder
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (

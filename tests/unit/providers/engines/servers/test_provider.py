@@ -9,7 +9,7 @@ from providers.engines.servers.provider import TwoPassProvider
 from providers.http.exchange import HttpExchange
 from providers.profiles import profile_for
 from providers.registry import build_provider
-from tests.unit.providers.engines.asking_engines import WEATHER
+from tests.unit.providers.engines.engine_exchanges import WEATHER
 from tests.unit.support.fake_engine import message
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, json_reply

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from tests.unit.support.chat_chunks import chunk, completion
-from tests.unit.support.driving import fail_to_end, feed_to_end
 from tests.unit.support.golden import chunks_of
+from tests.unit.support.translator_drivers import fail_to_end, feed_to_end
 from tests.unit.translation.chat.relaying.test_calls import added_up, delta, entry, relayed
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay

@@ -10,8 +10,8 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from tests.unit.support.chat_chunks import call, chunk, completion, said, thought, usage_only
-from tests.unit.support.driving import every_split, fail_to_end, feed_to_end, relay_to_end
 from tests.unit.support.golden import GOLDEN, chunks_of, recordings
+from tests.unit.support.translator_drivers import every_split, fail_to_end, feed_to_end, relay_to_end
 from translation.chat.relaying.answer import failure_of, relay_completion
 from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.driving import counting_ids
 from tests.unit.support.responses_order import check_stream
+from tests.unit.support.translator_drivers import counting_ids
 from tests.upstream.builders import message_item, response_snapshot
 from translation.errors import ProtocolViolation
 from translation.responses.relaying.whole_response import stream_of

@@ -27,10 +27,10 @@ from providers.http.relay import HttpRelay
 from providers.profiles import PROFILES
 from providers.registry import build_provider
 from providers.scripted.provider import ScriptedExchange
-from tests.unit.support.driving import counting_ids
 from tests.unit.support.fake_engine import FakeEngine
 from tests.unit.support.golden import GOLDEN, chunks_of
 from tests.unit.support.harmony import lower_to_harmony, real
+from tests.unit.support.translator_drivers import counting_ids
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import Event, Started, Usage

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.polling import wait_until
-from tests.state.processes import beside
+from tests.state.processes import database_observer
 from tests.state.replicas import Client, Json
 from tests.upstream import Pause, Reply
 from tests.upstream.builders import DONE, SSE, chat_chunk, data_frame, text_chunks
@@ -39,7 +39,7 @@ async def is_kept(asking: Client, response_id: str) -> bool:
 
 async def is_waiting(store_url: str, event: str) -> bool:
     """Whether a gateway waits in PostgreSQL for this."""
-    return await beside.count_waiting(store_url, event) > 0
+    return await database_observer.count_waiting(store_url, event) > 0
 
 
 async def has_ended(asking: Client, response_id: str) -> bool:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.engines.exchange import prepare_engine_exchange
-from tests.unit.support.driving import collect
 from tests.unit.support.fake_engine import FakeEngine, message
+from tests.unit.support.translator_drivers import collect
 from translation.representation.events import Event, Finished, Usage
 from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
