@@ -1,7 +1,7 @@
 """Checks names and packages of the product and of the benchmark: `python -m scripts.check_names`.
 
 It enforces docs/glossary.md, one meaning per public name, small packages and files, and a docstring in every package.
-In scripts/ it checks the sizes alone.
+In scripts/ it checks the sizes alone, and in tests/ that no name is a bare verb of speech.
 """
 
 import ast
@@ -17,6 +17,8 @@ FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses
 """The folders in which everything is checked."""
 SIZED_FOLDERS: Final = ("scripts",)
 """The folders in which only the sizes are checked."""
+TEST_FOLDERS: Final = ("tests",)
+"""The folders in which names are only checked for bare verbs: other words of the glossary are words of test names."""
 MAX_MODULES: Final = 16
 MAX_LINES: Final = 400
 
@@ -108,6 +110,7 @@ def main() -> None:
         *check_public_names(modules, SHARED_NAMES),
         *check_sizes([*modules, *parse_modules(ROOT, SIZED_FOLDERS)]),
         *check_words(modules, parse_forbidden_words((ROOT / "docs/glossary.md").read_text()), WORD_EXCEPTIONS),
+        *check_words(parse_modules(ROOT, TEST_FOLDERS), {}, {}),
         *check_packages(modules),
     ]
     for problem in sorted(problems):

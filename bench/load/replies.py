@@ -88,7 +88,7 @@ def _message_events(kind: str, pieces: list[str]) -> list[Json]:
         return [anthropic.opening(), *blocks, *anthropic.closing("tool_use")]
     if kind == "reasoning":
         blocks = anthropic.block(0, anthropic.thinking_block(), *anthropic.thought(*pieces))
-        blocks += anthropic.block(1, anthropic.text_block(), *anthropic.said("ok"))
+        blocks += anthropic.block(1, anthropic.text_block(), *anthropic.text_deltas("ok"))
         return [anthropic.opening(), *blocks, *anthropic.closing()]
     return anthropic.text_events(*pieces)
 

@@ -59,5 +59,5 @@ def items(events: list[Json], kind: str) -> list[Json]:
     return [e["item"] for e in events if e["type"] == "item.completed" and e["item"]["type"] == kind]
 
 
-def said(events: list[Json]) -> list[str]:
+def message_texts(events: list[Json]) -> list[str]:
     return [item["text"] for item in items(events, "agent_message")]

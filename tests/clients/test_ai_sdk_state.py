@@ -43,7 +43,7 @@ def thinks_and_adds() -> Script:
     return either(chat_sse(chunks), whole)
 
 
-def told(upstream: ScriptedUpstream) -> list[dict[str, Any]]:
+def sent_messages(upstream: ScriptedUpstream) -> list[dict[str, Any]]:
     """What the upstream was asked last."""
     messages: list[dict[str, Any]] = upstream.requests[-1].json["messages"]
     return messages
@@ -55,8 +55,8 @@ async def test_references_are_followed(case: str, sdk: AiSdk, answer: Answer, up
     got = await sdk.do(case)
     assert got["text"] == "Ada."
     assert got["sent"][2] == ["user", "function_call", "function_call_output", "item_reference", "user"]
-    assert [message["role"] for message in told(upstream)] == WHOLE
-    assert told(upstream)[3]["content"] == "Good day, Ada. It is 42."
+    assert [message["role"] for message in sent_messages(upstream)] == WHOLE
+    assert sent_messages(upstream)[3]["content"] == "Good day, Ada. It is 42."
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
@@ -65,14 +65,14 @@ async def test_thoughts_go_back_by_reference(case: str, sdk: AiSdk, answer: Answ
     got = await sdk.do(case)
     assert got["sent"][1] == ["user", "item_reference", "function_call", "function_call_output"]
     assert got["text"] == "Ada."
-    assert told(upstream)[1]["reasoning_content"] == "They want a sum."
+    assert sent_messages(upstream)[1]["reasoning_content"] == "They want a sum."
 
 
 async def test_a_response_is_continued(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, *ANSWERS)
     got = await sdk.do("chained")
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
-    assert [message["role"] for message in told(upstream)] == WHOLE
+    assert [message["role"] for message in sent_messages(upstream)] == WHOLE
 
 
 async def test_a_conversation_is_kept(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
@@ -81,4 +81,11 @@ async def test_a_conversation_is_kept(sdk: AiSdk, answer: Answer, upstream: Scri
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
     # With the result of a tool it says what the user said once more: its way with conversations, whoever keeps them.
     assert got["sent"][1] == ["user", "function_call_output"]
-    assert [message["role"] for message in told(upstream)] == ["user", "assistant", "tool", "user", "assistant", "user"]
+    assert [message["role"] for message in sent_messages(upstream)] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+        "user",
+    ]

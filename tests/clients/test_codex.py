@@ -6,7 +6,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from tests.clients.codex import Codex, items, said
+from tests.clients.codex import Codex, items, message_texts
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import Request, ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
@@ -31,14 +31,14 @@ def tool_names(request: Request) -> list[str]:
 async def test_text_is_shown(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good ", "day."))
     events = await codex.do("Say good day.")
-    assert said(events) == ["Good day."]
+    assert message_texts(events) == ["Good day."]
     assert events[-1]["usage"]["input_tokens"] == 9
     assert "web_search" not in tool_names(upstream.requests[0]), "nobody behind the gateway can run it"
 
 
 async def test_what_the_demo_model_calls_is_run(codex: Codex) -> None:
     events = await codex.do("Use exec_command.", model="demo")
-    assert said(events)[0].startswith("exec_command returned: ")
+    assert message_texts(events)[0].startswith("exec_command returned: ")
 
 
 async def test_reasoning_goes_back(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
@@ -47,7 +47,7 @@ async def test_reasoning_goes_back(codex: Codex, answer: Answer, upstream: Scrip
     arguments = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"cmd":"true"}'}}]})
     thought = chat_chunk({"reasoning_content": "a command."})
     answer(chat_sse([opening, thought, call, arguments, chat_chunk({}, "tool_calls")]), chat_text("Done."))
-    assert said(await codex.do("Do nothing.")) == ["Done."]
+    assert message_texts(await codex.do("Do nothing.")) == ["Done."]
     assert upstream.requests[1].json["messages"][-2]["reasoning_content"] == "They want a command."
 
 
@@ -58,7 +58,7 @@ async def test_a_command_runs_and_its_output_goes_back(
     events = await codex.do("Run it.")
     (command,) = items(events, "command_execution")
     assert (command["exit_code"], command["aggregated_output"]) == (0, "forty-2\n")
-    assert said(events) == ["It says forty-2."]
+    assert message_texts(events) == ["It says forty-2."]
     call, output = upstream.requests[1].json["messages"][-2:]
     assert call["tool_calls"][0]["function"]["name"] == "exec_command"
     assert "forty-2" in output["content"]
@@ -103,7 +103,7 @@ async def test_a_tool_found_by_search_can_be_called(codex: Codex, answer: Answer
         chat_text("It is 42."),
     )
     events = await codex.do("Add.", model=FREEFORM)
-    assert said(events) == ["It is 42."]
+    assert message_texts(events) == ["It is 42."]
     (call,) = items(events, "mcp_tool_call")
     assert call["status"] == "completed"
     assert "mcp__adder__add_numbers" not in tool_names(upstream.requests[0])
@@ -113,7 +113,7 @@ async def test_a_tool_found_by_search_can_be_called(codex: Codex, answer: Answer
 async def test_tools_that_come_as_input_are_called(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     program = 'const ran = await tools.exec_command({cmd: "echo forty-$((1+1))"}); text(ran.output);'
     answer(chat_calls(("functions__exec", json.dumps({"input": program}))), chat_text("It says forty-2."))
-    assert said(await codex.do("Run it.", model=LITE)) == ["It says forty-2."]
+    assert message_texts(await codex.do("Run it.", model=LITE)) == ["It says forty-2."]
     assert "forty-2" in upstream.requests[1].json["messages"][-1]["content"]
 
 
@@ -122,7 +122,7 @@ async def test_an_image_a_tool_returns_reaches_the_model_as_an_image(
 ) -> None:
     (codex.folder / "dot.png").write_bytes(DOT)
     answer(chat_calls(("view_image", '{"path":"dot.png"}')), chat_text("A dot."))
-    assert said(await codex.do("What is on dot.png?", model=FREEFORM)) == ["A dot."]
+    assert message_texts(await codex.do("What is on dot.png?", model=FREEFORM)) == ["A dot."]
     output, shown = upstream.requests[1].json["messages"][-2:]
     assert output["role"] == "tool"
     assert "base64" not in output["content"]
@@ -139,7 +139,7 @@ async def test_the_output_schema_reaches_the_model(codex: Codex, answer: Answer,
     }
     (codex.folder / "schema.json").write_text(json.dumps(schema))
     answer(chat_text('{"total":42}'))
-    assert said(await codex.do("Add 2 and 40.", "--output-schema", "schema.json")) == ['{"total":42}']
+    assert message_texts(await codex.do("Add 2 and 40.", "--output-schema", "schema.json")) == ['{"total":42}']
     response_format = upstream.requests[0].json["response_format"]
     assert response_format["type"] == "json_schema"
     assert response_format["json_schema"]["schema"] == schema
@@ -148,7 +148,7 @@ async def test_the_output_schema_reaches_the_model(codex: Codex, answer: Answer,
 async def test_a_conversation_is_resumed(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("Ada."))
     await codex.do("I am Ada.")
-    assert said(await codex.do("resume", "--last", "Who am I?")) == ["Ada."]
+    assert message_texts(await codex.do("resume", "--last", "Who am I?")) == ["Ada."]
     roles = [(m["role"], m["content"]) for m in upstream.requests[1].json["messages"][-3:]]
     assert roles == [("user", "I am Ada."), ("assistant", "Good day, Ada."), ("user", "Who am I?")]
 
@@ -160,7 +160,7 @@ async def test_the_built_in_provider_keeps_to_one_websocket(
     built_in = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}")
     with capture_logs() as lines:
         events = await codex.do(*built_in, "Run it.", model=FREEFORM)
-    assert said(events) == ["It says forty-2."]
+    assert message_texts(events) == ["It says forty-2."]
     assert [event for event in events if event["type"] == "error"] == [], "each try it repeats is one"
     assert [line["method"] for line in lines if line.get("path") == "/v1/responses"] == ["WEBSOCKET"]
     assert "forty-2" in upstream.requests[1].json["messages"][-1]["content"]

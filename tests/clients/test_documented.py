@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import said
+from tests.clients.codex import message_texts
 from tests.clients.conftest import Answer
 from tests.project.test_snippets import SNIPPETS, Snippet
 from tests.serving import Gateway
@@ -62,5 +62,5 @@ async def test_codex_works_with_the_settings_of_a_page(
     )
     assert ran.code == 0, ran.out + ran.err
     events = [json.loads(line) for line in ran.out.splitlines()]
-    assert said(events) == ["It says forty-2."]
+    assert message_texts(events) == ["It says forty-2."]
     assert {request.json["model"] for request in upstream.requests} == {model}

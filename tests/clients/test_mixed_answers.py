@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, said
+from tests.clients.codex import Codex, message_texts
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import Reply, ScriptedUpstream, chat_chunk, chat_sse, chat_text
@@ -64,5 +64,5 @@ async def test_text_and_two_commands_are_understood_by_codex(
     codex: Codex, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(mixed("exec_command", '{"cmd":"echo one"}', '{"cmd":"echo two"}'), chat_text("One and two."))
-    assert said(await codex.do("Run them.")) == ["Let me see.", "One and two."]
+    assert message_texts(await codex.do("Run them.")) == ["Let me see.", "One and two."]
     check_history(upstream)

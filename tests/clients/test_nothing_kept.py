@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, said
+from tests.clients.codex import Codex, items, message_texts
 from tests.clients.conftest import Answer, kept_by
 from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
@@ -20,7 +20,7 @@ ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "tex
 async def test_codex_leaves_nothing(built_in: bool, codex: Codex, gateway: Gateway, answer: Answer) -> None:
     answer(chat_calls(("exec_command", '{"cmd":"true"}')), chat_text("Done."))
     chosen = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}") if built_in else ()
-    assert said(await codex.do(*chosen, "Do nothing.")) == ["Done."]
+    assert message_texts(await codex.do(*chosen, "Do nothing.")) == ["Done."]
     assert kept_by(gateway) == []
 
 
@@ -60,7 +60,7 @@ async def test_without_a_store_codex_runs_a_command(
     answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
     events = await Codex(clients, stateless.v1, tmp_path).do("Run it.")
     assert items(events, "command_execution")[0]["aggregated_output"] == "forty-2\n"
-    assert said(events) == ["It says forty-2."]
+    assert message_texts(events) == ["It says forty-2."]
 
 
 @pytest.mark.parametrize("program", ["openai_sdk.py", "openai_sdk.mjs"])

@@ -40,7 +40,7 @@ def sdk(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gatew
     return Sdk(clients, keeper, request.param)
 
 
-def said(request: Request) -> list[tuple[str, str]]:
+def sent_texts(request: Request) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in request.json["messages"]]
 
 
@@ -56,8 +56,8 @@ def streamed(*steps: Any) -> Reply:
 async def test_a_response_is_continued(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("Ada."), chat_text("Yes."))
     assert await sdk.do("continued") == {"text": "Yes.", "linked": [True, True], "same": True}
-    assert said(upstream.requests[0])[0] == ("system", "Be brief.")
-    assert said(upstream.requests[2]) == [
+    assert sent_texts(upstream.requests[0])[0] == ("system", "Be brief.")
+    assert sent_texts(upstream.requests[2]) == [
         ("user", "I am Ada."),
         ("assistant", "Good day, Ada."),
         ("user", "Who am I?"),
@@ -74,7 +74,7 @@ async def test_what_was_deleted_is_gone_and_still_known_to_what_continues_it(
         "gone": GONE,
         "continued": ["BadRequestError", "previous_response_not_found", "previous_response_id"],
     }
-    assert [text for role, text in said(upstream.requests[-1]) if role == "user"] == ["Root", "Left", "Leaf"]
+    assert [text for role, text in sent_texts(upstream.requests[-1]) if role == "user"] == ["Root", "Left", "Leaf"]
 
 
 async def test_the_result_of_a_call_continues_it(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
@@ -100,7 +100,7 @@ async def test_a_conversation_is_kept(sdk: Sdk, answer: Answer, upstream: Script
         "deleted": True,
         "gone": GONE,
     }
-    assert said(upstream.requests[0]) == [("user", "I am Ada."), ("user", "Who am I?")]
+    assert sent_texts(upstream.requests[0]) == [("user", "I am Ada."), ("user", "Who am I?")]
 
 
 async def test_a_background_response_is_polled(sdk: Sdk, answer: Answer) -> None:
@@ -173,4 +173,4 @@ async def test_a_conversation_goes_on_over_a_websocket_of_the_javascript_sdk(
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
     assert await Sdk(clients, keeper, "openai_state.mjs").do("websocket") == ["Good day.", "Again."]
-    assert said(upstream.requests[1]) == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]
+    assert sent_texts(upstream.requests[1]) == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, said
+from tests.clients.codex import Codex, items, message_texts
 from tests.clients.conftest import Answer
 from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
@@ -33,7 +33,7 @@ async def test_codex_shows_them(codex: Codex, answer: Answer) -> None:
     answer(thinking())
     events = await codex.do("Say good day.")
     assert [item["text"] for item in items(events, "reasoning")] == [THOUGHT]
-    assert said(events) == [ANSWER]
+    assert message_texts(events) == [ANSWER]
 
 
 async def test_the_ai_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, said
+from tests.clients.codex import Codex, items, message_texts
 from tests.clients.conftest import before, kept_by, kept_in
 from tests.serving import Gateway, serving
 
@@ -69,4 +69,4 @@ async def test_a_command_of_codex_runs(clients: InstalledClients, front: Gateway
     events = await Codex(clients, front.v1, tmp_path).do("Use exec_command.", model="demo")
     (command,) = items(events, "command_execution")
     assert command["exit_code"] == 127, "the demo model makes its commands up"
-    assert said(events)[0].startswith("exec_command returned: ")
+    assert message_texts(events)[0].startswith("exec_command returned: ")

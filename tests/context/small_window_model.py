@@ -21,7 +21,7 @@ class Reader:
     async def __call__(self, exchange: Exchange) -> None:
         body = exchange.request.json
         self.bodies.append(body)
-        read = sum(len(text.split()) for _, text in told(body))
+        read = sum(len(text.split()) for _, text in texts_by_role(body))
         await self._answer(body, read)(exchange)
 
     def _answer(self, body: Json, read: int) -> Script:
@@ -35,15 +35,15 @@ class Reader:
     @property
     def last(self) -> list[tuple[str, str]]:
         """(role, text) of what it was told last."""
-        return told(self.bodies[-1])
+        return texts_by_role(self.bodies[-1])
 
 
-def told(body: Json) -> list[tuple[str, str]]:
+def texts_by_role(body: Json) -> list[tuple[str, str]]:
     return [(message["role"], _text(message.get("content"))) for message in body["messages"]]
 
 
 def asks_for_a_summary(body: Json) -> bool:
-    return told(body)[-1][1].startswith("Write a summary of the whole conversation")
+    return texts_by_role(body)[-1][1].startswith("Write a summary of the whole conversation")
 
 
 def usage(read: int, written: int) -> Json:

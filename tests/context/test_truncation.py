@@ -26,7 +26,7 @@ HISTORY: list[Json] = [
 ]
 
 
-async def asked(client: AsyncOpenAI, *, stream: bool, **args: Any) -> tuple[str | None, Any]:
+async def create_response(client: AsyncOpenAI, *, stream: bool, **args: Any) -> tuple[str | None, Any]:
     """The header of losses, and the response."""
     raw: Any = client.responses.with_raw_response
     reply = await raw.create(model="m", input=HISTORY, stream=stream, **args)
@@ -41,7 +41,7 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 
 @STREAMED
 async def test_what_fits_is_sent_whole(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
-    lost, response = await asked(client, stream=stream, truncation="auto")
+    lost, response = await create_response(client, stream=stream, truncation="auto")
     assert (lost, response.truncation, response.output_text) == (None, "auto", "ok")
     assert len(reader.bodies) == 1
 
@@ -49,7 +49,7 @@ async def test_what_fits_is_sent_whole(client: AsyncOpenAI, reader: Reader, stre
 @STREAMED
 async def test_what_was_left_out_is_stored_with_the_response(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
-    lost, response = await asked(client, stream=stream, truncation="auto")
+    lost, response = await create_response(client, stream=stream, truncation="auto")
     kept = await client.responses.with_raw_response.retrieve(response.id)
     assert kept.headers[LOSS] == lost
     assert "input=truncated" in kept.headers[LOSS].split(", ")
@@ -58,7 +58,7 @@ async def test_what_was_left_out_is_stored_with_the_response(client: AsyncOpenAI
 @STREAMED
 async def test_what_does_not_fit_loses_its_beginning(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
-    lost, response = await asked(client, stream=stream, truncation="auto")
+    lost, response = await create_response(client, stream=stream, truncation="auto")
     assert lost is not None
     assert "input=truncated" in lost.split(", ")
     assert (response.status, response.truncation) == ("completed", "auto")
@@ -71,7 +71,7 @@ async def test_what_does_not_fit_loses_its_beginning(client: AsyncOpenAI, reader
 
 async def test_the_whole_input_is_still_what_the_response_was_asked(client: AsyncOpenAI, reader: Reader) -> None:
     reader.room = 60
-    _, response = await asked(client, stream=False, truncation="auto")
+    _, response = await create_response(client, stream=False, truncation="auto")
     items = await client.responses.input_items.list(response.id, limit=100)
     assert len(items.data) == len(HISTORY)
 
@@ -79,7 +79,7 @@ async def test_the_whole_input_is_still_what_the_response_was_asked(client: Asyn
 async def test_a_call_never_loses_its_output(client: AsyncOpenAI, reader: Reader) -> None:
     for room in range(5, 130, 8):
         reader.room = room
-        await asked(client, stream=False, truncation="auto")
+        await create_response(client, stream=False, truncation="auto")
         roles = [role for role, _ in reader.last]
         assert ("tool" in roles) == (roles[-3:] == ["assistant", "tool", "user"])
 
@@ -88,7 +88,7 @@ async def test_a_call_never_loses_its_output(client: AsyncOpenAI, reader: Reader
 async def test_what_has_to_stay_and_does_not_fit_is_refused(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 3
     with pytest.raises(BadRequestError) as refused:
-        await asked(client, stream=stream, truncation="auto")
+        await create_response(client, stream=stream, truncation="auto")
     assert refused.value.code == "context_length_exceeded"
     assert len(reader.bodies) <= 6
 
@@ -97,7 +97,7 @@ async def test_without_it_nothing_is_left_out(client: AsyncOpenAI, reader: Reade
     reader.room = 60
     for args in ({}, {"truncation": "disabled"}):
         with pytest.raises(BadRequestError) as refused:
-            await asked(client, stream=False, **args)
+            await create_response(client, stream=False, **args)
         assert refused.value.code == "context_length_exceeded"
     assert len(reader.bodies) == 2
 
@@ -105,7 +105,7 @@ async def test_without_it_nothing_is_left_out(client: AsyncOpenAI, reader: Reade
 async def test_an_overflow_told_inside_a_good_reply_is_one_too(client: AsyncOpenAI, reader: Reader) -> None:
     told = b'data: {"error":{"message":"prompt is too long","code":"context_length_exceeded"}}\n\n'
     reader.answers = [sse_reply(told)]
-    lost, _ = await asked(client, stream=True, truncation="auto")
+    lost, _ = await create_response(client, stream=True, truncation="auto")
     assert "input=truncated" in (lost or "")
     assert len(reader.bodies) == 2
 
@@ -113,10 +113,10 @@ async def test_an_overflow_told_inside_a_good_reply_is_one_too(client: AsyncOpen
 async def test_other_failures_are_not_tried_again(client: AsyncOpenAI, reader: Reader) -> None:
     reader.answers = [error_reply(400, "no such tool", code="bad")]
     with pytest.raises(BadRequestError):
-        await asked(client, stream=False, truncation="auto")
+        await create_response(client, stream=False, truncation="auto")
     reader.answers = [sse_reply(b'data: {"error":{"message":"no","code":"invalid_prompt"}}\n\n')]
     with pytest.raises(InternalServerError):
-        await asked(client, stream=True, truncation="auto")
+        await create_response(client, stream=True, truncation="auto")
     assert len(reader.bodies) == 2
 
 

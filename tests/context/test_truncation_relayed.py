@@ -6,7 +6,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from tests.context.test_truncation import HISTORY, STREAMED, Json, asked
+from tests.context.test_truncation import HISTORY, STREAMED, Json, create_response
 from tests.upstream import ScriptedUpstream, json_reply, responses_sse
 from tests.upstream.builders import either, error_reply, response_snapshot, responses_text
 from tests.upstream.script import Exchange, Script
@@ -47,7 +47,7 @@ def reader(upstream: ScriptedUpstream) -> ResponsesReader:
 
 async def ask(client: AsyncOpenAI, *, stream: bool, **more: Any) -> tuple[str | None, Any]:
     extra_body = {**FURTHER, "model": "responses", **more.pop("extra_body", {})}
-    return await asked(client, stream=stream, truncation="auto", extra_body=extra_body, **more)
+    return await create_response(client, stream=stream, truncation="auto", extra_body=extra_body, **more)
 
 
 @STREAMED

@@ -12,7 +12,7 @@ from providers.config import ProviderConfig, ProviderType
 from providers.registry import BUILDERS, build_provider
 from providers.vllm_inprocess import lifecycle
 from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
-from tests.unit.support.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
+from tests.unit.support.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, text_output
 from translation.representation.events import Finished
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
@@ -30,7 +30,7 @@ class Loading:
     """vLLM, but for what it says."""
 
     def __init__(self) -> None:
-        self.llm = AsyncLLM(said("Hi"), said(" you"), said("", "stop"))
+        self.llm = AsyncLLM(text_output("Hi"), text_output(" you"), text_output("", "stop"))
 
     def from_engine_args(self, arguments: object) -> AsyncLLM:
         return self.llm
@@ -47,10 +47,10 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> AsyncLLM:
 async def provider(request: pytest.FixtureRequest, vllm: AsyncLLM) -> AsyncIterator[Provider]:
     """Of each of these types, ready to be asked."""
     async with AsyncExitStack() as open_providers:
-        yield await opened(request.param, open_providers)
+        yield await open_provider(request.param, open_providers)
 
 
-async def opened(kind: ProviderType, until: AsyncExitStack) -> Provider:
+async def open_provider(kind: ProviderType, until: AsyncExitStack) -> Provider:
     known = {"type": kind} if kind == "scripted" else {"type": kind, "model": "m", "silence_s": 0.3}
     provider = build_provider("up", ProviderConfig.model_validate(known))
     until.push_async_callback(provider.aclose)
@@ -84,7 +84,7 @@ async def test_what_goes_wrong_in_an_engine_has_its_name(
     failure: Exception, name: type[errors.ProviderError], vllm: AsyncLLM
 ) -> None:
     async with AsyncExitStack() as open_providers:
-        provider = await opened("vllm_inprocess", open_providers)
+        provider = await open_provider("vllm_inprocess", open_providers)
         sound, vllm.script = vllm.script, [failure]
         with pytest.raises(errors.ProviderError) as told:
             await events_of(provider)
@@ -93,10 +93,12 @@ async def test_what_goes_wrong_in_an_engine_has_its_name(
         assert text_of(await events_of(provider)) == "Hi you", "the next turn is unaffected"
 
 
-@pytest.mark.parametrize("left", [[said("Hi")], [said("Hi"), said("", "abort")]], ids=["says no end", "gives up"])
+@pytest.mark.parametrize(
+    "left", [[text_output("Hi")], [text_output("Hi"), text_output("", "abort")]], ids=["says no end", "gives up"]
+)
 async def test_an_answer_of_an_engine_that_stops_too_early_fails(left: list, vllm: AsyncLLM) -> None:
     async with AsyncExitStack() as open_providers:
-        provider = await opened("vllm_inprocess", open_providers)
+        provider = await open_provider("vllm_inprocess", open_providers)
         vllm.script = left
         with pytest.raises(errors.UpstreamBroken):
             await events_of(provider)
@@ -104,16 +106,16 @@ async def test_an_answer_of_an_engine_that_stops_too_early_fails(left: list, vll
 
 async def test_an_engine_that_falls_silent_is_given_up(vllm: AsyncLLM) -> None:
     async with AsyncExitStack() as open_providers:
-        provider = await opened("vllm_inprocess", open_providers)
-        vllm.script, vllm.hangs = [said("Hi")], True
+        provider = await open_provider("vllm_inprocess", open_providers)
+        vllm.script, vllm.hangs = [text_output("Hi")], True
         with pytest.raises(errors.UpstreamTimeout):
             await events_of(provider)
 
 
 async def test_leaving_early_ends_the_work_of_the_engine(vllm: AsyncLLM) -> None:
     async with AsyncExitStack() as open_providers:
-        provider = await opened("vllm_inprocess", open_providers)
-        vllm.script, vllm.hangs = [said("Hi")], True
+        provider = await open_provider("vllm_inprocess", open_providers)
+        vllm.script, vllm.hangs = [text_output("Hi")], True
         async with aclosing(provider.prepare(Turn(**QUESTION), DEFAULT_PROFILE).batches()) as batches:
             await anext(batches)
             await anext(batches)

@@ -37,7 +37,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
             yield client
 
 
-def said(client: OpenAI, model: str, question: str, **options: Any) -> Any:
+def ask_model(client: OpenAI, model: str, question: str, **options: Any) -> Any:
     response = client.responses.create(model=model, input=question, temperature=0, **options)
     items = [item.model_dump(exclude={"id", "call_id"}, exclude_none=True) for item in response.output]
     texts = [str(part["text"]).strip() for item in items for part in item.get("content") or ()]
@@ -48,14 +48,14 @@ def said(client: OpenAI, model: str, question: str, **options: Any) -> Any:
 @pytest.mark.parametrize("model", ["tiny", "two"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_both_say_the_same(question: str, model: str, client: OpenAI, remote: OpenAI) -> None:
-    assert said(client, model, question) == said(remote, model, question)
+    assert ask_model(client, model, question) == ask_model(remote, model, question)
 
 
 @pytest.mark.parametrize("model", ["tiny", "two"])
 def test_both_call_the_same(model: str, client: OpenAI, remote: OpenAI) -> None:
     tools: Any = [{"type": "function", "strict": False, **WEATHER}]
     question = "What is the weather in Paris and Rome?"
-    assert said(client, model, question, tools=tools) == said(remote, model, question, tools=tools)
+    assert ask_model(client, model, question, tools=tools) == ask_model(remote, model, question, tools=tools)
 
 
 def test_both_read_a_prompt_as_the_same_tokens(client: OpenAI, remote: OpenAI) -> None:

@@ -90,7 +90,7 @@ class Client:
         response: Json = json.loads(await self.raw(response_id))
         return response
 
-    async def said(self, response_id: str) -> list[str]:
+    async def input_texts(self, response_id: str) -> list[str]:
         """The texts of its input items."""
         answer = await self.http.get(f"/responses/{response_id}/input_items?order=asc&limit=100")
         assert answer.status_code == 200, answer.text

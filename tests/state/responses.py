@@ -27,7 +27,7 @@ def response(status: str = "in_progress", **fields: Any) -> Json:
     } | fields
 
 
-def said(text: str) -> Item:
+def message_item(text: str) -> Item:
     return {
         "type": "message",
         "id": f"msg_{next(_numbers)}",
@@ -46,7 +46,7 @@ def answered(text: str) -> Item:
     }
 
 
-def asked(request_id: str, response_id: str = "resp_asking", **fields: Any) -> ApprovalRecord:
+def build_approval(request_id: str, response_id: str = "resp_asking", **fields: Any) -> ApprovalRecord:
     """The record of a request for an approval, open for an hour."""
     known: dict[str, Any] = {
         "id": request_id,
@@ -78,7 +78,9 @@ async def turn(
 ) -> Json:
     """A whole turn: `text`, answered with its upper case."""
     begun = response()
-    await store.create_response(new(begun, said(text), owner=owner, parent_id=parent and parent["id"], **fields))
+    await store.create_response(
+        new(begun, message_item(text), owner=owner, parent_id=parent and parent["id"], **fields)
+    )
     ended = completed(begun, answered(text.upper()))
     await store.finish_response(owner, ended, worker=WORKER)
     return ended

@@ -55,7 +55,7 @@ def block(index: int, started: Json, *deltas: Json) -> list[Json]:
     ]
 
 
-def said(*pieces: str) -> list[Json]:
+def text_deltas(*pieces: str) -> list[Json]:
     return [{"type": "text_delta", "text": piece} for piece in pieces]
 
 
@@ -78,7 +78,7 @@ def closing(stop_reason: str | None = "end_turn", **usage: int) -> list[Json]:
 
 def text_events(*pieces: str) -> list[Json]:
     """The events of a plain text answer."""
-    return [opening(), *block(0, text_block(), *said(*pieces)), *closing()]
+    return [opening(), *block(0, text_block(), *text_deltas(*pieces)), *closing()]
 
 
 def anthropic_sse(events: Iterable[Json]) -> Reply:

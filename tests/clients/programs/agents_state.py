@@ -39,7 +39,7 @@ def agent() -> Agent:
     return Agent("Ada", tools=[add], model=OpenAIResponsesModel(os.environ["MODEL"], CLIENT))
 
 
-async def told(result: Any) -> Any:
+async def describe_run(result: Any) -> Any:
     """`new`: how many items the last request itself had."""
     new = [item.id async for item in CLIENT.responses.input_items.list(result.last_response_id)]
     return {"text": result.final_output, "ran": ran, "new": len(new)}
@@ -47,12 +47,12 @@ async def told(result: Any) -> Any:
 
 async def two_runs(**options: Any) -> Any:
     await Runner.run(agent(), FIRST, **options)
-    return await told(await Runner.run(agent(), SECOND, **options))
+    return await describe_run(await Runner.run(agent(), SECOND, **options))
 
 
 async def chained() -> Any:
     first = await Runner.run(agent(), FIRST, auto_previous_response_id=True)
-    return await told(await Runner.run(agent(), SECOND, previous_response_id=first.last_response_id))
+    return await describe_run(await Runner.run(agent(), SECOND, previous_response_id=first.last_response_id))
 
 
 async def chained_streamed() -> Any:
@@ -62,7 +62,7 @@ async def chained_streamed() -> Any:
         async for _ in result.stream_events():
             pass
         previous = result.last_response_id
-    return await told(result)
+    return await describe_run(result)
 
 
 async def conversation() -> Any:
@@ -91,7 +91,7 @@ async def compaction() -> Any:
     )
     await Runner.run(agent(), FIRST, session=kept)
     items: Any = await kept.get_items()
-    got = await told(await Runner.run(agent(), SECOND, session=kept))
+    got = await describe_run(await Runner.run(agent(), SECOND, session=kept))
     return {**got, "kept": [item.get("type", "message") for item in items]}
 
 
@@ -99,7 +99,7 @@ async def websocket() -> Any:
     async with responses_websocket_session(base_url=os.environ["BASE_URL"], api_key="none") as connected:
         speaker = Agent("Ada", tools=[add], model=os.environ["MODEL"])
         first = await connected.run(speaker, FIRST, auto_previous_response_id=True)
-        return await told(await connected.run(speaker, SECOND, previous_response_id=first.last_response_id))
+        return await describe_run(await connected.run(speaker, SECOND, previous_response_id=first.last_response_id))
 
 
 async def unknown() -> Any:

@@ -25,7 +25,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-async def told(text: str, messages: list[ModelMessage]) -> Any:
+async def describe_run(text: str, messages: list[ModelMessage]) -> Any:
     """`new`: how many items the last request itself had."""
     *_, last = [message for message in messages if isinstance(message, ModelResponse)]
     new = [item.id async for item in CLIENT.responses.input_items.list(last.provider_response_id or "")]
@@ -36,7 +36,7 @@ async def two_runs(settings: OpenAIResponsesModelSettings) -> Any:
     agent = Agent(MODEL, tools=[add], model_settings=settings)
     first = await agent.run(FIRST)
     second = await agent.run(SECOND, message_history=first.all_messages())
-    return await told(second.output, second.all_messages())
+    return await describe_run(second.output, second.all_messages())
 
 
 async def chained() -> Any:
@@ -50,7 +50,7 @@ async def chained_streamed() -> Any:
         async with agent.run_stream(said, message_history=history) as result:
             text = await result.get_output()
         history = result.all_messages()
-    return await told(text, history)
+    return await describe_run(text, history)
 
 
 async def conversation() -> Any:

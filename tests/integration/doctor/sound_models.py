@@ -55,7 +55,7 @@ class Refused:
     why: str
 
 
-def said(asked: Asked) -> Said | Refused:
+def answer_question(asked: Asked) -> Said | Refused:
     if asked.model not in MODELS:
         return Refused(why="unknown")
     if asked.question.count("river") > WINDOW:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.doctor.checks.hosted_probes import WEATHERS
 from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
-from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, said
+from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, answer_question
 from tests.integration.doctor.sound_responses import read_responses, write_responses
 from tests.unit.support.harmony import marked, real
 from tests.upstream import Reply, Script, anthropic, chat_sse, error_reply, gemini, harmony, ollama
@@ -106,7 +106,7 @@ def write_anthropic(answer: Said | Refused, *, stream: bool) -> Script:
         deltas = anthropic.thought(answer.thought, signature=SIGNATURE)
         events += anthropic.block(0, anthropic.thinking_block(), *deltas)
     if answer.text:
-        events += anthropic.block(len(content), anthropic.text_block(), *anthropic.said(*answer.text))
+        events += anthropic.block(len(content), anthropic.text_block(), *anthropic.text_deltas(*answer.text))
         content.append(anthropic.text_block("".join(answer.text)))
     for number, (name, arguments) in enumerate(answer.calls):
         begun = anthropic.call_block(name, f"toolu_{number}")
@@ -253,4 +253,4 @@ async def answer(exchange: Exchange) -> None:
     body = json.dumps(request.json)
     asked = read(request)
     asked = replace(asked, has_image=IMAGE in body, result=asked.result or weather_in(body))
-    await write(said(asked), stream=stream)(exchange)
+    await write(answer_question(asked), stream=stream)(exchange)

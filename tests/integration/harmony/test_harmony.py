@@ -29,7 +29,7 @@ CALLING = (
 ANSWERING = "<|channel|>analysis<|message|>Sunny.<|end|><|start|>assistant<|channel|>final<|message|>It is ☀.<|return|>"
 
 
-def saying(text: str, stop_type: str = "eos") -> Script:
+def writing(text: str, stop_type: str = "eos") -> Script:
     """What the server answers when the model writes this, control tokens spelt out."""
     tokens = marked(text)
     content = real().decode([token for token in tokens if not real().is_special(token)])
@@ -73,7 +73,7 @@ def prompt_of(request: Request) -> str:
 
 @FORMS
 async def test_a_tool_loop_goes_through_and_thoughts_are_kept_until_the_answer(tmp_path: Path, stream: bool) -> None:
-    async with asking(tmp_path, saying(CALLING), saying(ANSWERING), saying(ANSWERING)) as (client, upstream):
+    async with asking(tmp_path, writing(CALLING), writing(ANSWERING), writing(ANSWERING)) as (client, upstream):
         first = await respond(client, stream=stream, input="Weather?", tools=[TOOL])
         thought, call = first.output
         assert thought.content[0].text == THOUGHT
@@ -98,7 +98,7 @@ async def test_a_tool_loop_goes_through_and_thoughts_are_kept_until_the_answer(t
 
 
 async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> None:
-    async with asking(tmp_path, saying(CALLING)) as (client, _):
+    async with asking(tmp_path, writing(CALLING)) as (client, _):
         function = {key: TOOL[key] for key in ("name", "parameters")}
         create: Any = client.chat.completions.create
         said = await create(
@@ -113,7 +113,7 @@ async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> No
 
 
 async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
-    async with asking(tmp_path, saying(" sunny.<|return|>")) as (client, upstream):
+    async with asking(tmp_path, writing(" sunny.<|return|>")) as (client, upstream):
         begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
         said = await respond(client, stream=True, input=begun)
         assert said.output_text == " sunny."
@@ -123,21 +123,21 @@ async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
 @FORMS
 async def test_a_begun_answer_that_is_begun_again_is_not_lost(tmp_path: Path, stream: bool) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
-    async with asking(tmp_path, saying("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
+    async with asking(tmp_path, writing("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
         said = await respond(client, stream=stream, input=begun)
     assert (said.status, said.output_text) == ("completed", "It is sunny.")
 
 
 async def test_a_begun_answer_that_comes_to_nothing_is_a_failure(tmp_path: Path) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
-    async with asking(tmp_path, saying("<|channel|>final<|return|>")) as (client, _):
+    async with asking(tmp_path, writing("<|channel|>final<|return|>")) as (client, _):
         with pytest.raises(APIStatusError) as failure:
             await respond(client, stream=False, input=begun)
     assert (failure.value.status_code, failure.value.code) == (502, "upstream_garbled")
 
 
 async def test_an_answer_at_its_limit_is_incomplete(tmp_path: Path) -> None:
-    async with asking(tmp_path, saying("<|channel|>final<|message|>It is", "limit")) as (client, upstream):
+    async with asking(tmp_path, writing("<|channel|>final<|message|>It is", "limit")) as (client, upstream):
         said = await respond(client, stream=False, input="Weather?", max_output_tokens=16)
         assert (said.status, said.incomplete_details.reason) == ("incomplete", "max_output_tokens")
         assert upstream.requests[0].json["n_predict"] == 16

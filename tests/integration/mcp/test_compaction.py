@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.context.small_window_model import asks_for_a_summary, told, usage
+from tests.context.small_window_model import asks_for_a_summary, texts_by_role, usage
 from tests.databases import ready_sqlite
 from tests.integration.mcp.approval_gateway import answer, approving, request_of
 from tests.integration.mcp.approval_gateway import kinds_of as kinds
@@ -38,7 +38,7 @@ class CountingReader:
 
     async def __call__(self, exchange: Exchange) -> None:
         body = exchange.request.json
-        read = sum(len(text.split()) for _, text in told(body))
+        read = sum(len(text.split()) for _, text in texts_by_role(body))
         if asks_for_a_summary(body):
             self.summarized.append(body)
             await chat_text(SUMMARY, usage=usage(50, 5))(exchange)
@@ -54,7 +54,7 @@ def stored(folder: Path) -> Json:
 
 
 def roles(body: Json) -> list[str]:
-    return [role for role, _ in told(body)]
+    return [role for role, _ in texts_by_role(body)]
 
 
 async def test_a_context_that_grows_over_the_threshold_is_compacted_between_rounds(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_a_context_that_grows_over_the_threshold_is_compacted_between_roun
                 ["user", "assistant", "tool"],
                 ["user", "user", "assistant", "tool"],
             ]
-            assert told(model.asked[-1])[0][1].endswith(SUMMARY)
+            assert texts_by_role(model.asked[-1])[0][1].endswith(SUMMARY)
             (summarized,) = model.summarized
             assert "tools" not in summarized
             assert roles(summarized) == ["assistant", "tool", "user"]
@@ -84,7 +84,7 @@ async def test_a_context_that_grows_over_the_threshold_is_compacted_between_roun
         assert kinds(again) == ["message"], "the list of tools is in the context still"
         assert len(server.received("tools/list")) == lists
         assert roles(model.asked[-1]) == ["user", "user", "assistant", "tool", "assistant", "user"]
-        assert told(model.asked[-1])[3][1] == LONG
+        assert texts_by_role(model.asked[-1])[3][1] == LONG
         assert len(server.calls) == 6
 
 
@@ -126,8 +126,8 @@ async def test_a_request_for_an_approval_outlives_a_compaction(calc: CountingSer
         second = await gateway.ask("Never mind.", previous_response_id=asked["id"])
         third = await gateway.ask("Hello?", previous_response_id=second["id"], context_management=MANAGED)
         assert kinds(third) == ["compaction", "message"]
-        assert "The user did not approve this call" in str(told(model.asked[-1]))
-        assert "The user did not approve this call" not in str(told(model.summarized[0]))
+        assert "The user did not approve this call" in str(texts_by_role(model.asked[-1]))
+        assert "The user did not approve this call" not in str(texts_by_role(model.summarized[0]))
         fourth = await gateway.ask([answer(request_of(asked))], previous_response_id=third["id"])
         assert kinds(fourth) == ["mcp_call", "message"]
         assert fourth["output"][0]["output"] == "5"

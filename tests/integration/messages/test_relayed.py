@@ -10,7 +10,7 @@ import pytest
 from tests.serving import serving
 from tests.unit.support.messages_order import check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream
-from tests.upstream.anthropic import anthropic_text, block, closing, message, opening, said, text_block
+from tests.upstream.anthropic import anthropic_text, block, closing, message, opening, text_block, text_deltas
 from tests.upstream.builders import json_reply, named_frame, sse_reply
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ async def test_an_error_keeps_its_details(*, stream: bool) -> None:
 
 async def test_an_error_within_a_stream_keeps_its_details() -> None:
     error = {"type": "overloaded_error", "message": "busy", "details": {"error_code": "x"}}
-    events = [opening(), *block(0, text_block(), *said("Hi"))]
+    events = [opening(), *block(0, text_block(), *text_deltas("Hi"))]
     failing = sse_reply(*map(named_frame, [*events, {"type": "error", "error": error}]))
     early = sse_reply(*map(named_frame, [opening(), {"type": "error", "error": error}]))
     async with gateway(failing, early) as (client, _):
@@ -115,7 +115,7 @@ async def test_an_error_within_a_stream_keeps_its_details() -> None:
 
 
 async def test_an_upstream_may_reply_in_the_other_form() -> None:
-    stream = sse_reply(*map(named_frame, [opening(), *block(0, text_block(), *said("Hi")), *closing()]))
+    stream = sse_reply(*map(named_frame, [opening(), *block(0, text_block(), *text_deltas("Hi")), *closing()]))
     async with gateway(json_reply(message(text_block("Hi"))), stream) as (client, _):
         streamed = await client.post("/messages", json={**BODY, "stream": True})
         whole = await client.post("/messages", json=BODY)

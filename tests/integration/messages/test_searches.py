@@ -18,7 +18,7 @@ from anthropic.types import (
 from tests import databases
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream, json_reply
-from tests.upstream.anthropic import anthropic_sse, block, closing, given, message, opening, said, text_block
+from tests.upstream.anthropic import anthropic_sse, block, closing, given, message, opening, text_block, text_deltas
 from tests.upstream.builders import chat_text, either, message_item, response_snapshot, responses_sse, text_events
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def anthropic_search(told: Json = TOLD) -> Script:
     events = [
         *block(0, ASKED, *given('{"query": ', '"who"}')),
         *block(1, told),
-        *block(2, text_block(), *said("Shannon."), citation),
+        *block(2, text_block(), *text_deltas("Shannon."), citation),
     ]
     whole = message(asked, told, {**text_block("Shannon."), "citations": [CITED]})
     return either(anthropic_sse([opening(), *events, *closing()]), json_reply(whole))

@@ -21,8 +21,8 @@ from tests.upstream.anthropic import (
     given,
     message,
     opening,
-    said,
     text_block,
+    text_deltas,
     thinking_block,
 )
 from tests.upstream.builders import either
@@ -47,7 +47,7 @@ TOLD = {
 SEARCHED = [
     *block(0, ASKED, *given('{"query": ', '"who"}')),
     *block(1, TOLD),
-    *block(2, text_block(), *said("Shannon."), {"type": "citations_delta", "citation": CITED}),
+    *block(2, text_block(), *text_deltas("Shannon."), {"type": "citations_delta", "citation": CITED}),
 ]
 FOUND: list[dict[str, Any]] = [
     {**ASKED, "input": {"query": "who"}},
@@ -121,10 +121,10 @@ async def test_arguments_for_a_choice_of_objects_come_as_they_were_written(strea
     )
     tool: Any = {"type": "function", "name": "find", "strict": False, "parameters": {"oneOf": [by_name, by_id]}}
     async with asking(tmp_path, anthropic_calls(("toolu_1", "find", {"id": "7"}))) as (client, upstream):
-        said = await respond(client, stream=stream, input="Find 7.", tools=[tool])
+        response = await respond(client, stream=stream, input="Find 7.", tools=[tool])
         [sent] = upstream.requests[0].json["tools"]
-    assert said.output[0].type == "function_call"
-    assert json.loads(said.output[0].arguments) == {"id": "7"}
+    assert response.output[0].type == "function_call"
+    assert json.loads(response.output[0].arguments) == {"id": "7"}
     assert sent["input_schema"]["properties"] == {"name": {"type": "string"}, "id": {"type": "string"}}
     assert (sent["input_schema"]["type"], "oneOf" in sent["input_schema"]) == ("object", False)
 
@@ -214,7 +214,7 @@ async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_p
         "file_id": None,
     }
     passage = {"type": "citations_delta", "citation": {**place, "start_page_number": 1, "end_page_number": 2}}
-    streamed = [opening(), *block(0, text_block(), *said("So "), *said("it is."), passage), *closing()]
+    streamed = [opening(), *block(0, text_block(), *text_deltas("So "), *text_deltas("it is."), passage), *closing()]
     whole = message({**text_block("So it is."), "citations": [passage["citation"]]})
     file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
     async with asking(tmp_path, either(anthropic_sse(streamed), json_reply(whole))) as (client, upstream):

@@ -8,7 +8,7 @@ from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, ask
 from tests.faults.config import config
 from tests.serving import command
 from tests.upstream import ScriptedUpstream, chat_text
-from tests.upstream.anthropic import anthropic_sse, block, closing, message, opening, said, text_block
+from tests.upstream.anthropic import anthropic_sse, block, closing, message, opening, text_block, text_deltas
 from tests.upstream.builders import either, json_reply
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ async def test_a_line_with_a_nonce_is_behind_what_the_upstream_has_cached(tmp_pa
     cached = {**counts, "prompt_tokens_details": {"cached_tokens": 180}}
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("Hi", usage=cached))
-        streamed = [opening(input_tokens=2), *block(0, text_block(), *said("Hi")), *closing(**USAGE)]
+        streamed = [opening(input_tokens=2), *block(0, text_block(), *text_deltas("Hi")), *closing(**USAGE)]
         whole = json_reply(message(text_block("Hi"), usage=USAGE))
         upstream.on("/messages", either(anthropic_sse(streamed), whole))
         settings = config(upstream.url, "chat")

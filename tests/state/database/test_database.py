@@ -29,7 +29,7 @@ async def count(database: Database) -> int:
 
 
 @asynccontextmanager
-async def opened(url: str, *, deadline_s: float) -> AsyncIterator[Database]:
+async def open_database(url: str, *, deadline_s: float) -> AsyncIterator[Database]:
     database = Database(url, deadline_s=deadline_s)
     yield database
     await database.aclose()
@@ -136,7 +136,7 @@ async def test_what_is_committed_is_told_before_its_connection_is_let_go(
 
 
 async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
-    async with opened(store_url, deadline_s=0.5) as hurried, database.write_transaction() as holding:
+    async with open_database(store_url, deadline_s=0.5) as hurried, database.write_transaction() as holding:
         # Another connection holds what this one wants: the lock of the file, or that of the row.
         await add(holding, "one")
         began = asyncio.get_running_loop().time()
@@ -148,7 +148,7 @@ async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url:
 
 
 async def test_what_was_unavailable_is_found_well_again_without_being_asked(store_url: str, database: Database) -> None:
-    async with opened(store_url, deadline_s=0.5) as hurried:
+    async with open_database(store_url, deadline_s=0.5) as hurried:
         async with database.write_transaction() as holding:
             await add(holding, "one")
             with pytest.raises(StoreUnavailable):

@@ -15,7 +15,7 @@ from gateway.state.database import sqlite_writer
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.polling import wait_until
-from tests.state.responses import answered, completed, new, response, said, turn
+from tests.state.responses import answered, completed, message_item, new, response, turn
 
 REMOVED = "its file was removed or replaced while the server runs: put it back, or restart the server"
 READ_ONLY = "its file is read-only"
@@ -92,7 +92,7 @@ async def test_what_is_committed_to_a_lost_file_is_not_reported_as_stored(
     if how == "work":
         monkeypatch.setattr(sqlite_writer.SqliteWriter, "_commit", lose_then_commit)
         with pytest.raises(StoreUnavailable):
-            await store.store_ended_response(new(response(), said("b")), completed(response(), answered("B")))
+            await store.store_ended_response(new(response(), message_item("b")), completed(response(), answered("B")))
     else:
 
         async def write() -> None:
@@ -172,7 +172,7 @@ async def test_the_write_ahead_log_does_not_grow_for_ever_while_much_is_read_and
     largest = 0
     for _ in range(60):
         both = completed(begun := response(), answered("x" * 100_000))
-        await store.store_ended_response(new(begun, said("b")), both)
+        await store.store_ended_response(new(begun, message_item("b")), both)
         largest = max(largest, log_bytes(file))
     ended.set()
     await asyncio.gather(*readers)

@@ -12,21 +12,21 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import ACTIVE_STATUSES
 from tests import databases
-from tests.state.responses import new, response, said
+from tests.state.responses import message_item, new, response
 
 OTHER = """
 import asyncio, sys
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from tests.state.responses import new, response, said
+from tests.state.responses import new, response, message_item
 
 async def main():
     store = SqlStore(StoreSettings(url=sys.argv[1]), BackgroundSettings(lease_s=600.0))
     await store.open()
     begun = response()
-    await store.create_response(new(begun, said("hello"), worker="other"))
+    await store.create_response(new(begun, message_item("hello"), worker="other"))
     job = response(background=True, status="queued")
-    await store.create_response(new(job, said("hello"), worker="other", job_request={"body": 1}))
+    await store.create_response(new(job, message_item("hello"), worker="other", job_request={"body": 1}))
     print(begun["id"], job["id"], flush=True)
     sys.stdin.read()
 
@@ -108,7 +108,7 @@ async def test_those_that_start_together_do_not_take_each_other_for_dead(url: st
 
     async def start(number: int) -> None:
         await stores[number].open()
-        await stores[number].create_response(new(begun[number], said("a"), worker=f"worker-{number}"))
+        await stores[number].create_response(new(begun[number], message_item("a"), worker=f"worker-{number}"))
 
     await asyncio.gather(*map(start, range(4)))
     assert [await status(stores[0], one["id"]) for one in begun] == ["in_progress"] * 4

@@ -40,7 +40,7 @@ async def test_jobs_that_told_nobody_anything_are_done_by_the_next_server(
                 response = await asking.read(job["id"])
                 assert (response["status"], text(response)) == ("completed", "Hi there")
                 assert response["created_at"] == job["created_at"]
-                assert await asking.said(job["id"]) == [str(number)]
+                assert await asking.input_texts(job["id"]) == [str(number)]
             await database_observer.check_whole(store_url)
     asked = [request.json["messages"][0]["content"] for request in upstream.requests]
     assert sorted(asked) == ["0", "0", "1", "1", "2", "3"]

@@ -83,7 +83,7 @@ async def test_a_stream_cut_off_reads_interrupted_and_all_else_as_before(
             response = await left_behind(asking, half, store_url)
             check_interrupted(response)
             assert response["output"] == []
-            assert await asking.said(half) == ["Half"]
+            assert await asking.input_texts(half) == ["Half"]
             assert await before.bodies(asking) == kept
             await database_observer.check_whole(store_url)
             continued = await asking.create(input="On", previous_response_id=before.last)

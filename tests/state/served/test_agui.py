@@ -27,7 +27,7 @@ class Served(NamedTuple):
     first: httpx.AsyncClient
     second: httpx.AsyncClient
 
-    def said(self) -> list[tuple[str, Any]]:
+    def sent_messages(self) -> list[tuple[str, Any]]:
         """(role, text) of the messages that the upstream was sent last."""
         return [(message["role"], message.get("content")) for message in self.upstream.requests[-1].json["messages"]]
 
@@ -59,7 +59,7 @@ async def test_a_thread_is_a_conversation_and_a_run_is_a_response(served: Served
     assert text_of(first) == "Hi Ada."
     second = await thread.run(user("Who am I?", "u2"))
     assert text_of(second) == "Ada."
-    assert served.said() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
+    assert served.sent_messages() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
     response = await response_of(served, second)
     assert (response["status"], response["model"]) == ("completed", "m")
     assert [item["role"] for item in await thread_items(served, second)] == ["user", "assistant", "user", "assistant"]
@@ -135,7 +135,7 @@ async def test_a_client_that_leaves_stops_its_run_and_the_thread_goes_on(served:
     partial = {"id": "msg_x", "role": "assistant", "content": "One"}
     after = run_input(user("One?"), partial, user("Two?", "u2"), run="r2")
     assert text_of(read_run((await served.first.post("/v1/agui", json=after)).content)) == "Two"
-    assert served.said() == [("user", "One?"), ("assistant", "One"), ("user", "Two?")]
+    assert served.sent_messages() == [("user", "One?"), ("assistant", "One"), ("user", "Two?")]
 
 
 async def test_a_run_that_fails_before_its_first_event_is_an_http_error_and_can_be_sent_again(served: Served) -> None:
@@ -188,7 +188,7 @@ async def test_messages_that_the_user_deleted_leave_the_thread(served: Served) -
     thread.messages.pop()
     second = await thread.run()
     assert text_of(second) == "Two"
-    assert served.said() == [("user", "Say a number.")]
+    assert served.sent_messages() == [("user", "Say a number.")]
     items = await thread_items(served, second)
     assert [item["content"][0]["text"] for item in items] == ["Say a number.", "Two"]
 
@@ -200,7 +200,7 @@ async def test_the_result_of_a_frontend_tool_is_the_next_run(served: Served) -> 
     (call_id,) = first[-1]["outcome"]["pendingToolCallIds"]
     second = await thread.run({"id": "x", "role": "tool", "toolCallId": call_id, "content": "sun"})
     assert text_of(second) == "Sunny."
-    assert [role for role, _ in served.said()] == ["user", "assistant", "tool"]
+    assert [role for role, _ in served.sent_messages()] == ["user", "assistant", "tool"]
     types = [item["type"] for item in await thread_items(served, second)]
     assert types == ["message", "function_call", "function_call_output", "message"]
 
@@ -210,8 +210,8 @@ async def test_a_thread_whose_call_was_never_answered_goes_on(served: Served) ->
     thread = AguiThread(served.first, tools=[TOOL])
     await thread.run(user("Weather?"))
     assert text_of(await thread.run(user("Never mind.", "u2"))) == "Well."
-    assert [role for role, _ in served.said()] == ["user", "assistant", "tool", "user"]
-    assert "not answered" in served.said()[2][1]
+    assert [role for role, _ in served.sent_messages()] == ["user", "assistant", "tool", "user"]
+    assert "not answered" in served.sent_messages()[2][1]
 
 
 async def test_a_run_that_is_not_to_be_stored_is_not(served: Served) -> None:
@@ -237,7 +237,7 @@ async def test_the_state_of_a_thread_is_restored_on_every_replica(served: Served
     shown = run_input(user("Hello"), run="shown", forwardedProps={"include_state": True})
     reply = await served.second.post("/v1/agui", json=shown)
     assert "x-gateway-loss" not in reply.headers
-    assert '{"page":3}' in served.said()[0][1]
+    assert '{"page":3}' in served.sent_messages()[0][1]
     reset = run_input(user("Hello"), run="reset", forwardedProps={"reset_state": True})
     assert "STATE_SNAPSHOT" not in kinds_of(read_run((await served.second.post("/v1/agui", json=reset)).content))
     conversation = (await served.first.get(f"/v1/conversations/{response['conversation']['id']}")).json()

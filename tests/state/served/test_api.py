@@ -38,7 +38,7 @@ async def client(upstream: ScriptedUpstream, store_url: str) -> AsyncIterator[As
             yield client
 
 
-def said(upstream: ScriptedUpstream) -> list[tuple[str, str]]:
+def sent_messages(upstream: ScriptedUpstream) -> list[tuple[str, str]]:
     """(role, text) of the messages the upstream was sent last, chat or Responses."""
     body = upstream.requests[-1].json
     return [(one["role"], _text(one["content"])) for one in body.get("messages") or body["input"]]
@@ -80,12 +80,12 @@ async def test_a_chain_is_said_again_to_the_upstream_but_not_its_instructions(
     if stream:
         second = [event async for event in second][-1].response
     assert second.previous_response_id == first.id
-    assert said(upstream) == [("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
+    assert sent_messages(upstream) == [("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
     sent = upstream.requests[-1].json
     assert not sent.keys() & {"previous_response_id", "conversation", "background", "resumable", "instructions"}
     assert not sent.get("store")
     third = await client.responses.create(model=model, input="Three", previous_response_id=second.id)
-    assert [text for role, text in said(upstream) if role == "user"] == ["One", "Two", "Three"]
+    assert [text for role, text in sent_messages(upstream) if role == "user"] == ["One", "Two", "Three"]
     assert third.previous_response_id == second.id
 
 
@@ -97,7 +97,7 @@ async def test_two_children_of_one_parent_do_not_know_each_other(
     right = await client.responses.create(model="m", input="Right", previous_response_id=root.id)
     for parent, before in ((left, "Left"), (right, "Right")):
         await client.responses.create(model="m", input="Leaf", previous_response_id=parent.id)
-        assert [text for role, text in said(upstream) if role == "user"] == ["Root", before, "Leaf"]
+        assert [text for role, text in sent_messages(upstream) if role == "user"] == ["Root", before, "Leaf"]
 
 
 async def test_a_deleted_response_in_the_middle_is_still_history_of_what_followed(
@@ -113,7 +113,7 @@ async def test_a_deleted_response_in_the_middle_is_still_history_of_what_followe
         await client.responses.create(model="m", input="Again", previous_response_id=second.id)
     assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
     await client.responses.create(model="m", input="Four", previous_response_id=third.id)
-    assert [text for role, text in said(upstream) if role == "user"] == ["One", "Two", "Three", "Four"]
+    assert [text for role, text in sent_messages(upstream) if role == "user"] == ["One", "Two", "Three", "Four"]
 
 
 async def test_a_call_and_its_output_go_on_over_a_chain(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
@@ -187,7 +187,7 @@ async def test_items_can_be_referred_to_by_their_ids(client: AsyncOpenAI, upstre
     first = await client.responses.create(model="m", input="One")
     given: Any = [{"type": "item_reference", "id": first.output[0].id}, {"role": "user", "content": "Two"}]
     await client.responses.create(model="m", input=given)
-    assert said(upstream) == [("assistant", "Hi there"), ("user", "Two")]
+    assert sent_messages(upstream) == [("assistant", "Hi there"), ("user", "Two")]
     unknown: Any = [{"role": "user", "content": "Two"}, {"type": "item_reference", "id": "msg_unknown"}]
     with pytest.raises(NotFoundError) as refused:
         await client.responses.create(model="m", input=unknown)
@@ -212,9 +212,9 @@ async def test_a_conversation_gives_its_items_and_gets_the_turns(
     answered = await client.responses.create(model="m", input="One", conversation=conversation.id)
     assert answered.conversation is not None
     assert answered.conversation.id == conversation.id
-    assert said(upstream) == [("user", "Zero"), ("user", "One")]
+    assert sent_messages(upstream) == [("user", "Zero"), ("user", "One")]
     await client.responses.create(model="m", input="Two", conversation={"id": conversation.id}, stream=False)
-    assert said(upstream) == [("user", "Zero"), ("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
+    assert sent_messages(upstream) == [("user", "Zero"), ("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
     items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
     assert [item.type for item in items] == ["message"] * 5
 
@@ -230,7 +230,7 @@ async def test_a_conversation_gives_its_items_to_a_response_that_is_not_stored_a
         reply = await plain.post(f"{client.base_url}responses", json={**asked, "stream": stream})
         refused = await plain.post(f"{client.base_url}responses", json=asked, headers={"x-gateway-strict": "true"})
     assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "conversation=not extended")
-    assert said(upstream) == [("user", "Zero"), ("user", "One")]
+    assert sent_messages(upstream) == [("user", "Zero"), ("user", "One")]
     assert len((await client.conversations.items.list(conversation.id)).data) == 1
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "conversation")
 

@@ -19,7 +19,7 @@ from gateway.state.sql.store import SqlStore
 from gateway.state.store import ACTIVE_STATUSES, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
-from tests.state.responses import WORKER, answered, completed, new, response, said
+from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from tests.unit.support.translator_drivers import conclude
 from translation.framing import sse
 from translation.representation.json_types import Json
@@ -120,7 +120,7 @@ def queued(**fields: Any) -> Json:
 
 
 def logged(head: Json) -> NewResponse:
-    return new(head, said("hello"), worker=None, logged=True, job_request={"model": "m"})
+    return new(head, message_item("hello"), worker=None, logged=True, job_request={"model": "m"})
 
 
 @asynccontextmanager
@@ -131,7 +131,7 @@ async def replica(store: SqlStore, worker: str = WORKER, **settings: Any) -> Asy
 
 
 @asynccontextmanager
-async def opened(url: str, kind: type[SqlStore] = SqlStore) -> AsyncIterator[SqlStore]:
+async def open_store(url: str, kind: type[SqlStore] = SqlStore) -> AsyncIterator[SqlStore]:
     store = kind(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
     await store.open()
     yield store
@@ -148,7 +148,7 @@ async def ended(store: SqlStore, head: Json) -> Json:
             await watch.wait_for_change()
 
 
-async def told(store: SqlStore, head: Json) -> list[tuple[int, str]]:
+async def read_log_events(store: SqlStore, head: Json) -> list[tuple[int, str]]:
     """Number and type of each event of a whole stream, as a follower reads it."""
     wire = await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1)
     frames = await collected(wire)
@@ -176,7 +176,7 @@ async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: S
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), wire)
         assert await ended(store, head) == wire.final
-        assert await told(store, head) == WHOLE
+        assert await read_log_events(store, head) == WHOLE
         assert here.reopened == []
         assert await store.list_leased_responses(WORKER) == frozenset()
         stored = await store.load_response("ann", head["id"])
@@ -189,7 +189,7 @@ async def test_jobs_of_others_are_begun_from_what_they_left(store: SqlStore) -> 
     async with replica(store) as here:
         await store.create_response(logged(head))
         assert (await ended(store, head))["status"] == "completed"
-        assert await told(store, head) == WHOLE
+        assert await read_log_events(store, head) == WHOLE
         assert [(job.request, job.attempt, job.last_sequence_number) for job in here.reopened] == [
             ({"model": "m"}, 1, 0)
         ]
@@ -205,7 +205,7 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
         await store.create_response(logged(head))
         failed = await ended(store, head)
     assert (failed["status"], failed["error"]["message"]) == ("failed", "there is no such model any more")
-    assert await told(store, head) == [(0, "response.created"), (1, "response.failed")]
+    assert await read_log_events(store, head) == [(0, "response.created"), (1, "response.failed")]
 
 
 async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> None:
@@ -213,7 +213,7 @@ async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> No
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
         assert (await ended(store, head))["error"]["message"] == "cut"
-    assert await told(store, head) == [*WHOLE[:-1], (4, "response.failed")]
+    assert await read_log_events(store, head) == [*WHOLE[:-1], (4, "response.failed")]
 
 
 async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) -> None:
@@ -221,7 +221,7 @@ async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) ->
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ClingingWire(head))
         assert (await ended(store, head))["status"] == "completed"
-    assert await told(store, head) == WHOLE
+    assert await read_log_events(store, head) == WHOLE
 
 
 async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlStore) -> None:
@@ -237,7 +237,7 @@ async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlSt
 async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore, store_url: str, end: str) -> None:
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
-    async with replica(store) as here, opened(store_url) as elsewhere:
+    async with replica(store) as here, open_store(store_url) as elsewhere:
         await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
@@ -249,7 +249,7 @@ async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore
 async def test_a_living_worker_keeps_its_job_for_longer_than_a_lease(store: SqlStore, store_url: str) -> None:
     gate, head = asyncio.Event(), queued()
     wire = ScriptedWire(head, gate=gate)
-    async with replica(store) as here, opened(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
+    async with replica(store) as here, open_store(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
         await here.runner.submit_job(logged(head), wire)
         asyncio.get_running_loop().call_later(2.5 * LEASE_S, gate.set)
         assert await ended(store, head) == wire.final
@@ -261,7 +261,7 @@ async def test_more_than_may_run_are_left_to_whoever_is_free(store: SqlStore, st
     async with replica(store, max_running=1) as here:
         for head in heads:
             await here.runner.submit_job(logged(head), ScriptedWire(head, gate=gate))
-        async with opened(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
+        async with open_store(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
             for head in heads[1:]:
                 assert (await ended(store, head))["status"] == "completed"
             assert {job.response_id for job in there.reopened} == {head["id"] for head in heads[1:]}
@@ -311,12 +311,12 @@ class Flaky(SqlStore):
 
 async def test_every_event_is_in_the_log_once_though_the_store_comes_and_goes(store_url: str) -> None:
     heads = [queued() for _ in range(4)]
-    async with opened(store_url, Flaky) as store, replica(store, lease_s=30) as here:
+    async with open_store(store_url, Flaky) as store, replica(store, lease_s=30) as here:
         for head in heads:
             await here.runner.submit_job(logged(head), ScriptedWire(head))
         for head in heads:
             assert (await ended(store, head))["status"] == "completed"
-            assert await told(store, head) == WHOLE
+            assert await read_log_events(store, head) == WHOLE
 
 
 class Deaf(SqlStore):
@@ -329,7 +329,7 @@ class Deaf(SqlStore):
 async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> None:
     head = queued()
     wire = ScriptedWire(head)
-    async with opened(store_url, Deaf) as deaf, opened(store_url) as store, replica(deaf, lease_s=0.3) as here:
+    async with open_store(store_url, Deaf) as deaf, open_store(store_url) as store, replica(deaf, lease_s=0.3) as here:
         await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.closed.wait()
@@ -337,16 +337,16 @@ async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> No
         async with replica(store, "worker-2") as there:
             assert (await ended(store, head))["status"] == "completed"
             assert [job.attempt for job in there.reopened] == [2]
-    async with opened(store_url) as store:
-        assert await told(store, head) == WHOLE
+    async with open_store(store_url) as store:
+        assert await read_log_events(store, head) == WHOLE
 
 
 async def test_what_is_held_without_being_worked_on_is_ended(store: SqlStore) -> None:
     kept, left = response(), response()
     async with replica(store, lease_s=0.5) as here:
         here.runner.track_response("ann", kept["id"])
-        await store.create_response(new(kept, said("hello")))
-        await store.create_response(new(left, said("hello")))
+        await store.create_response(new(kept, message_item("hello")))
+        await store.create_response(new(left, message_item("hello")))
         assert (await ended(store, left))["error"]["code"] == "interrupted"
         stored = await store.load_response("ann", kept["id"])
         assert stored is not None
@@ -358,7 +358,7 @@ async def test_a_worker_that_leaves_gives_back_what_it_did_not_end(store: SqlSto
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
     async with replica(store) as here:
-        await here.runner.submit_job(new(head, said("hello"), worker=None, job_request={"a": 1}), wire)
+        await here.runner.submit_job(new(head, message_item("hello"), worker=None, job_request={"a": 1}), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
     assert wire.closed.is_set()
@@ -419,7 +419,7 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
     wire = ScriptedWire(head, gate=gate)
     with databases.postgres() as server:
         url = server.database()
-        async with opened(url) as store, opened(url) as elsewhere, replica(store, lease_s=30) as here:
+        async with open_store(url) as store, open_store(url) as elsewhere, replica(store, lease_s=30) as here:
             await here.runner.submit_job(logged(head), wire)
             async with asyncio.timeout(PATIENCE_S):
                 await wire.begun.wait()
@@ -431,7 +431,7 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
                 await store.list_leased_responses(WORKER)
             await asyncio.to_thread(server.start)
             assert events(await following) == WHOLE
-            assert await told(store, head) == WHOLE
+            assert await read_log_events(store, head) == WHOLE
 
 
 async def collected(wire: LogReplay) -> bytes:
@@ -460,7 +460,7 @@ async def test_what_is_dropped_while_the_runner_looks_is_ended_all_the_same(stor
     async with replica(store, lease_s=3 * PATIENCE_S) as here:
         begun = response()
         here.runner.track_response("ann", begun["id"])
-        await store.create_response(new(begun, said("hello")))
+        await store.create_response(new(begun, message_item("hello")))
         store.meanwhile = lambda: here.runner.untrack_response("ann", begun["id"])
         assert (await ended(store, begun))["error"]["code"] == "interrupted"
     await store.aclose()

@@ -56,7 +56,7 @@ def bearer(key: str) -> Json:
     return {"additional_headers": {"authorization": f"Bearer {key}"}}
 
 
-def asked(upstream: ScriptedUpstream) -> list[tuple[str, Any]]:
+def sent_messages(upstream: ScriptedUpstream) -> list[tuple[str, Any]]:
     body = upstream.requests[-1].json
     return [(message["role"], message["content"]) for message in body["messages"]]
 
@@ -84,7 +84,7 @@ async def test_a_stored_response_is_continued_from_anywhere(start: StartGateway,
             await talk.response(input="Who?", previous_response_id=second["id"], stream_id="a")
         await client.post("/responses", json={"model": "m", "input": "Who?", "previous_response_id": second["id"]})
     expected = [("user", "I am Ada."), ("assistant", "Good day."), ("user", "He is Bob."), ("assistant", "Good day.")]
-    assert asked(upstream) == [*expected, ("user", "Who?")]
+    assert sent_messages(upstream) == [*expected, ("user", "Who?")]
 
 
 async def test_what_is_not_to_be_stored_is_on_the_connection_only(
@@ -96,7 +96,7 @@ async def test_what_is_not_to_be_stored_is_on_the_connection_only(
         assert (await client.get(f"/responses/{response['id']}")).status_code == 404
         assert (await client.get("/responses")).json()["data"] == []
         await talk.response(input="Who?", previous_response_id=response["id"], store=False)
-        assert asked(upstream) == [("user", "I am Ada."), ("assistant", "Good day."), ("user", "Who?")]
+        assert sent_messages(upstream) == [("user", "I am Ada."), ("assistant", "Good day."), ("user", "Who?")]
 
 
 async def test_a_stored_response_may_continue_one_that_is_not(start: StartGateway, upstream: ScriptedUpstream) -> None:
@@ -105,8 +105,8 @@ async def test_a_stored_response_may_continue_one_that_is_not(start: StartGatewa
         first = await talk.response(input="I am Ada.", store=False)
         second = await talk.response(input="He is Bob.", previous_response_id=first["id"])
         await client.post("/responses", json={"model": "m", "input": "Who?", "previous_response_id": second["id"]})
-    assert asked(upstream)[0] == ("user", "I am Ada.")
-    assert len(asked(upstream)) == 5
+    assert sent_messages(upstream)[0] == ("user", "I am Ada.")
+    assert len(sent_messages(upstream)) == 5
 
 
 async def test_a_failed_continuation_leaves_a_stored_response_alone(
@@ -126,7 +126,7 @@ async def test_prepared_state_is_stored_too(start: StartGateway, upstream: Scrip
     async with http(gateway) as client:
         assert (await client.get(f"/responses/{prepared['id']}")).json() == prepared
         await client.post("/responses", json={"model": "m", "input": "Who?", "previous_response_id": prepared["id"]})
-    assert asked(upstream) == [("user", "I am Ada."), ("user", "Who?")]
+    assert sent_messages(upstream) == [("user", "I am Ada."), ("user", "Who?")]
     assert len(upstream.requests) == 1
 
 

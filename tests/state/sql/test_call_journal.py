@@ -9,7 +9,7 @@ from gateway.state.call_records import CallRecord
 from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import LeaseLost
-from tests.state.responses import WORKER, completed, new, response, said
+from tests.state.responses import WORKER, completed, message_item, new, response
 from translation.representation.json_types import Item, Json
 
 OTHER = "worker-2"
@@ -28,7 +28,9 @@ def records() -> list[CallRecord]:
 
 async def begun(store: SqlStore, *, is_job: bool = True) -> Json:
     head = response(background=is_job)
-    await store.create_response(new(head, said("hello"), job_request={"a": 1} if is_job else None, logged=is_job))
+    await store.create_response(
+        new(head, message_item("hello"), job_request={"a": 1} if is_job else None, logged=is_job)
+    )
     return head
 
 

@@ -17,7 +17,7 @@ OWNER = "ann"
 
 
 @pytest.fixture
-def kept(database: Database) -> SqlConversationStore:
+def conversation_store(database: Database) -> SqlConversationStore:
     return SqlConversationStore(database)
 
 
@@ -29,83 +29,93 @@ def items(*ids: str) -> list[Item]:
     return [{"type": "message", "id": item_id, "role": "user", "content": []} for item_id in ids]
 
 
-async def ids(kept: SqlConversationStore, page: PageRequest, conversation_id: str = "conv_1") -> tuple[list[str], bool]:
-    found = await kept.list_conversation_items(OWNER, conversation_id, page)
+async def ids(
+    conversation_store: SqlConversationStore, page: PageRequest, conversation_id: str = "conv_1"
+) -> tuple[list[str], bool]:
+    found = await conversation_store.list_conversation_items(OWNER, conversation_id, page)
     assert found is not None
     return [row["id"] for row in found.rows], found.has_more
 
 
-async def test_a_conversation_comes_back_as_it_went_in(kept):
-    await kept.create_conversation(OWNER, conversation(), [])
-    found = await kept.load_conversation(OWNER, "conv_1")
+async def test_a_conversation_comes_back_as_it_went_in(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), [])
+    found = await conversation_store.load_conversation(OWNER, "conv_1")
     assert found == conversation()
     assert list(found["metadata"]) == ["z", "a"]
 
 
-async def test_items_are_paged_both_ways(kept):
-    await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
-    assert await kept.add_conversation_items(OWNER, "conv_1", items("d", "e"))
-    assert await ids(kept, PageRequest(limit=2, order="asc")) == (["a", "b"], True)
-    assert await ids(kept, PageRequest("b", 2, "asc")) == (["c", "d"], True)
-    assert await ids(kept, PageRequest("d", 2, "asc")) == (["e"], False)
-    assert await ids(kept, PageRequest(limit=3)) == (["e", "d", "c"], True)
-    assert await ids(kept, PageRequest("c", 2, "desc")) == (["b", "a"], False)
-    assert await ids(kept, PageRequest("a")) == ([], False)
+async def test_items_are_paged_both_ways(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), items("a", "b", "c"))
+    assert await conversation_store.add_conversation_items(OWNER, "conv_1", items("d", "e"))
+    assert await ids(conversation_store, PageRequest(limit=2, order="asc")) == (["a", "b"], True)
+    assert await ids(conversation_store, PageRequest("b", 2, "asc")) == (["c", "d"], True)
+    assert await ids(conversation_store, PageRequest("d", 2, "asc")) == (["e"], False)
+    assert await ids(conversation_store, PageRequest(limit=3)) == (["e", "d", "c"], True)
+    assert await ids(conversation_store, PageRequest("c", 2, "desc")) == (["b", "a"], False)
+    assert await ids(conversation_store, PageRequest("a")) == ([], False)
 
 
 @pytest.mark.parametrize("cursor", ["nothing", "", "a\0", "x" * 300])
-async def test_a_cursor_that_is_no_item_of_it_is_unknown(kept, cursor):
-    await kept.create_conversation(OWNER, conversation(), items("a"))
-    await kept.create_conversation(OWNER, conversation("conv_2"), items("nothing"))
+async def test_a_cursor_that_is_no_item_of_it_is_unknown(conversation_store, cursor):
+    await conversation_store.create_conversation(OWNER, conversation(), items("a"))
+    await conversation_store.create_conversation(OWNER, conversation("conv_2"), items("nothing"))
     with pytest.raises(UnknownCursor):
-        await kept.list_conversation_items(OWNER, "conv_1", PageRequest(cursor))
+        await conversation_store.list_conversation_items(OWNER, "conv_1", PageRequest(cursor))
 
 
-async def test_deleted_items_are_gone_and_the_others_keep_their_order(kept):
-    await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
-    assert await kept.delete_conversation_item(OWNER, "conv_1", "b")
-    assert not await kept.delete_conversation_item(OWNER, "conv_1", "b")
-    await kept.add_conversation_items(OWNER, "conv_1", items("d"))
-    assert [item["id"] for item in await kept.load_conversation_history(OWNER, "conv_1")] == ["a", "c", "d"]
-    assert await kept.load_conversation_item(OWNER, "conv_1", "b") is None
-    assert await kept.load_conversation_item(OWNER, "conv_1", "c") == items("c")[0]
+async def test_deleted_items_are_gone_and_the_others_keep_their_order(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), items("a", "b", "c"))
+    assert await conversation_store.delete_conversation_item(OWNER, "conv_1", "b")
+    assert not await conversation_store.delete_conversation_item(OWNER, "conv_1", "b")
+    await conversation_store.add_conversation_items(OWNER, "conv_1", items("d"))
+    assert [item["id"] for item in await conversation_store.load_conversation_history(OWNER, "conv_1")] == [
+        "a",
+        "c",
+        "d",
+    ]
+    assert await conversation_store.load_conversation_item(OWNER, "conv_1", "b") is None
+    assert await conversation_store.load_conversation_item(OWNER, "conv_1", "c") == items("c")[0]
 
 
-async def test_history_tells_an_empty_conversation_from_none(kept):
-    await kept.create_conversation(OWNER, conversation(), [])
-    assert await kept.load_conversation_history(OWNER, "conv_1") == []
-    assert await kept.load_conversation_history(OWNER, "conv_2") is None
+async def test_history_tells_an_empty_conversation_from_none(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), [])
+    assert await conversation_store.load_conversation_history(OWNER, "conv_1") == []
+    assert await conversation_store.load_conversation_history(OWNER, "conv_2") is None
 
 
-async def test_metadata_is_replaced(kept):
-    await kept.create_conversation(OWNER, conversation(), [])
-    after = await kept.update_conversation(OWNER, "conv_1", {"only": "this"})
-    assert after == await kept.load_conversation(OWNER, "conv_1") == conversation() | {"metadata": {"only": "this"}}
-    assert await kept.update_conversation(OWNER, "conv_2", {}) is None
+async def test_metadata_is_replaced(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), [])
+    after = await conversation_store.update_conversation(OWNER, "conv_1", {"only": "this"})
+    assert (
+        after
+        == await conversation_store.load_conversation(OWNER, "conv_1")
+        == conversation() | {"metadata": {"only": "this"}}
+    )
+    assert await conversation_store.update_conversation(OWNER, "conv_2", {}) is None
 
 
-async def test_an_id_the_conversation_has_is_not_given_twice(kept):
-    await kept.create_conversation(OWNER, conversation(), items("msg_a"))
-    await kept.add_conversation_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
-    found, _ = await ids(kept, PageRequest(order="asc"))
+async def test_an_id_the_conversation_has_is_not_given_twice(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), items("msg_a"))
+    await conversation_store.add_conversation_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
+    found, _ = await ids(conversation_store, PageRequest(order="asc"))
     assert len(set(found)) == 4
     assert found[0] == "msg_a"
     assert all(item_id.startswith("msg_") for item_id in found)
-    assert (await kept.load_conversation_item(OWNER, "conv_1", found[1]))["id"] == found[1]
+    assert (await conversation_store.load_conversation_item(OWNER, "conv_1", found[1]))["id"] == found[1]
 
 
-async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(kept):
-    await kept.create_conversation(OWNER, conversation(), [])
+async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), [])
     turns = [[f"t{turn}_{place}" for place in range(4)] for turn in range(20)]
     async with asyncio.TaskGroup() as group:
         for turn in turns:
-            group.create_task(kept.add_conversation_items(OWNER, "conv_1", items(*turn)))
-    found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
+            group.create_task(conversation_store.add_conversation_items(OWNER, "conv_1", items(*turn)))
+    found, _ = await ids(conversation_store, PageRequest(limit=100, order="asc"))
     assert sorted(found[place : place + 4] for place in range(0, len(found), 4)) == sorted(turns)
 
 
-async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole(store_url, kept):
-    await kept.create_conversation(OWNER, conversation(), [])
+async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole(store_url, conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), [])
     names = [f"t{number}" for number in range(12)]
     async with AsyncExitStack() as opened:
         replicas = []
@@ -125,37 +135,37 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
             for place, name in enumerate(names):
                 ended = {"id": name, "status": "completed", "output": items(f"{name}_said"), "usage": None}
                 group.create_task(replicas[place % 2].finish_response(OWNER, ended, worker=f"w{place % 2}"))
-    found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
+    found, _ = await ids(conversation_store, PageRequest(limit=100, order="asc"))
     turns = [found[place : place + 3] for place in range(0, len(found), 3)]
     assert sorted(turns) == sorted([f"{name}_asked", f"{name}_also", f"{name}_said"] for name in names)
 
 
-async def test_a_deleted_conversation_is_unknown_and_takes_nothing(kept):
-    await kept.create_conversation(OWNER, conversation(), items("a"))
-    assert await kept.delete_conversation(OWNER, "conv_1")
-    assert not await kept.delete_conversation(OWNER, "conv_1")
-    assert not await kept.add_conversation_items(OWNER, "conv_1", items("b"))
-    assert await kept.load_conversation(OWNER, "conv_1") is None
-    assert await kept.list_conversation_items(OWNER, "conv_1", PageRequest()) is None
-    await kept.create_conversation(OWNER, conversation(), [])
-    assert await ids(kept, PageRequest()) == ([], False)
+async def test_a_deleted_conversation_is_unknown_and_takes_nothing(conversation_store):
+    await conversation_store.create_conversation(OWNER, conversation(), items("a"))
+    assert await conversation_store.delete_conversation(OWNER, "conv_1")
+    assert not await conversation_store.delete_conversation(OWNER, "conv_1")
+    assert not await conversation_store.add_conversation_items(OWNER, "conv_1", items("b"))
+    assert await conversation_store.load_conversation(OWNER, "conv_1") is None
+    assert await conversation_store.list_conversation_items(OWNER, "conv_1", PageRequest()) is None
+    await conversation_store.create_conversation(OWNER, conversation(), [])
+    assert await ids(conversation_store, PageRequest()) == ([], False)
 
 
 @pytest.mark.parametrize(("owner", "conversation_id"), [("bob", "conv_1"), (OWNER, "conv_2"), (OWNER, "conv_1\0")])
-async def test_foreign_unknown_and_impossible_are_alike(kept, owner, conversation_id):
-    await kept.create_conversation(OWNER, conversation(), items("a"))
-    assert await kept.load_conversation(owner, conversation_id) is None
-    assert await kept.update_conversation(owner, conversation_id, {}) is None
-    assert not await kept.add_conversation_items(owner, conversation_id, items("b"))
-    assert await kept.list_conversation_items(owner, conversation_id, PageRequest()) is None
-    assert await kept.load_conversation_history(owner, conversation_id) is None
-    assert await kept.load_conversation_item(owner, conversation_id, "a") is None
-    assert not await kept.delete_conversation_item(owner, conversation_id, "a")
-    assert not await kept.delete_conversation(owner, conversation_id)
-    assert await ids(kept, PageRequest()) == (["a"], False)
+async def test_foreign_unknown_and_impossible_are_alike(conversation_store, owner, conversation_id):
+    await conversation_store.create_conversation(OWNER, conversation(), items("a"))
+    assert await conversation_store.load_conversation(owner, conversation_id) is None
+    assert await conversation_store.update_conversation(owner, conversation_id, {}) is None
+    assert not await conversation_store.add_conversation_items(owner, conversation_id, items("b"))
+    assert await conversation_store.list_conversation_items(owner, conversation_id, PageRequest()) is None
+    assert await conversation_store.load_conversation_history(owner, conversation_id) is None
+    assert await conversation_store.load_conversation_item(owner, conversation_id, "a") is None
+    assert not await conversation_store.delete_conversation_item(owner, conversation_id, "a")
+    assert not await conversation_store.delete_conversation(owner, conversation_id)
+    assert await ids(conversation_store, PageRequest()) == (["a"], False)
 
 
-async def test_text_no_column_can_hold_is_kept_all_the_same(kept):
+async def test_text_no_column_can_hold_is_kept_all_the_same(conversation_store):
     said = [{"type": "message", "id": "a", "role": "user", "content": [{"type": "input_text", "text": "\0\x01😀"}]}]
-    await kept.create_conversation(OWNER, conversation(), said)
-    assert await kept.load_conversation_history(OWNER, "conv_1") == said
+    await conversation_store.create_conversation(OWNER, conversation(), said)
+    assert await conversation_store.load_conversation_history(OWNER, "conv_1") == said

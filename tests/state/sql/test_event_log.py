@@ -8,7 +8,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import LeaseLost, LogEntry
-from tests.state.responses import WORKER, answered, completed, new, response, said
+from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
 OTHER = "worker-2"
@@ -23,7 +23,9 @@ def entry(first: int, last: int | None = None, text: str = "x") -> LogEntry:
 async def begun(store: SqlStore, *, worker: str | None = WORKER, owner: str = "ann") -> Json:
     """A response with a log, which has its first event."""
     head = response(background=True)
-    await store.create_response(new(head, said("hello"), owner=owner, worker=worker, logged=True, job_request={"a": 1}))
+    await store.create_response(
+        new(head, message_item("hello"), owner=owner, worker=worker, logged=True, job_request={"a": 1})
+    )
     return head
 
 

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import Job, LeaseLost, LogEntry
-from tests.state.responses import WORKER, answered, completed, new, response, said
+from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
 OTHER = "worker-2"
@@ -18,7 +18,7 @@ SHORT_S = 0.05
 async def queued(store: SqlStore, *, worker: str | None = None, owner: str = "ann", **fields: Any) -> Json:
     head = response("queued", background=True)
     await store.create_response(
-        new(head, said("hello"), owner=owner, worker=worker, job_request={"model": "m", "n": [1]}, **fields)
+        new(head, message_item("hello"), owner=owner, worker=worker, job_request={"model": "m", "n": [1]}, **fields)
     )
     return head
 
@@ -157,7 +157,7 @@ async def test_single_jobs_can_be_given_back(store: SqlStore) -> None:
 
 async def test_what_is_held_are_the_active_responses_of_a_worker(store: SqlStore) -> None:
     foreground = response()
-    await store.create_response(new(foreground, said("hello")))
+    await store.create_response(new(foreground, message_item("hello")))
     ended, cancelled, deleted, job = [await queued(store, worker=WORKER) for _ in range(4)]
     await store.finish_response("ann", completed(ended), worker=WORKER)
     await store.cancel_response("ann", cancelled["id"])

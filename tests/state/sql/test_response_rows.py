@@ -15,7 +15,7 @@ from gateway.state.database.tables import events, items, jobs, responses, worker
 from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import LeaseLost, LogEntry, NewResponse
-from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
+from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 from translation.errors import InvalidRequest
 from translation.framing import sse
 from translation.representation.json_types import Json
@@ -55,7 +55,7 @@ async def pages(store: SqlStore, **how: Any) -> list[str]:
 async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
     odd = {"z": 1, "a": [1.0, 1e-7, -0.0, 2**63, "\u0000\u2028\U0001f600"], "": {"b": None, "a": {}}}
     begun = response(metadata=odd)
-    await store.create_response(new(begun, said("a") | {"extra": odd}))
+    await store.create_response(new(begun, message_item("a") | {"extra": odd}))
     ended = completed(begun, answered("b") | {"extra": odd})
     await store.finish_response("ann", ended, worker=WORKER)
     found = await store.load_response("ann", begun["id"])
@@ -66,7 +66,7 @@ async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
 @pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
 async def test_losses_are_those_of_the_end_where_it_knows_them(store: SqlStore, later: str | None, kept: str) -> None:
     begun = response()
-    await store.create_response(new(begun, said("a"), losses="n=dropped"))
+    await store.create_response(new(begun, message_item("a"), losses="n=dropped"))
     await store.finish_response("ann", completed(begun), worker=WORKER, losses=later)
     found = await store.load_response("ann", begun["id"])
     assert found is not None
@@ -75,7 +75,7 @@ async def test_losses_are_those_of_the_end_where_it_knows_them(store: SqlStore, 
 
 async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:
     begun = response()
-    await store.create_response(new(begun, said("a")))
+    await store.create_response(new(begun, message_item("a")))
     with pytest.raises(LeaseLost):
         await store.finish_response("ann", completed(begun), worker="another")
     with pytest.raises(LeaseLost):
@@ -91,7 +91,7 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 @pytest.mark.parametrize("gone", ["cancel", "delete"])
 async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
-    await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
+    await store.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
     await getattr(store, f"{gone}_response")("ann", begun["id"])
     with pytest.raises(LeaseLost):
         await store.finish_response("ann", completed(begun), worker=WORKER)
@@ -119,7 +119,7 @@ async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: Sq
     while not whole:
         begun = response(background=True)
         await store.create_response(
-            new(begun, said("a"), conversation_id="conv_1", job_request={"body": 1}, logged=True)
+            new(begun, message_item("a"), conversation_id="conv_1", job_request={"body": 1}, logged=True)
         )
         before = len(await store.load_conversation_history("ann", "conv_1") or ())
         ended = completed(begun, answered("b"), answered("c"))
@@ -142,7 +142,7 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
     steps, whole = 1.0, 0
     while not whole:
         begun = response()
-        await store.create_response(new(begun, said("a")))
+        await store.create_response(new(begun, message_item("a")))
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
         broken = await broken_off(store.finish_response("ann", ended, worker=WORKER), int(steps))
@@ -156,7 +156,7 @@ async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, t
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     for fields in ({"conversation_id": "conv_1"}, {"job_request": {"body": 1}}, {"logged": True}):
         begun = response(background="job_request" in fields)
-        await store.create_response(new(begun, said("a"), **fields))
+        await store.create_response(new(begun, message_item("a"), **fields))
         ended = completed(begun, answered("b"))
         del ended["background"]
         await store.finish_response("ann", ended, worker=WORKER)
@@ -173,12 +173,14 @@ async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
     parent = await turn(store, "a")
     for number in range(998):
         begun = response()
-        await store.create_response(new(begun, said(str(number)), parent_id=parent["id"]))
+        await store.create_response(new(begun, message_item(str(number)), parent_id=parent["id"]))
         parent = begun
     parent = await turn(store, "z", parent)
     asked: list[str] = []
     event.listen(
-        store._database._engines["write"].sync_engine, "before_cursor_execute", lambda *said, **_: asked.append(said[2])
+        store._database._engines["write"].sync_engine,
+        "before_cursor_execute",
+        lambda *arguments, **_: asked.append(arguments[2]),
     )
     assert await history(store, parent) == ["a", "A", *map(str, range(998)), "z", "Z"]
     assert len(asked) == 1
@@ -236,7 +238,7 @@ async def test_a_parent_deleted_while_a_child_begins_is_refused_or_kept(store: S
         parent = await turn(store, "a")
         child = response()
         begun, deleted = await asyncio.gather(
-            store.create_response(new(child, said("b"), parent_id=parent["id"])),
+            store.create_response(new(child, message_item("b"), parent_id=parent["id"])),
             store.delete_response("ann", parent["id"]),
             return_exceptions=True,
         )
@@ -269,7 +271,7 @@ async def test_lists_are_paged_in_both_orders_without_gap_or_repetition(store: S
 
 async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
     begun = response()
-    asked = [said(str(number)) for number in range(5)]
+    asked = [message_item(str(number)) for number in range(5)]
     await store.create_response(new(begun, *asked))
     ids = [item["id"] for item in asked]
 
@@ -305,7 +307,7 @@ async def test_foreign_and_impossible_ids_are_unknown(store: SqlStore, unknown: 
 async def test_an_item_whose_id_no_row_can_have_is_kept(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     begun = response()
-    await store.create_response(new(begun, said("a"), conversation_id="conv_1"))
+    await store.create_response(new(begun, message_item("a"), conversation_id="conv_1"))
     ended = completed(begun, answered("b") | {"id": "x" * 300}, answered("c") | {"id": "nul\0"})
     await store.finish_response("ann", ended, worker=WORKER)
     found = await store.load_response("ann", begun["id"])
@@ -320,7 +322,7 @@ def frames(*said_events: Json) -> bytes:
 
 async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> None:
     begun = response(background=True)
-    await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
+    await store.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
     item = answered("Hel") | {"status": "in_progress", "content": []}
     where = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "", "annotations": []}
@@ -350,7 +352,7 @@ async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> N
 
 async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore) -> None:
     begun = response(status="queued", background=True)
-    await store.create_response(new(begun, said("a"), worker=None, job_request={"body": 1}, logged=True))
+    await store.create_response(new(begun, message_item("a"), worker=None, job_request={"body": 1}, logged=True))
     log = await store.load_log_page("ann", begun["id"], after=-1)
     assert not log.ended
     assert log.entries == [
@@ -360,9 +362,9 @@ async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore)
 
 async def test_only_what_nobody_works_on_is_recovered(store: SqlStore) -> None:
     alive, dead, queued, kept = response(), response(), response(status="queued"), await turn(store, "a")
-    await store.create_response(new(alive, said("a"), worker="alive"))
-    await store.create_response(new(dead, said("a"), worker="dead"))
-    await store.create_response(new(queued, said("a"), worker=None, job_request={"body": 1}))
+    await store.create_response(new(alive, message_item("a"), worker="alive"))
+    await store.create_response(new(dead, message_item("a"), worker="dead"))
+    await store.create_response(new(queued, message_item("a"), worker=None, job_request={"body": 1}))
     await store.release_jobs("dead")
     assert await store.fail_orphaned_responses() == 1
     assert await store.fail_orphaned_responses() == 0
@@ -379,10 +381,10 @@ async def test_only_what_nobody_works_on_is_recovered(store: SqlStore) -> None:
 
 
 async def test_a_turn_goes_on_in_its_conversation_unless_it_failed(store: SqlStore) -> None:
-    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [said("first")])
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [message_item("first")])
     for status in ("completed", "incomplete", "failed", "cancelled"):
         begun = response()
-        await store.create_response(new(begun, said(status), conversation_id="conv_1"))
+        await store.create_response(new(begun, message_item(status), conversation_id="conv_1"))
         await store.finish_response("ann", completed(begun, answered("!")) | {"status": status}, worker=WORKER)
     found = await store.load_conversation_history("ann", "conv_1")
     assert texts(found) == ["first", "completed", "!", "incomplete", "!"]
@@ -399,7 +401,7 @@ async def test_turns_that_end_together_stay_together_in_their_conversation(store
 async def test_a_conversation_deleted_meanwhile_does_not_keep_a_turn_from_its_end(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     begun = response()
-    await store.create_response(new(begun, said("a"), conversation_id="conv_1"))
+    await store.create_response(new(begun, message_item("a"), conversation_id="conv_1"))
     await store.delete_conversation("ann", "conv_1")
     await store.finish_response("ann", completed(begun), worker=WORKER)
     found = await store.load_response("ann", begun["id"])
@@ -409,7 +411,7 @@ async def test_a_conversation_deleted_meanwhile_does_not_keep_a_turn_from_its_en
 
 async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> None:
     kept = await turn(store, "a")
-    loose = said("b")
+    loose = message_item("b")
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
     (answer,) = kept["output"]
     found = await store.load_items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
@@ -428,7 +430,7 @@ async def test_of_responses_that_continue_a_message_one_alone_is_stored(
 
     def continuation(worker: str = WORKER) -> NewResponse:
         fields = {"parent_id": message["id"], "continues_message": True, "worker": worker}
-        return new(response(messages_thread={}), said("c"), **fields)
+        return new(response(messages_thread={}), message_item("c"), **fields)
 
     await other.create_response(continuation("dead"))
     with pytest.raises(InvalidRequest) as refused:

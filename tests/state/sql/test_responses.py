@@ -1,11 +1,11 @@
 from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
+from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 
 
 async def test_a_response_reads_as_it_was_written(store: SqlStore) -> None:
     begun = response()
-    await store.create_response(new(begun, said("hello")))
+    await store.create_response(new(begun, message_item("hello")))
     ended = completed(begun, answered("hi"), answered("there"))
     await store.finish_response("ann", ended, worker=WORKER)
     found = await store.load_response("ann", begun["id"])
@@ -40,7 +40,7 @@ async def test_what_a_child_needs_outlives_its_deletion_and_goes_with_the_child(
 
 async def test_cancel(store: SqlStore) -> None:
     begun = response(status="queued", background=True)
-    await store.create_response(new(begun, said("hello"), worker=None, job_request={"x": 1}, logged=True))
+    await store.create_response(new(begun, message_item("hello"), worker=None, job_request={"x": 1}, logged=True))
     found = await store.cancel_response("ann", begun["id"])
     assert found is not None
     assert found.response == begun | {"status": "cancelled"}
@@ -49,7 +49,7 @@ async def test_cancel(store: SqlStore) -> None:
 
 async def test_recover(store: SqlStore) -> None:
     begun = response()
-    await store.create_response(new(begun, said("hello"), worker="dead"))
+    await store.create_response(new(begun, message_item("hello"), worker="dead"))
     await store.release_jobs("dead")
     found = await store.load_response("ann", begun["id"])
     assert found is not None

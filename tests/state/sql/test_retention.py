@@ -14,7 +14,7 @@ from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import LogEntry, NewResponse
-from tests.state.responses import asked
+from tests.state.responses import build_approval
 from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
@@ -23,7 +23,7 @@ LATER = int(time.time()) + 24 * 60 * 60
 
 
 @pytest.fixture
-def kept(store: SqlStore) -> SqlRetention:
+def retention(store: SqlStore) -> SqlRetention:
     return SqlRetention(store._database, events_hours=1, idempotency_hours=1)
 
 
@@ -81,67 +81,67 @@ async def count(tables: Database, table, owner: str = OWNER) -> int:
         return (await connection.scalar(select(func.count()).select_from(table).where(table.c.owner == owner))) or 0
 
 
-async def test_what_is_old_goes_and_what_is_new_stays(store, kept, tables):
+async def test_what_is_old_goes_and_what_is_new_stays(store, retention, tables):
     for number in range(3):
         await keep(store, f"old_{number}")
         await age(tables, f"old_{number}", hours=2)
     await keep(store, "new")
-    assert await kept.delete_expired(before=int(time.time()) - 3600) == 3
+    assert await retention.delete_expired(before=int(time.time()) - 3600) == 3
     assert await store.load_response(OWNER, "old_1") is None
     assert (await store.load_response(OWNER, "new")).response["status"] == "completed"
     assert await count(tables, items) == 2
 
 
-async def test_everything_that_is_old_goes_in_many_small_steps(store, kept, tables):
+async def test_everything_that_is_old_goes_in_many_small_steps(store, retention, tables):
     for number in range(120):
         await keep(store, f"r{number}", f"r{number - 1}" if number % 10 else None)
     await converse(store, "conv_1")
     await complete(store, "c1")
-    assert await kept.delete_expired(before=LATER) == 122
+    assert await retention.delete_expired(before=LATER) == 122
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
 
 
-async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, kept, tables):
+async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, retention, tables):
     for place, name in enumerate(("a", "b", "c")):
         await keep(store, name, ("a", "b")[place - 1] if place else None)
     for name in ("a", "b"):
         await age(tables, name, hours=2)
-    assert await kept.delete_expired(before=int(time.time()) - 3600) == 2
+    assert await retention.delete_expired(before=int(time.time()) - 3600) == 2
     assert await store.load_response(OWNER, "b") is None
     history = await store.load_history(OWNER, "c")
     assert [item["id"] for item in history.items] == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
-    assert await kept.delete_expired(before=int(time.time()) - 3600) == 0
-    assert await kept.delete_expired(before=LATER) == 1
+    assert await retention.delete_expired(before=int(time.time()) - 3600) == 0
+    assert await retention.delete_expired(before=LATER) == 1
     assert await count(tables, responses) == 0
 
 
-async def test_what_runs_is_not_swept(store, kept):
+async def test_what_runs_is_not_swept(store, retention):
     await begin(store, "r", job_request={"body": 1})
-    assert await kept.delete_expired(before=LATER) == 0
+    assert await retention.delete_expired(before=LATER) == 0
     await finish(store, "r")
-    assert await kept.delete_expired(before=LATER) == 1
+    assert await retention.delete_expired(before=LATER) == 1
 
 
-async def test_a_conversation_is_as_old_as_its_last_item(store, kept, tables):
+async def test_a_conversation_is_as_old_as_its_last_item(store, retention, tables):
     for name in ("used", "unused"):
         await converse(store, name)
     async with tables.write_transaction() as connection:
         await connection.execute(update(conversations).values(created_us=1, used_us=1))
     await store.add_conversation_items(OWNER, "used", [message("later")])
-    assert await kept.delete_expired(before=int(time.time()) - 3600) == 1
+    assert await retention.delete_expired(before=int(time.time()) - 3600) == 1
     assert len(await store.load_conversation_history(OWNER, "used")) == 2
 
 
-async def test_replicas_that_sweep_at_once_count_each_row_once(store, kept):
+async def test_replicas_that_sweep_at_once_count_each_row_once(store, retention):
     for number in range(130):
         await keep(store, f"r{number}", f"r{number - 1}" if number % 7 else None, OWNER if number % 14 < 7 else OTHER)
-    counts = await asyncio.gather(*[kept.delete_expired(before=LATER) for _ in range(3)])
+    counts = await asyncio.gather(*[retention.delete_expired(before=LATER) for _ in range(3)])
     assert sum(counts) == 130
 
 
-async def test_logs_of_finished_responses_go_after_their_time(store, kept, tables):
+async def test_logs_of_finished_responses_go_after_their_time(store, retention, tables):
     for name in ("old", "running", "new"):
         await begin(store, name, logged=True)
         await store.append_log_entry(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
@@ -149,27 +149,27 @@ async def test_logs_of_finished_responses_go_after_their_time(store, kept, table
     await finish(store, "new")
     for name in ("old", "running"):
         await age(tables, name, hours=2)
-    assert await kept.delete_expired(before=0) == 0
+    assert await retention.delete_expired(before=0) == 0
     async with tables.read_transaction() as connection:
         left = set(await connection.scalars(select(events.c.response_id)))
     assert left == {"running", "new"}
     assert (await store.load_response(OWNER, "old")).response["status"] == "completed"
 
 
-async def test_leftovers_of_dead_replicas_go(store, kept, tables):
+async def test_leftovers_of_dead_replicas_go(store, retention, tables):
     async with tables.write_transaction() as connection:
         row = {"owner": OWNER, "response_id": "gone", "created_us": 1, "request": "{}", "attempt": 0}
         await connection.execute(insert(jobs).values(row))
         await connection.execute(insert(workers).values([{"id": "dead", "alive_until_us": 1}]))
     await begin(store, "r", job_request={})
     await store.renew_lease(WORKER)
-    await kept.delete_expired(before=0)
+    await retention.delete_expired(before=0)
     async with tables.read_transaction() as connection:
         assert list(await connection.scalars(select(jobs.c.response_id))) == ["r"]
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
 
 
-async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept, tables):
+async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, retention, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
             await keep(store, f"r{number}", f"r{number - 1}" if number else None, owner)
@@ -178,27 +178,27 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
         await store.record_calls(owner, "running", [call], worker=WORKER, progress=None)
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
-        await store.store_approvals(owner, [asked("mcpr_1")])
+        await store.store_approvals(owner, [build_approval("mcpr_1")])
         await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
-    assert await kept.erase_owner(OWNER) == 64
+    assert await retention.erase_owner(OWNER) == 64
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
             assert await count(tables, table, OTHER) > 0, table.name
     assert (OWNER, "running") not in await store.list_leased_responses(WORKER)
-    assert await kept.erase_owner(OWNER) == 0
+    assert await retention.erase_owner(OWNER) == 0
 
 
-async def test_export_has_everything_of_one_owner(store, kept):
+async def test_export_has_everything_of_one_owner(store, retention):
     for number in range(70):
         await keep(store, f"r{number:02}")
     await keep(store, "child", "r00")
     await store.delete_response(OWNER, "r00")
     await converse(store, "conv_1")
     await complete(store, "c1")
-    await store.store_approvals(OWNER, [asked("mcpr_1")])
+    await store.store_approvals(OWNER, [build_approval("mcpr_1")])
     await keep(store, "foreign", owner=OTHER)
-    exported = [kept async for kept in kept.export_owner(OWNER)]
+    exported = [row async for row in retention.export_owner(OWNER)]
     approval = exported.pop()
     assert (approval["object"], approval["id"], approval["state"]) == ("approval", "mcpr_1", "open")
     assert len(exported) == 73

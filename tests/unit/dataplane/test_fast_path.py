@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.core import CORE, ChunkWriter, make_fast_path
-from tests.unit.support.chat_chunks import chunk, said
+from tests.unit.support.chat_chunks import chunk, text_chunk
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.relay_template import RelayTemplate
 from translation.chat.relaying.relay import ChatRelay
@@ -54,7 +54,7 @@ def chunked(body: bytes, size: str = "%x") -> bytes:
 
 
 def frame(text: str) -> bytes:
-    return sse.encode_data(orjson.dumps(said(text)))
+    return sse.encode_data(orjson.dumps(text_chunk(text)))
 
 
 def begun(item_id: str = "msg_1") -> ResponsesEncoder:
@@ -80,7 +80,7 @@ def begun_message() -> MessagesEncoder:
 
 
 def run() -> ChatDeltaRun:
-    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+    run = ChatDeltaRun.from_delta(orjson.dumps(text_chunk("one")), "content", Delta(0, 0, "one"))
     assert run is not None
     return run
 
@@ -232,7 +232,7 @@ def test_names_are_changed_in_what_is_passed() -> None:
     identity = {"id": "chatcmpl-ours", "created": 1}
     relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
     peer = Peer()
-    for each in (chunk({"role": "assistant", "content": ""}), said("one")):
+    for each in (chunk({"role": "assistant", "content": ""}), text_chunk("one")):
         relay.feed(sse.encode_data(orjson.dumps(each)))
     assert relay.template is not None
     assert passing(relay.template, peer)(chunked(frame("two, not the model")))

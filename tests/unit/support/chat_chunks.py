@@ -13,7 +13,7 @@ def chunk(delta: Json | None = None, finish: str | None = None, **more: Any) -> 
     return {"id": "c1", "object": "chat.completion.chunk", "model": MODEL, "choices": [choice], **more}
 
 
-def said(text: str) -> Json:
+def text_chunk(text: str) -> Json:
     return chunk({"content": text})
 
 

@@ -19,12 +19,12 @@ ADD: Json = {"type": "function", "function": {"name": "add", "parameters": {"typ
 
 
 def find(**body: Any) -> str | None:
-    async def found() -> str | None:
+    async def mistake_in_request() -> str | None:
         closed: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         content = json.dumps({"model": "m", "messages": [ASKED], **body}).encode()
         return find_mistake(Request("POST", "/v1/chat/completions", {}, content, 0.0, closed))
 
-    return asyncio.run(found())
+    return asyncio.run(mistake_in_request())
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def parse(parser: str, pieces: Iterable[str]) -> list[ParserOutput]:
     return joined
 
 
-def told(parser: str, text: str) -> list[object]:
+def summarize_items(parser: str, text: str) -> list[object]:
     """The same in short: text as it is, a call as (name, arguments), BROKEN for one that was broken off."""
     short: list[object] = []
     name, arguments = "", ""

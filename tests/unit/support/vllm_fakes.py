@@ -112,7 +112,7 @@ class Output:
     num_cached_tokens: int | None = None
 
 
-def said(text: str, finish_reason: str | None = None, **rest: Any) -> Output:
+def text_output(text: str, finish_reason: str | None = None, **rest: Any) -> Output:
     cached = rest.pop("cached", None)
     tokens = rest.pop("tokens", [ord(character) for character in text])
     return Output([Completion(text, tokens, finish_reason, **rest)], cached)
@@ -147,7 +147,7 @@ class AsyncLLM:
         refuses_guides: Exception | None = None,
     ) -> None:
         self.refuses_guides = refuses_guides
-        self.script = list(script) or [said("a"), said("", "stop")]
+        self.script = list(script) or [text_output("a"), text_output("", "stop")]
         self.model_config = ModelConfig()
         self.vllm_config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto"))
         self.renderer = Renderer()

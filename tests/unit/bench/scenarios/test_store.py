@@ -12,18 +12,23 @@ from bench.scenarios.store import MeasuredLoad, Reading, per_delta_us, per_strea
 MODEL = Model.named("bench-4")
 
 
-def kept(text: str = MODEL.text, status: str = "completed") -> dict:
+def stored(text: str = MODEL.text, status: str = "completed") -> dict:
     message = {"type": "message", "content": [{"type": "output_text", "text": text}]}
     return {"id": "resp_1", "status": status, "output": [message]}
 
 
 def test_kept_answers_are_right_whatever_is_older() -> None:
-    assert find_stored_fault({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
+    assert find_stored_fault({"data": [stored(), stored(), stored("older")]}, MODEL, 2) is None
 
 
 @pytest.mark.parametrize(
     "newest",
-    [[kept()], [kept(), kept(" token0000")], [kept(status="in_progress"), kept()], [kept(), kept() | {"output": []}]],
+    [
+        [stored()],
+        [stored(), stored(" token0000")],
+        [stored(status="in_progress"), stored()],
+        [stored(), stored() | {"output": []}],
+    ],
     ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
 )
 def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:

@@ -15,12 +15,12 @@ _PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
 _FIELD: Final[Json] = {"type": "object", "properties": {"FIELD": {"type": "string"}}}
 
 
-def _said(*messages: Json, **more: Any) -> Json:
+def _body(*messages: Json, **more: Any) -> Json:
     return {"messages": [*messages, _HI], **more}
 
 
 def _message(place: str, message: Json, more: Json, *after: Json, value: str | None = None) -> Case:
-    return Case(f"messages.{place}", _said(message, *after), _said({**message, **more}, *after), value)
+    return Case(f"messages.{place}", _body(message, *after), _body({**message, **more}, *after), value)
 
 
 def _part(place: str, part: Json | None, asked: Json, value: str | None = None) -> Case:
@@ -59,12 +59,12 @@ def _grammar(syntax: str) -> Json:
 
 
 def _tool(place: str, plain: Json, asked: Json, value: str | None = None) -> Case:
-    return Case(f"tools.{place}", _said(tools=[plain]), _said(tools=[asked]), value)
+    return Case(f"tools.{place}", _body(tools=[plain]), _body(tools=[asked]), value)
 
 
 def _chosen(place: str, choice: Json, *tools: Json) -> Case:
     return Case(
-        f"tool_choice.{place}", _said(tools=[*tools], tool_choice="auto"), _said(tools=[*tools], tool_choice=choice)
+        f"tool_choice.{place}", _body(tools=[*tools], tool_choice="auto"), _body(tools=[*tools], tool_choice=choice)
     )
 
 
@@ -76,13 +76,13 @@ def _allowed(name: str, mode: str) -> Json:
 def _format(key: str, value: Any, needle: str | None = None) -> Case:
     shape = {"name": "n", "schema": _PARAMETERS}
     plain, asked = (
-        _said(response_format={"type": "json_schema", "json_schema": each}) for each in (shape, {**shape, key: value})
+        _body(response_format={"type": "json_schema", "json_schema": each}) for each in (shape, {**shape, key: value})
     )
     return Case(f"response_format.json_schema.{key}", plain, asked, needle)
 
 
 def _param(name: str, key: str, value: Any, **beside: Any) -> Case:
-    return Case(f"{name}.{key}", _said(**beside), _said(**beside, **{name: {key: value}}))
+    return Case(f"{name}.{key}", _body(**beside), _body(**beside, **{name: {key: value}}))
 
 
 def _called(said: Json, output: str = "done") -> list[Json]:
@@ -94,7 +94,7 @@ def _called(said: Json, output: str = "done") -> list[Json]:
 
 
 def _call(place: str, said: Json, value: str) -> Case:
-    return Case(f"messages.tool_calls.{place}", _said(), _said(*_called(said)), value)
+    return Case(f"messages.tool_calls.{place}", _body(), _body(*_called(said)), value)
 
 
 def _answer(key: str, value: Any, needle: str | None = None, **beside: Any) -> Case:
@@ -102,7 +102,7 @@ def _answer(key: str, value: Any, needle: str | None = None, **beside: Any) -> C
 
 
 def _searched(place: Json) -> Json:
-    return _said(web_search_options={"user_location": {"type": "approximate", "approximate": place}})
+    return _body(web_search_options={"user_location": {"type": "approximate", "approximate": place}})
 
 
 _OLD: Final[Json] = {"functions": [_function()["function"]]}
@@ -115,8 +115,8 @@ CASES: Final[dict[str, Case]] = {
     "AssistantMessage.tool_calls": _call("function", {"name": "NAME", "arguments": "{}"}, "NAME"),
     "AssistantMessage.function_call": Case(
         "messages.function_call",
-        _said(**_OLD),
-        _said(
+        _body(**_OLD),
+        _body(
             {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"FIELD": 1}'}},
             {"role": "function", "name": "f", "content": "done"},
             **_OLD,
@@ -148,8 +148,8 @@ CASES: Final[dict[str, Case]] = {
     "Function.strict": _tool("function.strict", _function(), _function(strict=True)),
     "FunctionMessage.content": Case(
         "messages.content",
-        _said(**_OLD),
-        _said(
+        _body(**_OLD),
+        _body(
             {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
             {"role": "function", "name": "f", "content": "WORDS"},
             **_OLD,
@@ -170,29 +170,29 @@ CASES: Final[dict[str, Case]] = {
     "NamedCustom.custom": _chosen("custom.name", {"type": "custom", "custom": {"name": "f"}}, _custom()),
     "Reasoning.effort": _param("reasoning", "effort", "high"),
     "Reasoning.max_tokens": _param("reasoning", "max_tokens", 2345, max_tokens=9000),
-    "Reasoning.enabled": Case("reasoning", _said(), _said(reasoning={"enabled": False})),
+    "Reasoning.enabled": Case("reasoning", _body(), _body(reasoning={"enabled": False})),
     "RefusalPart.refusal": _answer("content", [{"type": "refusal", "refusal": "WORDS"}], "WORDS"),
     "StreamOptions.include_obfuscation": _param("stream_options", "include_obfuscation", True, stream=True),
-    "SystemMessage.content": Case("messages.content", _said(), _said({"role": "system", "content": "WORDS"}), "WORDS"),
+    "SystemMessage.content": Case("messages.content", _body(), _body({"role": "system", "content": "WORDS"}), "WORDS"),
     "SystemMessage.name": _message("name", {"role": "system", "content": "a"}, {"name": "NAME"}, value="NAME"),
     "TextPart.text": _part("text", None, {"type": "text", "text": "WORDS"}, "WORDS"),
     "ToolMessage.content": Case(
         "messages.content",
-        _said(),
-        _said(*_called({"name": "f", "arguments": "{}"}, "WORDS")),
+        _body(),
+        _body(*_called({"name": "f", "arguments": "{}"}, "WORDS")),
         "WORDS",
     ),
-    "UserMessage.content": Case("messages.content", _said(), _said({"role": "user", "content": "WORDS"}), "WORDS"),
+    "UserMessage.content": Case("messages.content", _body(), _body({"role": "user", "content": "WORDS"}), "WORDS"),
     "UserMessage.name": _message("name", {"role": "user", "content": "a"}, {"name": "NAME"}, value="NAME"),
     "WebSearchOptions.search_context_size": Case(
         "web_search_options.search_context_size",
-        _said(),
-        _said(web_search_options={"search_context_size": "high"}),
+        _body(),
+        _body(web_search_options={"search_context_size": "high"}),
     ),
     **{
         f"ApproximatePlace.{key}": Case(
             f"web_search_options.user_location.approximate.{key}",
-            _said(),
+            _body(),
             _searched({key: "WORDS"}),
             "WORDS",
         )

@@ -16,7 +16,7 @@ _RESULT: Final[Json] = {"id": "t1", "name": "f", "response": {"output": "done"}}
 _OBJECT: Final[Json] = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
 
 
-def _asked(*contents: Json, **more: Any) -> Json:
+def _body(*contents: Json, **more: Any) -> Json:
     return {"contents": [*contents, _HI], **more}
 
 
@@ -30,16 +30,16 @@ def _model(*parts: Json) -> Json:
 
 def _part(place: str, plain: Json | None, asked: Json, value: str | None = None) -> Case:
     before = _user() if plain is None else _user(plain)
-    return Case(f"contents.parts.{place}", _asked(before), _asked(_user(asked)), value)
+    return Case(f"contents.parts.{place}", _body(before), _body(_user(asked)), value)
 
 
 def _own(place: str, plain: Json, asked: Json, value: str | None = None) -> Case:
     so = {"text": "So."}
-    return Case(f"contents.parts.{place}", _asked(_HI, _model(plain, so)), _asked(_HI, _model(asked, so)), value)
+    return Case(f"contents.parts.{place}", _body(_HI, _model(plain, so)), _body(_HI, _model(asked, so)), value)
 
 
 def _called(call: Json, result: Json) -> Json:
-    return _asked(_HI, _model({"functionCall": call}), {"role": "user", "parts": [{"functionResponse": result}]})
+    return _body(_HI, _model({"functionCall": call}), {"role": "user", "parts": [{"functionResponse": result}]})
 
 
 def _loop(place: str, call: Json, result: Json, value: str | None = None) -> Case:
@@ -48,8 +48,8 @@ def _loop(place: str, call: Json, result: Json, value: str | None = None) -> Cas
 
 def _declared(place: str, asked: Json, value: str | None = None, **plain: Any) -> Case:
     function = {"name": "f", "parameters": _OBJECT, **plain}
-    before = _asked(tools=[{"functionDeclarations": [function]}])
-    after = _asked(tools=[{"functionDeclarations": [{**function, **asked}]}])
+    before = _body(tools=[{"functionDeclarations": [function]}])
+    after = _body(tools=[{"functionDeclarations": [{**function, **asked}]}])
     return Case(f"tools.functionDeclarations.{place}", before, after, value)
 
 
@@ -66,8 +66,8 @@ def _whole_schema(key: str, asked: Any, value: str | None = None) -> Case:
 def _config(key: str, asked: Any, value: str | None = None, **plain: Any) -> Case:
     return Case(
         f"generationConfig.{key}",
-        _asked(generationConfig=plain),
-        _asked(generationConfig={**plain, key: asked}),
+        _body(generationConfig=plain),
+        _body(generationConfig={**plain, key: asked}),
         value,
     )
 
@@ -75,8 +75,8 @@ def _config(key: str, asked: Any, value: str | None = None, **plain: Any) -> Cas
 def _thinking(key: str, asked: Any) -> Case:
     return Case(
         f"generationConfig.thinkingConfig.{key}",
-        _asked(),
-        _asked(generationConfig={"thinkingConfig": {key: asked}}),
+        _body(),
+        _body(generationConfig={"thinkingConfig": {key: asked}}),
     )
 
 
@@ -84,13 +84,13 @@ def _choice(key: str, asked: Json, plain: Json) -> Case:
     tools = [{"functionDeclarations": [{"name": name, "parameters": _OBJECT} for name in ("f", "g")]}]
     return Case(
         f"toolConfig.functionCallingConfig.{key}",
-        _asked(tools=tools, toolConfig={"functionCallingConfig": plain}),
-        _asked(tools=tools, toolConfig={"functionCallingConfig": {**plain, **asked}}),
+        _body(tools=tools, toolConfig={"functionCallingConfig": plain}),
+        _body(tools=tools, toolConfig={"functionCallingConfig": {**plain, **asked}}),
     )
 
 
 def _tool_config(key: str, asked: Any) -> Case:
-    return Case(f"toolConfig.{key}", _asked(), _asked(toolConfig={key: asked}))
+    return Case(f"toolConfig.{key}", _body(), _body(toolConfig={key: asked}))
 
 
 def _code(key: str, part: Json, value: str) -> Case:
@@ -98,19 +98,19 @@ def _code(key: str, part: Json, value: str) -> Case:
 
 
 CASES: Final[dict[str, Case]] = {
-    "contents": Case("contents", _asked(), _asked(_HI, _model({"text": "FIELD"})), "FIELD"),
+    "contents": Case("contents", _body(), _body(_HI, _model({"text": "FIELD"})), "FIELD"),
     "systemInstruction": Case(
-        "systemInstruction", _asked(), _asked(systemInstruction={"parts": [{"text": "FIELD"}]}), "FIELD"
+        "systemInstruction", _body(), _body(systemInstruction={"parts": [{"text": "FIELD"}]}), "FIELD"
     ),
     "tools": Case(
-        "tools", _asked(), _asked(tools=[{"functionDeclarations": [{"name": "FIELD", "parameters": _OBJECT}]}]), "FIELD"
+        "tools", _body(), _body(tools=[{"functionDeclarations": [{"name": "FIELD", "parameters": _OBJECT}]}]), "FIELD"
     ),
-    "cachedContent": Case("cachedContent", _asked(), _asked(cachedContent="c")),
-    "labels": Case("labels", _asked(), _asked(labels={"a": "b"})),
-    "safetySettings": Case("safetySettings", _asked(), _asked(safetySettings=[{"category": "FIELD"}])),
-    "serviceTier": Case("serviceTier", _asked(), _asked(serviceTier="priority")),
-    "store": Case("store", _asked(), _asked(store=True)),
-    "stream": Case("stream", _asked(), _asked(stream=True)),
+    "cachedContent": Case("cachedContent", _body(), _body(cachedContent="c")),
+    "labels": Case("labels", _body(), _body(labels={"a": "b"})),
+    "safetySettings": Case("safetySettings", _body(), _body(safetySettings=[{"category": "FIELD"}])),
+    "serviceTier": Case("serviceTier", _body(), _body(serviceTier="priority")),
+    "store": Case("store", _body(), _body(store=True)),
+    "stream": Case("stream", _body(), _body(stream=True)),
     "Part.text": _part("text", None, {"text": "FIELD"}, "FIELD"),
     "Part.thought": _own("text", {"text": "Hm."}, {"text": "Hm.", "thought": True}),
     "Part.mediaResolution": _part(
@@ -152,14 +152,14 @@ CASES: Final[dict[str, Case]] = {
     "CodeExecutionResult.output": _code("codeExecutionResult", {"codeExecutionResult": {"output": "FIELD"}}, "FIELD"),
     "CodeExecutionResult.outcome": _code("codeExecutionResult", {"codeExecutionResult": {"outcome": "FIELD"}}, "FIELD"),
     "Instruction.parts": Case(
-        "systemInstruction", _asked(), _asked(systemInstruction={"parts": [{"text": "FIELD"}]}), "FIELD"
+        "systemInstruction", _body(), _body(systemInstruction={"parts": [{"text": "FIELD"}]}), "FIELD"
     ),
     "FunctionDeclaration.name": _declared("name", {"name": "FIELD"}, "FIELD"),
     "FunctionDeclaration.description": _declared("description", {"description": "FIELD"}, "FIELD"),
     "FunctionDeclaration.parametersJsonSchema": Case(
         "tools.functionDeclarations.parametersJsonSchema",
-        _asked(tools=[{"functionDeclarations": [{"name": "f"}]}]),
-        _asked(
+        _body(tools=[{"functionDeclarations": [{"name": "f"}]}]),
+        _body(
             tools=[
                 {
                     "functionDeclarations": [
@@ -176,8 +176,8 @@ CASES: Final[dict[str, Case]] = {
     "FunctionDeclaration.response": _declared("response", {"response": _OBJECT}),
     "FunctionDeclaration.responseJsonSchema": _declared("responseJsonSchema", {"responseJsonSchema": {}}),
     "FunctionDeclaration.behavior": _declared("behavior", {"behavior": "NON_BLOCKING"}),
-    "Tool.googleSearch": Case("tools", _asked(), _asked(tools=[{"googleSearch": {}}])),
-    "Tool.googleSearchRetrieval": Case("tools", _asked(), _asked(tools=[{"googleSearchRetrieval": {}}])),
+    "Tool.googleSearch": Case("tools", _body(), _body(tools=[{"googleSearch": {}}])),
+    "Tool.googleSearchRetrieval": Case("tools", _body(), _body(tools=[{"googleSearchRetrieval": {}}])),
     "FunctionCallingConfig.mode": _choice("mode", {"mode": "ANY"}, {"mode": "AUTO"}),
     "FunctionCallingConfig.allowedFunctionNames": _choice(
         "allowedFunctionNames", {"allowedFunctionNames": ["g"]}, {"mode": "ANY"}

@@ -16,7 +16,7 @@ _PAPER: Final[Json] = {"type": "base64", "media_type": "application/pdf", "data"
 _CALL: Final[Json] = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 
 
-def _asked(*messages: Json, **more: Any) -> Json:
+def _body(*messages: Json, **more: Any) -> Json:
     return {"max_tokens": 5000, "messages": [*messages, _HI], **more}
 
 
@@ -26,20 +26,20 @@ def _user(*blocks: Json) -> Json:
 
 def _block(place: str, plain: Json | None, asked: Json, value: str | None = None) -> Case:
     before = _user() if plain is None else _user(plain)
-    return Case(f"messages.content.{place}", _asked(before), _asked(_user(asked)), value)
+    return Case(f"messages.content.{place}", _body(before), _body(_user(asked)), value)
 
 
 def _assistant(place: str, plain: Json, asked: Json, value: str | None = None) -> Case:
     text = {"type": "text", "text": "So."}
 
     def body(block: Json) -> Json:
-        return _asked(_HI, {"role": "assistant", "content": [block, text]})
+        return _body(_HI, {"role": "assistant", "content": [block, text]})
 
     return Case(f"messages.{place}", body(plain), body(asked), value)
 
 
 def _called(call: Json, result: Json) -> Json:
-    return _asked(_HI, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
+    return _body(_HI, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
 
 
 def _result(**more: Any) -> Json:
@@ -58,21 +58,21 @@ def _text_source(text: str) -> Json:
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def _found(**more: Any) -> Json:
+def _search_result(**more: Any) -> Json:
     return {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "c"}], **more}
 
 
 def _tool(place: str, asked: Json, value: str | None = None) -> Case:
     plain = {"name": "f", "input_schema": _SCHEMA}
-    return Case(f"tools.{place}", _asked(tools=[plain]), _asked(tools=[{**plain, **asked}]), value)
+    return Case(f"tools.{place}", _body(tools=[plain]), _body(tools=[{**plain, **asked}]), value)
 
 
 def _choice(place: str, choice: Json) -> Case:
     tools = [{"name": name, "input_schema": _SCHEMA} for name in ("f", "g")]
     return Case(
         f"tool_choice.{place}",
-        _asked(tools=tools, tool_choice={"type": "auto"}),
-        _asked(tools=tools, tool_choice=choice),
+        _body(tools=tools, tool_choice={"type": "auto"}),
+        _body(tools=tools, tool_choice=choice),
     )
 
 
@@ -98,7 +98,7 @@ def _searched(*blocks: Json) -> Case:
     """An earlier search, of which an upstream is told the whole or nothing."""
 
     def body(*before: Json) -> Json:
-        return _asked(_HI, {"role": "assistant", "content": [*before, {"type": "text", "text": "So"}]})
+        return _body(_HI, {"role": "assistant", "content": [*before, {"type": "text", "text": "So"}]})
 
     return Case("messages.content", body(), body(*blocks))
 
@@ -106,7 +106,7 @@ def _searched(*blocks: Json) -> Case:
 def _searching(key: str, value: Any) -> Case:
     """A key of a search tool. An upstream without one loses the tool as a whole."""
     tool = {"type": "web_search_20250305", "name": "web_search", key: value}
-    return Case(f"tools.{key}", _asked(), _asked(tools=[tool]))
+    return Case(f"tools.{key}", _body(), _body(tools=[tool]))
 
 
 _SERVER_CALL: Final[Json] = {"type": "mcp_tool_use", "id": "m1", "name": "f", "server_name": "s", "input": {}}
@@ -133,12 +133,12 @@ CASES: Final[dict[str, Case]] = {
         "context", _document(_text_source("a")), _document(_text_source("a"), context="FIELD"), "FIELD"
     ),
     "DocumentBlock.citations": _block("citations", _document(_PAPER), _document(_PAPER, citations={"enabled": True})),
-    "Citations.enabled": _block("citations", _found(), _found(citations={"enabled": True})),
-    "SearchResultBlock.citations": _block("citations", _found(), _found(citations={"enabled": True})),
-    "SearchResultBlock.source": _block("source", _found(), _found(source="FIELD"), "FIELD"),
-    "SearchResultBlock.title": _block("title", _found(), _found(title="FIELD"), "FIELD"),
+    "Citations.enabled": _block("citations", _search_result(), _search_result(citations={"enabled": True})),
+    "SearchResultBlock.citations": _block("citations", _search_result(), _search_result(citations={"enabled": True})),
+    "SearchResultBlock.source": _block("source", _search_result(), _search_result(source="FIELD"), "FIELD"),
+    "SearchResultBlock.title": _block("title", _search_result(), _search_result(title="FIELD"), "FIELD"),
     "SearchResultBlock.content": _block(
-        "content", _found(), _found(content=[{"type": "text", "text": "FIELD"}]), "FIELD"
+        "content", _search_result(), _search_result(content=[{"type": "text", "text": "FIELD"}]), "FIELD"
     ),
     "ThinkingBlock.thinking": _assistant("content", {"type": "text", "text": "So"}, {**_THOUGHT, "thinking": "FIELD"}),
     "RedactedThinkingBlock.data": _assistant(
@@ -160,31 +160,31 @@ CASES: Final[dict[str, Case]] = {
     "ToolResultBlock.content": _loop("content", _CALL, _result(content="FIELD"), "FIELD"),
     "ToolResultBlock.is_error": _loop("is_error", _CALL, _result(is_error=True), "Error"),
     "InstructionMessage.content": Case(
-        "messages.content", _asked(_HI, _reminder()), _asked(_HI, _reminder(content="FIELD")), "FIELD"
+        "messages.content", _body(_HI, _reminder()), _body(_HI, _reminder(content="FIELD")), "FIELD"
     ),
     "InstructionMessage.clear_at": Case(
-        "messages.clear_at", _asked(_HI, _reminder()), _asked(_HI, _reminder(clear_at="next_user_message"))
+        "messages.clear_at", _body(_HI, _reminder()), _body(_HI, _reminder(clear_at="next_user_message"))
     ),
     "InstructionMessage.output_config": Case(
-        "messages.output_config", _asked(_HI, _reminder()), _asked(_HI, _reminder(output_config={"effort": "low"}))
+        "messages.output_config", _body(_HI, _reminder()), _body(_HI, _reminder(output_config={"effort": "low"}))
     ),
-    "UserMetadata.user_id": Case("metadata.user_id", _asked(), _asked(metadata={"user_id": "FIELD"}), "FIELD"),
+    "UserMetadata.user_id": Case("metadata.user_id", _body(), _body(metadata={"user_id": "FIELD"}), "FIELD"),
     "EnabledThinking.budget_tokens": Case(
         "thinking.budget_tokens",
-        _asked(thinking={"type": "adaptive"}),
-        _asked(thinking={"type": "enabled", "budget_tokens": 2000}),
+        _body(thinking={"type": "adaptive"}),
+        _body(thinking={"type": "enabled", "budget_tokens": 2000}),
     ),
     "JsonFormat.schema": Case(
         "output_config.format",
-        _asked(output_config={"format": {"type": "json_schema", "schema": _SCHEMA}}),
-        _asked(output_config={"format": {"type": "json_schema", "schema": _FIELD}}),
+        _body(output_config={"format": {"type": "json_schema", "schema": _SCHEMA}}),
+        _body(output_config={"format": {"type": "json_schema", "schema": _FIELD}}),
         "FIELD",
     ),
-    "OutputConfig.effort": Case("output_config.effort", _asked(), _asked(output_config={"effort": "high"})),
+    "OutputConfig.effort": Case("output_config.effort", _body(), _body(output_config={"effort": "high"})),
     "OutputConfig.format": Case(
         "output_config.format",
-        _asked(),
-        _asked(output_config={"format": {"type": "json_schema", "schema": _FIELD}}),
+        _body(),
+        _body(output_config={"format": {"type": "json_schema", "schema": _FIELD}}),
         "FIELD",
     ),
     "Tool.name": _tool("name", {"name": "FIELD"}, "FIELD"),

@@ -14,27 +14,27 @@ _FIELD: Final[Json] = {"type": "object", "properties": {"FIELD": {"type": "strin
 _PIXEL: Final = "iVBORw0KGgo="
 
 
-def _asked(*messages: Json, **more: Any) -> Json:
+def _body(*messages: Json, **more: Any) -> Json:
     return {"messages": [*messages, _HI], **more}
 
 
 def _message(key: str, plain: Json, value: Any, text: str | None = None) -> Case:
-    return Case(f"messages.{key}", _asked(_HI, plain), _asked(_HI, {**plain, key: value}), text)
+    return Case(f"messages.{key}", _body(_HI, plain), _body(_HI, {**plain, key: value}), text)
 
 
 def _called(name: str = "f", **arguments: Any) -> Json:
     call = {"function": {"name": name, "arguments": arguments}}
-    return _asked(_HI, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "done"})
+    return _body(_HI, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "done"})
 
 
 def _option(name: str, value: Any) -> tuple[str, Case]:
-    return f"Options.{name}", Case(f"options.{name}", _asked(), _asked(options={name: value}))
+    return f"Options.{name}", Case(f"options.{name}", _body(), _body(options={name: value}))
 
 
 def _tool(key: str, value: Any) -> tuple[str, Case]:
     function = {"name": "f", "parameters": _SCHEMA}
-    asked = _asked(tools=[{"function": {**function, key: value}}])
-    return f"Function.{key}", Case(f"tools.{key}", _asked(tools=[{"function": function}]), asked, "FIELD")
+    asked = _body(tools=[{"function": {**function, key: value}}])
+    return f"Function.{key}", Case(f"tools.{key}", _body(tools=[{"function": function}]), asked, "FIELD")
 
 
 CASES: Final[dict[str, Case]] = {

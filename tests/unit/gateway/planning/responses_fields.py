@@ -14,17 +14,17 @@ _HI: Final[Json] = {"type": "message", "role": "user", "content": "Hi"}
 _PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
 
 
-def _said(*items: Json, **more: Any) -> Json:
+def _body(*items: Json, **more: Any) -> Json:
     return {"input": [*items, _HI], **more}
 
 
 def _item(place: str, item: Json, key: str, value: Any, *after: Json, needle: str | None = None) -> Case:
-    return Case(f"input.{place}", _said(item, *after), _said({**item, key: value}, *after), needle)
+    return Case(f"input.{place}", _body(item, *after), _body({**item, key: value}, *after), needle)
 
 
 def _new(place: str, *items: Json, value: str | None = None) -> Case:
     """The field is one that the item cannot be without."""
-    return Case(f"input.{place}", _said(), _said(*items), value)
+    return Case(f"input.{place}", _body(), _body(*items), value)
 
 
 def _part(place: str, part: Json, key: str, value: Any, needle: str | None = None) -> Case:
@@ -59,23 +59,23 @@ _CUSTOM: Final[Json] = {"type": "custom", "name": "f"}
 
 
 def _tool(tool: Json, key: str, value: Any, needle: str | None = None) -> Case:
-    return Case(f"tools.{key}", _said(tools=[tool]), _said(tools=[{**tool, key: value}]), needle)
+    return Case(f"tools.{key}", _body(tools=[tool]), _body(tools=[{**tool, key: value}]), needle)
 
 
 def _offered(tool: Json, key: str, value: str | None = None) -> Case:
-    return Case(f"tools.{key}", _said(), _said(tools=[tool]), value)
+    return Case(f"tools.{key}", _body(), _body(tools=[tool]), value)
 
 
 def _chosen(choice: Json, key: str, tools: list[Json], plain: Any = "auto", value: str | None = None) -> Case:
     return Case(
-        f"tool_choice.{key}", _said(tools=tools, tool_choice=plain), _said(tools=tools, tool_choice=choice), value
+        f"tool_choice.{key}", _body(tools=tools, tool_choice=plain), _body(tools=tools, tool_choice=choice), value
     )
 
 
 def _schema(key: str, value: Any, needle: str | None = None) -> Case:
     shape = {"type": "json_schema", "name": "n", "schema": _PARAMETERS}
     return Case(
-        f"text.format.{key}", _said(text={"format": shape}), _said(text={"format": {**shape, key: value}}), needle
+        f"text.format.{key}", _body(text={"format": shape}), _body(text={"format": {**shape, key: value}}), needle
     )
 
 
@@ -83,8 +83,8 @@ def _param(name: str, key: str, value: Any, **beside: Any) -> Case:
     plain = beside.pop("plain", None)
     return Case(
         f"{name}.{key}",
-        _said(**beside, **({name: plain} if plain else {})),
-        _said(**beside, **{name: {**(plain or {}), key: value}}),
+        _body(**beside, **({name: plain} if plain else {})),
+        _body(**beside, **{name: {**(plain or {}), key: value}}),
     )
 
 
@@ -114,9 +114,9 @@ CASES: Final[dict[str, Case]] = {
     ),
     "ApplyPatchCallOutput.status": _item("status", _AP_OUT, "status", "failed", needle="failed")
     if 0
-    else Case("input.status", _said(_AP, _AP_OUT), _said(_AP, {**_AP_OUT, "status": "failed"}), "failed"),
+    else Case("input.status", _body(_AP, _AP_OUT), _body(_AP, {**_AP_OUT, "status": "failed"}), "failed"),
     "ApplyPatchCallOutput.output": Case(
-        "input.output", _said(_AP, _AP_OUT), _said(_AP, {**_AP_OUT, "output": "WORDS"}), "WORDS"
+        "input.output", _body(_AP, _AP_OUT), _body(_AP, {**_AP_OUT, "output": "WORDS"}), "WORDS"
     ),
     "AssistantMessage.content": _new("content", {"role": "assistant", "content": "WORDS"}, value="WORDS"),
     "AssistantMessage.phase": _item("phase", _ANSWER, "phase", "commentary", needle="commentary"),
@@ -153,7 +153,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "ComputerCallOutput.output": _new("output", _CU, _CU_OUT),
     "ComputerCallOutput.status": Case(
-        "input.status", _said(_CU, _CU_OUT), _said(_CU, {**_CU_OUT, "status": "incomplete"})
+        "input.status", _body(_CU, _CU_OUT), _body(_CU, {**_CU_OUT, "status": "incomplete"})
     ),
     "ComputerUsePreview.display_width": _tool(_SCREEN, "display_width", 1234, "1234"),
     "ComputerUsePreview.display_height": _tool(_SCREEN, "display_height", 1234, "1234"),
@@ -172,7 +172,7 @@ CASES: Final[dict[str, Case]] = {
     "CustomToolCall.namespace": _item("namespace", _C, "namespace", "ns", _C_OUT, needle="ns"),
     "CustomToolCallOutput.output": _new("output", _C, _C_OUT | {"output": "WORDS"}, value="WORDS"),
     "CustomToolCallOutput.status": Case(
-        "input.status", _said(_C, _C_OUT), _said(_C, {**_C_OUT, "status": "incomplete"})
+        "input.status", _body(_C, _C_OUT), _body(_C, {**_C_OUT, "status": "incomplete"})
     ),
     "DeleteFile.path": _new(
         "operation.path", _AP | {"operation": {"type": "delete_file", "path": "PATH"}}, _AP_OUT, value="PATH"
@@ -191,7 +191,7 @@ CASES: Final[dict[str, Case]] = {
     "FunctionCall.arguments": _new("arguments", _F | {"arguments": '{"FIELD": 1}'}, _F_OUT, value="FIELD"),
     "FunctionCall.namespace": _item("namespace", _F, "namespace", "ns", _F_OUT, needle="ns"),
     "FunctionCallOutput.output": _new("output", _F, _F_OUT | {"output": "WORDS"}, value="WORDS"),
-    "FunctionCallOutput.status": Case("input.status", _said(_F, _F_OUT), _said(_F, {**_F_OUT, "status": "incomplete"})),
+    "FunctionCallOutput.status": Case("input.status", _body(_F, _F_OUT), _body(_F, {**_F_OUT, "status": "incomplete"})),
     "Grammar.definition": _tool(
         _CUSTOM, "format", {"type": "grammar", "syntax": "lark", "definition": "start: X"}, "start: X"
     ),
@@ -209,7 +209,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "InputImage.detail": _part("detail", _IMAGE, "detail", "low"),
     "InputMessage.role": Case(
-        "input.role", _said({"role": "user", "content": "a"}), _said({"role": "developer", "content": "a"})
+        "input.role", _body({"role": "user", "content": "a"}), _body({"role": "developer", "content": "a"})
     ),
     "InputMessage.content": _new("content", {"role": "user", "content": "WORDS"}, value="WORDS"),
     "InputText.text": _part("text", {"type": "input_text", "text": "a"}, "text", "WORDS", "WORDS"),
@@ -225,7 +225,7 @@ CASES: Final[dict[str, Case]] = {
     "LocalShellCall.action": _new("action", _LS, _LS_OUT),
     "LocalShellCallOutput.output": _new("output", _LS, _LS_OUT | {"output": "WORDS"}, value="WORDS"),
     "LocalShellCallOutput.status": Case(
-        "input.status", _said(_LS, _LS_OUT), _said(_LS, {**_LS_OUT, "status": "incomplete"})
+        "input.status", _body(_LS, _LS_OUT), _body(_LS, {**_LS_OUT, "status": "incomplete"})
     ),
     "Mcp.server_label": _offered(_MCP, "server_label"),
     "Mcp.server_url": _offered(_MCP, "server_url"),
@@ -274,8 +274,8 @@ CASES: Final[dict[str, Case]] = {
     ),
     "OutputText.annotations": Case(
         "input.content.annotations",
-        _said({"role": "assistant", "content": [{"type": "output_text", "text": "a"}]}),
-        _said(
+        _body({"role": "assistant", "content": [{"type": "output_text", "text": "a"}]}),
+        _body(
             {
                 "role": "assistant",
                 "content": [
@@ -332,10 +332,10 @@ CASES: Final[dict[str, Case]] = {
     "ShellCall.action": _new("action", _SH, _SH_OUT),
     "ShellCallOutput.output": _new("output", _SH, _SH_OUT),
     "ShellCallOutput.max_output_length": Case(
-        "input.max_output_length", _said(_SH, _SH_OUT), _said(_SH, {**_SH_OUT, "max_output_length": 1234}), "1234"
+        "input.max_output_length", _body(_SH, _SH_OUT), _body(_SH, {**_SH_OUT, "max_output_length": 1234}), "1234"
     ),
     "ShellCallOutput.status": Case(
-        "input.status", _said(_SH, _SH_OUT), _said(_SH, {**_SH_OUT, "status": "incomplete"})
+        "input.status", _body(_SH, _SH_OUT), _body(_SH, {**_SH_OUT, "status": "incomplete"})
     ),
     **{
         f"ShellOutput.{key}": _new(
@@ -374,7 +374,7 @@ CASES: Final[dict[str, Case]] = {
     "ToolSearchCall.execution": _new("execution", {"type": "tool_search_call", "arguments": {}, "execution": "server"}),
     "ToolSearchOutput.tools": _new("tools", _TS, _TS_OUT | {"tools": [_FUNCTION | {"name": "NAME"}]}, value="NAME"),
     "ToolSearchOutput.status": Case(
-        "input.status", _said(_TS, _TS_OUT), _said(_TS, {**_TS_OUT, "status": "incomplete"})
+        "input.status", _body(_TS, _TS_OUT), _body(_TS, {**_TS_OUT, "status": "incomplete"})
     ),
     "ToolSearchOutput.execution": _new("execution", {"type": "tool_search_output", "tools": [], "execution": "server"}),
     "WebSearchCall.action": _new(

@@ -32,7 +32,7 @@ def turn(**asked: Any) -> Turn:
     return Turn(**{"model": "m", "items": [], "stream": False, **asked})
 
 
-def said(*parts: Json) -> Json:
+def user_message(*parts: Json) -> Json:
     return {"type": "message", "role": "user", "content": list(parts)}
 
 
@@ -41,9 +41,9 @@ REFUSALS: dict[str, tuple[Json, str, str, str]] = {
     "tools": ({"tools": [TOOL]}, "tools", "tools", "tools"),
     "structured output": ({"text_format": {"type": "json_schema"}}, "json_schema", "text.format", "response_format"),
     "log probabilities": ({"sampling": {"logprobs": True}}, "logprobs", "include", "logprobs"),
-    "images": ({"items": [said(), said({"type": "input_image"})]}, "images", "input[1]", "messages[1]"),
-    "audio": ({"items": [said({"type": "input_audio"})]}, "audio", "input[0]", "messages[0]"),
-    "files": ({"items": [said({"type": "input_file"})]}, "files", "input[0]", "messages[0]"),
+    "images": ({"items": [user_message(), user_message({"type": "input_image"})]}, "images", "input[1]", "messages[1]"),
+    "audio": ({"items": [user_message({"type": "input_audio"})]}, "audio", "input[0]", "messages[0]"),
+    "files": ({"items": [user_message({"type": "input_file"})]}, "files", "input[0]", "messages[0]"),
     "images in a tool's output": (
         {"items": [{"type": "function_call_output", "output": [{"type": "input_image"}]}]},
         "images",
@@ -68,7 +68,7 @@ def test_what_an_upstream_cannot_do_is_refused_by_name(asked: Json, needed: str,
 FINE: dict[str, Json] = {
     "nothing special": {},
     "tools that may not be called": {"tools": [TOOL], "tool_choice": "none"},
-    "text": {"items": [said({"type": "input_text", "text": "Hi"})], "text_format": {"type": "text"}},
+    "text": {"items": [user_message({"type": "input_text", "text": "Hi"})], "text_format": {"type": "text"}},
     "one choice": {"sampling": {"n": 1, "logprobs": False}},
     "a tool's output as text": {"items": [{"type": "function_call_output", "output": "4"}]},
     "no reasoning": {"reasoning": {"effort": "none"}},

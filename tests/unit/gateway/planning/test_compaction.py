@@ -30,7 +30,7 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 
-def said(role: str, text: str) -> Item:
+def message_item(role: str, text: str) -> Item:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
 
 
@@ -58,7 +58,9 @@ class Script:
 
 
 SUMMARY = [Started("m"), *message("they met"), Finished("stop", usage=Usage(10, 2, reasoning=1))]
-TURN = Turn(model="m", items=[said("user", "hello"), said("assistant", "hi"), said("user", "on")])
+TURN = Turn(
+    model="m", items=[message_item("user", "hello"), message_item("assistant", "hi"), message_item("user", "on")]
+)
 
 
 def compacting(answer: Script, *, due: bool = True) -> tuple[CompactingExchange, list[Turn]]:
@@ -168,7 +170,7 @@ def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
         text_format={"type": "json_object"},
         extra={"guided_json": {}, **RUNNING},
     )
-    asked = build_summary_turn(turn, [said("user", "hello")])
+    asked = build_summary_turn(turn, [message_item("user", "hello")])
     assert (asked.instructions, asked.sampling) == ("Be brief.", {"user": "u"})
     assert (asked.tools, asked.tool_choice, asked.max_output_tokens, asked.text_format) == ((), None, None, None)
     assert asked.extra == RUNNING

@@ -11,7 +11,7 @@ from providers.base import Dialect
 from scripts.docs import parameters
 from tests.unit.gateway.planning import chat_fields, gemini_fields, messages_fields, ollama_fields, responses_fields
 from tests.unit.gateway.planning.field_cases import Case
-from tests.unit.gateway.planning.upstream_requests import UPSTREAMS, Heard, told
+from tests.unit.gateway.planning.upstream_requests import UPSTREAMS, Heard, lower_for_upstream
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema import request as gemini_schema
@@ -141,12 +141,12 @@ def test_a_field_is_said_or_refused_or_lost_by_name(dialect: Dialect, upstream: 
 def check_field(dialect: Dialect, upstream: str, name: str) -> None:
     case = CASES[dialect][name]
     try:
-        before = told(upstream, dialect, case.plain)
+        before = lower_for_upstream(upstream, dialect, case.plain)
     except InvalidRequest:
         return  # refused is what the field stands beside, by a case of its own
     refused: InvalidRequest | None = None
     try:
-        after = told(upstream, dialect, case.asked)
+        after = lower_for_upstream(upstream, dialect, case.asked)
     except InvalidRequest as refusal:
         refused = refusal
     if refused is not None:
@@ -170,16 +170,16 @@ def test_a_strict_request_is_refused_for_what_it_would_lose(dialect: Dialect, up
 def check_strict_request(dialect: Dialect, upstream: str, name: str) -> None:
     body = CASES[dialect][name].asked
     try:
-        lenient = told(upstream, dialect, body)
+        lenient = lower_for_upstream(upstream, dialect, body)
     except InvalidRequest as refusal:
         with pytest.raises(InvalidRequest, match=re.escape(str(refusal))):
-            told(upstream, dialect, body, strict=True)
+            lower_for_upstream(upstream, dialect, body, strict=True)
         return
     if not lenient.losses:
-        assert told(upstream, dialect, body, strict=True).sent == lenient.sent
+        assert lower_for_upstream(upstream, dialect, body, strict=True).sent == lenient.sent
         return
     with pytest.raises(Unrepresentable) as refused:
-        told(upstream, dialect, body, strict=True)
+        lower_for_upstream(upstream, dialect, body, strict=True)
     assert refused.value.param == lenient.losses[0].param
     assert all(str(loss) in str(refused.value) for loss in lenient.losses)
 
@@ -191,7 +191,7 @@ def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, ups
     if "relayed" in upstream and upstream.startswith(dialect):
         asked = {**_MINIMAL[dialect], "thinking": True}
     with pytest.raises(Unrepresentable) as refused:
-        told(upstream, dialect, asked, by_model=True)
+        lower_for_upstream(upstream, dialect, asked, by_model=True)
     assert refused.value.param in ("unheard_of", "thinking")
 
 

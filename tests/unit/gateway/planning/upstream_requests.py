@@ -112,7 +112,9 @@ def _settings(kind: ProviderType, model: str, config: tuple[tuple[str, Any], ...
     return settings_of.parse_settings({"providers": {"up": there}, "models": models}, environ={})
 
 
-def told(upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, by_model: bool = False) -> Heard:
+def lower_for_upstream(
+    upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, by_model: bool = False
+) -> Heard:
     """Raises InvalidRequest for what is refused."""
     kind = UPSTREAMS[upstream]
     endpoint = ENDPOINTS[dialect]

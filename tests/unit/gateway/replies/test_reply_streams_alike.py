@@ -16,7 +16,7 @@ from providers.http.dialects import RELAY_DIALECTS, SSE
 from providers.http.exchange import HttpExchange
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
-from tests.unit.support.chat_chunks import chunk, said
+from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
@@ -135,33 +135,39 @@ def thought(text: str) -> Json:
 
 CALLED = chunk(finish="tool_calls")
 REASONING = thought("r")
-B = sse.encode_data(orjson.dumps(said("b")))
+B = sse.encode_data(orjson.dumps(text_chunk("b")))
 STREAMS: dict[str, tuple[list[bytes], int]] = {
-    "one by one": (reads_of([ROLE, said("a"), said('"b\\ü'), said("c"), STOP], 1), 2),
-    "several in a read": (reads_of([ROLE, said("a"), *[said("b")] * 6, STOP], 2), 3),
-    "empty ones": (reads_of([ROLE, said("a"), said(""), said("b"), STOP], 1), 2),
-    "cut in two": ([*reads_of([ROLE, said("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
-    "nothing in between": ([*reads_of([ROLE, said("a")], 1)[:2], b"", B, *reads_of([STOP], 1)], 1),
-    "another kind in between": (reads_of([ROLE, said("a"), said("b"), REASONING, said("c"), said("d"), STOP], 1), 2),
+    "one by one": (reads_of([ROLE, text_chunk("a"), text_chunk('"b\\ü'), text_chunk("c"), STOP], 1), 2),
+    "several in a read": (reads_of([ROLE, text_chunk("a"), *[text_chunk("b")] * 6, STOP], 2), 3),
+    "empty ones": (reads_of([ROLE, text_chunk("a"), text_chunk(""), text_chunk("b"), STOP], 1), 2),
+    "cut in two": ([*reads_of([ROLE, text_chunk("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
+    "nothing in between": ([*reads_of([ROLE, text_chunk("a")], 1)[:2], b"", B, *reads_of([STOP], 1)], 1),
+    "another kind in between": (
+        reads_of([ROLE, text_chunk("a"), text_chunk("b"), REASONING, text_chunk("c"), text_chunk("d"), STOP], 1),
+        2,
+    ),
     "another kind and the first again in one read": (
         [
-            *reads_of([ROLE, said("a"), said("b")], 1)[:3],
-            *reads_of([REASONING, said("c"), said("d"), said("e")], 2)[:2],
-            *reads_of([said("f"), STOP], 1),
+            *reads_of([ROLE, text_chunk("a"), text_chunk("b")], 1)[:3],
+            *reads_of([REASONING, text_chunk("c"), text_chunk("d"), text_chunk("e")], 2)[:2],
+            *reads_of([text_chunk("f"), STOP], 1),
         ],
         3,
     ),
-    "the end in the same read": ([*reads_of([ROLE, said("a")], 1)[:2], b"".join(reads_of([said("b"), STOP], 9))], 0),
+    "the end in the same read": (
+        [*reads_of([ROLE, text_chunk("a")], 1)[:2], b"".join(reads_of([text_chunk("b"), STOP], 9))],
+        0,
+    ),
     "after half a frame": (
         [
-            *reads_of([ROLE, said("a")], 1)[:2],
+            *reads_of([ROLE, text_chunk("a")], 1)[:2],
             b"data: ",
-            reads_of([said("b")], 1)[0][6:],
-            *reads_of([said("c"), STOP], 1),
+            reads_of([text_chunk("b")], 1)[0][6:],
+            *reads_of([text_chunk("c"), STOP], 1),
         ],
         1,
     ),
-    "after the end": ([*reads_of([ROLE, said("a")], 1), *reads_of([said("b"), STOP], 1)], 0),
+    "after the end": ([*reads_of([ROLE, text_chunk("a")], 1), *reads_of([text_chunk("b"), STOP], 1)], 0),
 }
 
 
@@ -203,17 +209,30 @@ AGENT_STREAMS: dict[str, tuple[list[bytes], int]] = {
     ),
     "text, then a call": (
         reads_of(
-            [ROLE, said("a"), said("b"), call("f"), arguments("{"), arguments('"a"'), arguments(":1}"), CALLED], 1
+            [
+                ROLE,
+                text_chunk("a"),
+                text_chunk("b"),
+                call("f"),
+                arguments("{"),
+                arguments('"a"'),
+                arguments(":1}"),
+                CALLED,
+            ],
+            1,
         ),
         3,
     ),
-    "reasoning": (reads_of([ROLE, *map(thought, ["a", "b", "c"]), said("d"), said("e"), STOP], 1), 3),
+    "reasoning": (reads_of([ROLE, *map(thought, ["a", "b", "c"]), text_chunk("d"), text_chunk("e"), STOP], 1), 3),
     "line breaks in reasoning": (
-        reads_of([ROLE, *map(thought, ["\n", "a", "b\n", "\nc", "d", "e\n", "\n"]), said("\n"), said("f"), STOP], 1),
+        reads_of(
+            [ROLE, *map(thought, ["\n", "a", "b\n", "\nc", "d", "e\n", "\n"]), text_chunk("\n"), text_chunk("f"), STOP],
+            1,
+        ),
         0,
     ),
     "line breaks within a piece of reasoning": (
-        reads_of([ROLE, *map(thought, ["a", "b\nc", "\nd", "e"]), said("f"), STOP], 1),
+        reads_of([ROLE, *map(thought, ["a", "b\nc", "\nd", "e"]), text_chunk("f"), STOP], 1),
         3,
     ),
 }
@@ -259,7 +278,7 @@ async def test_reasoning_goes_the_short_way_in_both_forms(part: Literal["reasoni
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([said, thought, arguments]), st.text(max_size=4)), max_size=12),
+    st.lists(st.tuples(st.sampled_from([text_chunk, thought, arguments]), st.text(max_size=4)), max_size=12),
     st.lists(st.integers(0, 3000)),
 )
 async def test_any_stream_of_an_agent_is_the_same_however_it_is_cut(pieces: list[Any], cuts: list[int]) -> None:
@@ -321,7 +340,7 @@ async def test_clients_of_messages_get_text_by_the_short_way() -> None:
 
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
 async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[str], cuts: list[int]) -> None:
-    (whole,) = reads_of([ROLE, *map(said, texts), said("end"), STOP], 99)
+    (whole,) = reads_of([ROLE, *map(text_chunk, texts), text_chunk("end"), STOP], 99)
     ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
     # Most frames come whole, as they do from most servers.
     ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
@@ -335,7 +354,7 @@ async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[st
 
 @pytest.mark.parametrize("way", ["its calls are mapped", "its dialect numbers nothing"])
 async def test_others_go_the_long_way(way: str) -> None:
-    reads = reads_of([ROLE, said("a"), said("b"), STOP], 1)
+    reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), STOP], 1)
     chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
     server = Server(reads)
     wire = wire_of(server, calls=Watching()) if way == "its calls are mapped" else wire_of(server, chat)
@@ -345,7 +364,7 @@ async def test_others_go_the_long_way(way: str) -> None:
 
 
 async def test_a_relay_passes_on_what_is_alike_as_it_came() -> None:
-    reads = reads_of([ROLE, said("a"), said("b"), said("[DONE]"), STOP], 1)
+    reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), text_chunk("[DONE]"), STOP], 1)
     server = Server(reads)
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     wire = RelayedReply(HttpRelay(cast("Upstream", server), RELAY_DIALECTS["chat"], {}), relay)

@@ -27,13 +27,13 @@ MESSAGE: Item = {"type": "message", "role": "user", "content": [{"type": "input_
 COMPACTION: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "rgc1.x"}
 
 
-def told(item: Item, carrier: ReasoningSeal = HERE, *, included: bool = False) -> Item:
+def seal_item(item: Item, carrier: ReasoningSeal = HERE, *, included: bool = False) -> Item:
     return ReplyItemSeal(carrier, include_reasoning=included).seal_done_item(item)
 
 
 def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
     for item, carrier in ((SIGNED, HERE), (OWN, RELAY), ({**SIGNED, "type": "web_search_call"}, HERE)):
-        sealed = told(item, carrier)
+        sealed = seal_item(item, carrier)
         assert "details" not in sealed
         assert sealed["encrypted_content"].startswith("rgr1.")
         assert "gAAAA" not in str(sealed)
@@ -43,15 +43,15 @@ def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize("included", [True, False])
 @pytest.mark.parametrize("item", [MESSAGE, COMPACTION, {"type": "reasoning", "summary": [], "content": None}])
 def test_what_holds_nothing_to_seal_stays_itself(item: Item, included: bool) -> None:
-    assert told(item, included=included) is item
+    assert seal_item(item, included=included) is item
     assert ReplyItemSeal(HERE, include_reasoning=included).seal_added_item(item) is item
     assert HERE.unseal_item(item) is item
 
 
 def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
     item = {**THOUGHT, "content": CONTENT}
-    assert told(item) is item
-    sealed = told(item, included=True)
+    assert seal_item(item) is item
+    sealed = seal_item(item, included=True)
     assert {**sealed, "encrypted_content": None} == {**item, "encrypted_content": None}
     # Some clients send back only what they must.
     least = {"type": "reasoning", "summary": [], "encrypted_content": sealed["encrypted_content"]}
@@ -60,7 +60,7 @@ def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("other", [{"provider": "gemini"}, {"model": "sonnet"}])
 def test_another_upstream_gets_what_can_be_read(other: Any) -> None:
-    sealed = told({**SIGNED, "content": CONTENT}, included=True)
+    sealed = seal_item({**SIGNED, "content": CONTENT}, included=True)
     assert replace(HERE, **other).unseal_item(sealed) == {**THOUGHT, "content": CONTENT}
 
 
@@ -68,9 +68,9 @@ def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
     mark = {"type": "gemini.text", "thought": False, "signature": "s"}
     bare: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
     other = replace(HERE, provider="ollama")
-    assert other.unseal_item(told({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
-    assert other.unseal_item(told({**bare, "details": [mark, *DETAILS]})) == bare
-    assert HERE.unseal_item(told({**bare, "details": [mark]})) == {**bare, "details": [mark]}
+    assert other.unseal_item(seal_item({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
+    assert other.unseal_item(seal_item({**bare, "details": [mark, *DETAILS]})) == bare
+    assert HERE.unseal_item(seal_item({**bare, "details": [mark]})) == {**bare, "details": [mark]}
 
 
 def test_what_an_announced_item_holds_is_told_at_its_end() -> None:
@@ -87,13 +87,13 @@ def test_an_item_has_one_seal_however_often_it_is_told() -> None:
 
 
 def test_a_seal_of_another_gateway_is_sealed_like_any_other() -> None:
-    theirs = told(OWN, replace(RELAY, sealer=Sealer([b"t" * 32])))
-    assert RELAY.unseal_item(told(theirs, RELAY)) == theirs
+    theirs = seal_item(OWN, replace(RELAY, sealer=Sealer([b"t" * 32])))
+    assert RELAY.unseal_item(seal_item(theirs, RELAY)) == theirs
 
 
 def test_without_a_key_nothing_that_is_needed_back_is_given_out() -> None:
     keyless = replace(HERE, sealer=Sealer([], lambda: None))
-    assert told(SIGNED, keyless) == told(OWN, keyless) == THOUGHT
+    assert seal_item(SIGNED, keyless) == seal_item(OWN, keyless) == THOUGHT
 
 
 def changed(item: Item) -> Item:
@@ -102,9 +102,9 @@ def changed(item: Item) -> Item:
 
 
 UNREADABLE: dict[str, Item] = {
-    "changed": changed(told(SIGNED)),
-    "another owner's": told(SIGNED, replace(HERE, owner="bob")),
-    "under an unknown key": told(SIGNED, replace(HERE, sealer=Sealer([b"x" * 32]))),
+    "changed": changed(seal_item(SIGNED)),
+    "another owner's": seal_item(SIGNED, replace(HERE, owner="bob")),
+    "under an unknown key": seal_item(SIGNED, replace(HERE, sealer=Sealer([b"x" * 32]))),
     "of another server": OWN,
 }
 
@@ -112,10 +112,10 @@ UNREADABLE: dict[str, Item] = {
 @pytest.mark.parametrize("item", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_opened_is_refused_by_its_place(item: Item) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        HERE.check_input([MESSAGE, told(SIGNED), item], 0)
+        HERE.check_input([MESSAGE, seal_item(SIGNED), item], 0)
     assert (refused.value.code, refused.value.param) == ("invalid_encrypted_content", "input[2].encrypted_content")
     with pytest.raises(InvalidRequest) as refused:
-        HERE.check_input([MESSAGE, told(SIGNED), item], 2)
+        HERE.check_input([MESSAGE, seal_item(SIGNED), item], 2)
     assert refused.value.param == "input[0].encrypted_content"
 
 
@@ -138,15 +138,20 @@ def test_an_upstream_that_seals_reads_its_own_seals() -> None:
 
 
 def test_a_turn_is_opened_where_something_in_it_is_sealed() -> None:
-    turn = Turn(model="opus", items=[MESSAGE, told(SIGNED)])
+    turn = Turn(model="opus", items=[MESSAGE, seal_item(SIGNED)])
     assert HERE.unseal_turn(turn).items == [MESSAGE, SIGNED]
     plain = Turn(model="opus", items=[MESSAGE])
     assert HERE.unseal_turn(plain) is plain
 
 
 def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None:
-    foreign = told({**SIGNED, "content": CONTENT}, included=True)
-    given = [{"role": "user", "content": "Hi"}, told(OWN, RELAY), foreign, told({**SIGNED, "type": "web_search_call"})]
+    foreign = seal_item({**SIGNED, "content": CONTENT}, included=True)
+    given = [
+        {"role": "user", "content": "Hi"},
+        seal_item(OWN, RELAY),
+        foreign,
+        seal_item({**SIGNED, "type": "web_search_call"}),
+    ]
     search = {**THOUGHT, "type": "web_search_call"}
     items, losses = RELAY.unseal_relayed_items(given, Profile(replay_reasoning="none"))
     assert items == [given[0], OWN, search]

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import CredentialsNotStored, StoreUnavailable
 from gateway.sealing.sealer import Sealer
 from gateway.tools.input_seal import InputSeal
-from tests.state.responses import asked
+from tests.state.responses import build_approval
 from translation.hosted.approvals import ApprovalAnswers, ApprovalState
 from translation.hosted.elicitation.answers import give_content
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
@@ -21,8 +21,8 @@ ANSWERS = ApprovalAnswers({"mcpr_1": "digest"}, inputs={"mcpr_1": give_content(R
 def test_a_record_has_what_its_call_asks_for() -> None:
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
     assert "secret" not in sealed
-    record = asked("mcpr_1", sealed_input=sealed)
-    opened = SEAL.open_records("ann", {"mcpr_1": record, "mcpr_2": asked("mcpr_2")})
+    record = build_approval("mcpr_1", sealed_input=sealed)
+    opened = SEAL.open_records("ann", {"mcpr_1": record, "mcpr_2": build_approval("mcpr_2")})
     assert opened["mcpr_1"].requested_input == REQUESTED
     assert opened["mcpr_2"].requested_input is None
 
@@ -33,7 +33,7 @@ def test_what_was_sealed_for_another_request_or_with_a_lost_key_has_expired(
 ) -> None:
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
     for seal, owner, request_id in ((SEAL, "bob", "mcpr_1"), (SEAL, "ann", "mcpr_2"), (OTHER, "ann", "mcpr_1")):
-        record = asked(request_id, sealed_input=sealed, state=state)
+        record = build_approval(request_id, sealed_input=sealed, state=state)
         opened = seal.open_records(owner, {request_id: record})[request_id]
         assert opened == replace(record, state=expected)
 

@@ -19,7 +19,7 @@ def put(lanes: TurnQueue, *turns: TurnRequest) -> None:
         lanes.put(one)
 
 
-def taken(lanes: TurnQueue) -> list[Lane]:
+def pop_all(lanes: TurnQueue) -> list[Lane]:
     found = []
     while (one := lanes.pop_runnable()) is not None:
         found.append(one.lane)
@@ -39,16 +39,16 @@ def test_turns_of_one_lane_run_one_after_the_other_in_order() -> None:
 def test_lanes_run_side_by_side() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn("a"), turn("a"), turn("b"), turn())
-    assert taken(lanes) == ["a", "b", None]
+    assert pop_all(lanes) == ["a", "b", None]
     assert lanes.running_count == 3
 
 
 def test_only_so_many_run_at_once() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn(str(number)) for number in range(MAX_RUNNING + 1)))
-    assert taken(lanes) == [str(number) for number in range(MAX_RUNNING)]
+    assert pop_all(lanes) == [str(number) for number in range(MAX_RUNNING)]
     lanes.release("3")
-    assert taken(lanes) == [str(MAX_RUNNING)]
+    assert pop_all(lanes) == [str(MAX_RUNNING)]
 
 
 def test_a_connection_has_only_so_many_named_lanes() -> None:
@@ -65,7 +65,7 @@ def test_only_so_many_wait() -> None:
     put(lanes, *(turn() for _ in range(MAX_QUEUED)))
     with pytest.raises(TooManyQueued):
         lanes.put(turn())
-    taken(lanes)
+    pop_all(lanes)
     lanes.put(turn())
 
 
@@ -85,28 +85,28 @@ def test_turns_that_are_given_up_do_not_run() -> None:
     assert lanes.pop_runnable() is None
 
 
-def kept(name: str, size: int = 1) -> CachedResponse:
+def cached_response(name: str, size: int = 1) -> CachedResponse:
     return CachedResponse(name, [{"id": name}], size)
 
 
 def test_each_lane_remembers_its_latest_response() -> None:
     memory = ResponseCache(MAX_BYTES)
-    memory.replace_latest("a", kept("r1"))
-    memory.replace_latest("b", kept("r2"))
-    memory.replace_latest("a", kept("r3"))
+    memory.replace_latest("a", cached_response("r1"))
+    memory.replace_latest("b", cached_response("r2"))
+    memory.replace_latest("a", cached_response("r3"))
     assert memory.items_by_id() == {"r2": [{"id": "r2"}], "r3": [{"id": "r3"}]}
 
 
 def test_a_response_in_a_store_needs_no_memory() -> None:
     memory = ResponseCache(MAX_BYTES)
-    memory.replace_latest("a", kept("r1"))
+    memory.replace_latest("a", cached_response("r1"))
     memory.replace_latest("a", None)
     assert memory.items_by_id() == {}
 
 
 def test_a_failed_continuation_evicts_its_parent_from_its_own_lane_only() -> None:
     memory = ResponseCache(MAX_BYTES)
-    memory.replace_latest("a", kept("r1"))
+    memory.replace_latest("a", cached_response("r1"))
     memory.evict("b", "r1")
     memory.evict("a", "r0")
     memory.evict("a", None)
@@ -117,9 +117,9 @@ def test_a_failed_continuation_evicts_its_parent_from_its_own_lane_only() -> Non
 
 def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
     memory = ResponseCache(MAX_BYTES)
-    memory.replace_latest("a", kept("r1", 600))
-    memory.replace_latest("b", kept("r2", 300))
-    memory.replace_latest("c", kept("r3", 200))
+    memory.replace_latest("a", cached_response("r1", 600))
+    memory.replace_latest("b", cached_response("r2", 300))
+    memory.replace_latest("c", cached_response("r3", 200))
     assert list(memory.items_by_id()) == ["r2", "r3"]
     assert memory.size_of("r3") == 200
     assert memory.size_of("r1") == 0
@@ -127,6 +127,6 @@ def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
 
 def test_what_is_larger_than_a_request_may_be_is_not_remembered() -> None:
     memory = ResponseCache(MAX_BYTES)
-    memory.replace_latest("a", kept("r1"))
-    memory.replace_latest("a", kept("r2", MAX_BYTES + 1))
+    memory.replace_latest("a", cached_response("r1"))
+    memory.replace_latest("a", cached_response("r2", MAX_BYTES + 1))
     assert memory.items_by_id() == {}

@@ -27,12 +27,12 @@ def turn(**fields: Any) -> Turn:
     return Turn(model="m", items=[message("Hi")], **fields)
 
 
-def asked(profile: Profile = TWO, **fields: Any) -> EngineRequest:
+def build_request(profile: Profile = TWO, **fields: Any) -> EngineRequest:
     return build_engine_request(turn(**fields), replace(profile, extra_params=EXTRA), HONOURED)
 
 
 def lost(profile: Profile = TWO, **fields: Any) -> set[str]:
-    return {loss.param for loss in asked(profile, **fields).losses}
+    return {loss.param for loss in build_request(profile, **fields).losses}
 
 
 BUDGETS: dict[str, tuple[dict[str, Any] | None, int]] = {
@@ -85,7 +85,7 @@ OFF = [
 @pytest.mark.parametrize("fields", OFF)
 def test_a_turn_that_is_not_to_think_is_one_run(fields: dict[str, Any]) -> None:
     assert not may_think(turn(**fields))
-    found = asked(**fields)
+    found = build_request(**fields)
     assert found.thinking_budget is None
     assert found.chat["chat_template_kwargs"] == {"enable_thinking": False}
 
@@ -96,15 +96,15 @@ def test_any_other_turn_thinks(fields: dict[str, Any]) -> None:
 
 
 def test_templates_are_told_to_think_before_they_are_asked_for_a_thought() -> None:
-    assert asked().chat["chat_template_kwargs"] == {"enable_thinking": True}
+    assert build_request().chat["chat_template_kwargs"] == {"enable_thinking": True}
     own = {"chat_template_kwargs": {"style": "x"}}
-    assert asked(extra=own).chat["chat_template_kwargs"] == {"style": "x", "enable_thinking": True}
+    assert build_request(extra=own).chat["chat_template_kwargs"] == {"style": "x", "enable_thinking": True}
 
 
 def test_in_one_run_the_template_hears_of_effort() -> None:
-    assert asked(ONE, reasoning={"effort": "low"}).chat["chat_template_kwargs"] == {"reasoning_effort": "low"}
-    assert asked(ONE).chat["chat_template_kwargs"] == {}
-    assert asked(ONE, thinking=True).chat["chat_template_kwargs"] == {"enable_thinking": True}
+    assert build_request(ONE, reasoning={"effort": "low"}).chat["chat_template_kwargs"] == {"reasoning_effort": "low"}
+    assert build_request(ONE).chat["chat_template_kwargs"] == {}
+    assert build_request(ONE, thinking=True).chat["chat_template_kwargs"] == {"enable_thinking": True}
 
 
 def test_what_is_honoured_is_no_loss() -> None:
@@ -137,13 +137,13 @@ def test_what_is_not_honoured_is_a_loss() -> None:
 
 def test_several_choices_are_refused() -> None:
     with pytest.raises(Unrepresentable) as refused:
-        asked(sampling={"n": 2})
+        build_request(sampling={"n": 2})
     assert refused.value.param == "n"
 
 
 def test_a_budget_that_the_engine_cannot_keep_in_one_run_is_refused() -> None:
     profile = replace(TWO, two_pass="engine")
-    assert asked(profile, reasoning={"max_tokens": 5}).sampling == {"thinking_token_budget": 5}
+    assert build_request(profile, reasoning={"max_tokens": 5}).sampling == {"thinking_token_budget": 5}
     with pytest.raises(Unrepresentable) as refused:
         build_engine_request(turn(), profile, frozenset())
     assert refused.value.param == "reasoning"
@@ -152,19 +152,19 @@ def test_a_budget_that_the_engine_cannot_keep_in_one_run_is_refused() -> None:
 def test_tools_without_a_parser_are_refused_unless_they_are_not_to_be_called() -> None:
     profile = replace(TWO, tool_parser="openai")
     with pytest.raises(Unrepresentable) as refused:
-        asked(profile, tools=[WEATHER])
+        build_request(profile, tools=[WEATHER])
     assert refused.value.param == "tools"
-    assert "tools" not in asked(profile, tools=[WEATHER], tool_choice="none").chat
+    assert "tools" not in build_request(profile, tools=[WEATHER], tool_choice="none").chat
 
 
 def test_a_parser_for_text_only_upstreams_is_taken_too() -> None:
     profile = replace(TWO, tool_parser="openai", text_tool_calls="hermes")
-    assert asked(profile, tools=[WEATHER]).parser is not None
+    assert build_request(profile, tools=[WEATHER]).parser is not None
 
 
 def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
     profile = replace(TWO, tool_parser="vllm:other")
-    ours = asked(tools=[WEATHER]).parser
+    ours = build_request(tools=[WEATHER]).parser
     assert ours is not None
     found = build_engine_request(turn(tools=[WEATHER]), profile, HONOURED, {"vllm:other": ours})
     assert found.parser is ours
@@ -181,18 +181,18 @@ def test_one_call_cannot_be_asked_for_where_nothing_ends_it() -> None:
 
 def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
     with pytest.raises(Unrepresentable) as refused:
-        asked(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], tool_choice="required")
+        build_request(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], tool_choice="required")
     assert refused.value.param == "tool_choice"
 
 
 def test_a_form_holds_what_is_no_call() -> None:
-    found = asked(tools=[WEATHER], text_format=FORM)
+    found = build_request(tools=[WEATHER], text_format=FORM)
     assert (found.constraint, found.call_opening) == (OutputConstraint(json_schema={"type": "object"}), "<tool_call>")
     assert found.losses == ()
 
 
 def test_a_form_beside_calls_that_look_like_it_is_reported_and_left_out() -> None:
-    found = asked(replace(TWO, tool_parser="json"), tools=[WEATHER], text_format=FORM)
+    found = build_request(replace(TWO, tool_parser="json"), tools=[WEATHER], text_format=FORM)
     assert (found.constraint, found.call_opening) == (None, None)
     assert found.losses == (Loss("text.format", "not enforced beside tools"),)
 
@@ -214,7 +214,7 @@ GUIDES: dict[str, tuple[dict[str, Any], OutputConstraint | None]] = {
 
 @pytest.mark.parametrize(("fields", "guide"), GUIDES.values(), ids=GUIDES)
 def test_an_answer_is_held_to(fields: dict[str, Any], guide: OutputConstraint | None) -> None:
-    assert asked(**fields).constraint == guide
+    assert build_request(**fields).constraint == guide
 
 
 BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
@@ -232,7 +232,7 @@ BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("fields", "param"), BAD_GUIDES.values(), ids=BAD_GUIDES)
 def test_what_cannot_hold_an_answer_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**fields)
+        build_request(**fields)
     assert refused.value.param == param
 
 
@@ -257,7 +257,9 @@ def test_only_the_input_of_a_forced_tool_with_a_grammar_is_generated(
     grammar: dict[str, Any], constraint: OutputConstraint, choice: Any
 ) -> None:
     tools = [FREEFORM] if choice == "required" else [WEATHER, FREEFORM]
-    request = asked(tools=tools, tool_choice=choice, input_grammars={"note": grammar}, parallel_tool_calls=False)
+    request = build_request(
+        tools=tools, tool_choice=choice, input_grammars={"note": grammar}, parallel_tool_calls=False
+    )
     assert request.constraint == constraint
     assert request.generates_argument
     assert request.forced_call is not None
@@ -266,5 +268,5 @@ def test_only_the_input_of_a_forced_tool_with_a_grammar_is_generated(
 
 
 def test_another_forced_call_is_json() -> None:
-    request = asked(tools=[WEATHER], tool_choice="required")
+    request = build_request(tools=[WEATHER], tool_choice="required")
     assert not request.generates_argument

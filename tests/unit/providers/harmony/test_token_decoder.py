@@ -16,7 +16,7 @@ F = "<|channel|>final<|message|>"
 NEXT = "<|end|><|start|>assistant"
 
 
-def told(text: str | list[int], primed: str = "", stop: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+def decode_texts(text: str | list[int], primed: str = "", stop: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """What was said in which items: thoughts, texts, and calls by their names."""
     said = []
     for item in collect(events_of(text, primed, stop)):
@@ -84,7 +84,7 @@ REPLIES = {
 
 @pytest.mark.parametrize(("text", "expected"), REPLIES.values(), ids=REPLIES)
 def test_a_reply_of(text: str, expected: list[tuple[str, str]]) -> None:
-    assert told(text) == expected
+    assert decode_texts(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_reply_of(text: str, expected: list[tuple[str, str]]) -> None:
     ],
 )
 def test_the_parser_begins_in_what_was_said_before(primed: str, text: str, expected: list[tuple[str, str]]) -> None:
-    assert told(text, primed) == expected
+    assert decode_texts(text, primed) == expected
 
 
 def test_a_thought_is_a_summary_where_the_profile_says_so() -> None:
@@ -121,10 +121,10 @@ def test_a_thought_is_a_summary_where_the_profile_says_so() -> None:
 
 def test_stop_strings_end_answers_and_not_thoughts() -> None:
     reply = A + "Say END" + NEXT + F + "One EN, two END three<|return|>"
-    assert told(reply, stop=("END",)) == [("reasoning", "Say END"), ("message", "One EN, two ")]
-    assert told(F + "One EN", stop=("END",)) == [("message", "One EN")]
-    assert told(F + "One EN<|end|>", stop=("END", "")) == [("message", "One EN")]
-    assert told(F + "END", stop=("END",)) == []
+    assert decode_texts(reply, stop=("END",)) == [("reasoning", "Say END"), ("message", "One EN, two ")]
+    assert decode_texts(F + "One EN", stop=("END",)) == [("message", "One EN")]
+    assert decode_texts(F + "One EN<|end|>", stop=("END", "")) == [("message", "One EN")]
+    assert decode_texts(F + "END", stop=("END",)) == []
 
 
 @given(st.lists(st.text("ab", max_size=3), max_size=8), st.lists(st.text("ab", max_size=3), max_size=3))
@@ -142,7 +142,7 @@ def test_text_is_cut_at_the_stop_string_that_is_whole_first_however_it_comes(
 @pytest.mark.parametrize(("kept", "whole"), [(1, " "), (2, " \N{WOMAN}"), (4, " \N{WOMAN}\N{ZERO WIDTH JOINER}")])
 def test_a_character_that_is_never_finished_is_left_out(kept: int, whole: str) -> None:
     cut = [*marked(A), *real().encode(" \N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}")[:kept]]
-    assert told([*cut, *marked(NEXT + F + "Yes")]) == [("reasoning", whole), ("message", "Yes")]
+    assert decode_texts([*cut, *marked(NEXT + F + "Yes")]) == [("reasoning", whole), ("message", "Yes")]
 
 
 _MARKS = st.sampled_from([*real().control_tokens, 199999, 200001, 201087])
@@ -183,14 +183,14 @@ def test_tokens_of_thoughts_are_counted_without_their_marks() -> None:
 def test_what_follows_half_a_character_at_the_end_of_a_message_is_said() -> None:
     half = real().encode(" 🚀")[0]
     said = [*marked(F + "Zürich"), half, *marked(":" + NEXT + F + "Yes<|return|>")]
-    assert told(said) == [("message", "Zürich \ufffd:")]
+    assert decode_texts(said) == [("message", "Zürich \ufffd:")]
     arguments = [*marked('<|channel|>commentary to=functions.f<|message|>{"a":"'), half, *marked('"}<|call|>')]
-    assert told(arguments) == [("f", '{"a":" \ufffd"}')]
+    assert decode_texts(arguments) == [("f", '{"a":" \ufffd"}')]
 
 
 def test_half_a_character_is_no_answer_yet() -> None:
     half, whole = real().encode(" 🚀")[:1], real().encode("🚀")
     assert len(whole) > 1
     for text in (half, [], real().encode(" ")):
-        assert ("message", "Yes") in told([*marked(F), *text, *marked(F + "Yes<|return|>")])
-    assert told([*marked(F), *whole, *marked(F + "No<|return|>")]) == [("message", "🚀")]
+        assert ("message", "Yes") in decode_texts([*marked(F), *text, *marked(F + "Yes<|return|>")])
+    assert decode_texts([*marked(F), *whole, *marked(F + "No<|return|>")]) == [("message", "🚀")]

@@ -44,7 +44,7 @@ async def reply(*items: Item, **asked: Any) -> list[Event]:
     return events
 
 
-def spoken(events: list[Event]) -> list[tuple[str, str]]:
+def item_texts(events: list[Event]) -> list[tuple[str, str]]:
     """(item type or called name, text) of each item."""
     items = {event.index: event.item for event in events if isinstance(event, ItemStarted)}
     texts = dict.fromkeys(items, "")
@@ -183,7 +183,7 @@ async def test_the_reply_follows_from_the_turn(
     items: list[Item], asked: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     events = await reply(*items, **asked)
-    assert spoken(events) == expected
+    assert item_texts(events) == expected
     assert isinstance(events[0], Started)
 
 
@@ -202,20 +202,20 @@ async def test_the_reason_says_how_it_ended(asked: dict[str, Any], reason: str) 
 @pytest.mark.anyio
 @pytest.mark.parametrize("limit", range(1, 15))
 async def test_no_reply_is_longer_than_its_limit(limit: int) -> None:
-    whole = spoken(await reply(user("get_weather"), tools=[WEATHER], thinking=True))
+    whole = item_texts(await reply(user("get_weather"), tools=[WEATHER], thinking=True))
     events = await reply(user("get_weather"), tools=[WEATHER], thinking=True, max_output_tokens=limit)
     ended = events[-1]
     assert isinstance(ended, Finished)
     assert ended.usage is not None
     assert ended.usage.output == min(limit, 12)
-    for (name, text), (whole_name, whole_text) in zip(spoken(events), whole, strict=False):
+    for (name, text), (whole_name, whole_text) in zip(item_texts(events), whole, strict=False):
         assert name == whole_name
         assert whole_text.startswith(text)
     if ended.reason == "length":
         last = [event for event in events if isinstance(event, ItemEnded)][-1]
         assert last.status == "incomplete"
     else:
-        assert spoken(events) == whole
+        assert item_texts(events) == whole
 
 
 @pytest.mark.anyio

@@ -28,7 +28,7 @@ from tests.unit.support.vllm_fakes import (
     Tokenizer,
     VLLMClientError,
     library,
-    said,
+    text_output,
 )
 from translation.errors import InvalidRequest
 
@@ -55,7 +55,9 @@ async def params_of(**asked: Any) -> Any:
 
 
 async def test_what_it_generates_comes_in_pieces_and_the_last_says_why_it_ended() -> None:
-    llm = AsyncLLM(said("Hi", cached=1), said(" you"), said("", "stop", tokens=[2], stop_reason="</think>"))
+    llm = AsyncLLM(
+        text_output("Hi", cached=1), text_output(" you"), text_output("", "stop", tokens=[2], stop_reason="</think>")
+    )
     assert await pieces_of(llm) == [
         EngineDelta("Hi", [72, 105], cached_tokens=1),
         EngineDelta(" you", [32, 121, 111, 117]),
@@ -64,17 +66,17 @@ async def test_what_it_generates_comes_in_pieces_and_the_last_says_why_it_ended(
 
 
 async def test_a_stop_by_a_token_is_no_stop_string() -> None:
-    (last,) = await pieces_of(AsyncLLM(said("x", "stop", stop_reason=99)))
+    (last,) = await pieces_of(AsyncLLM(text_output("x", "stop", stop_reason=99)))
     assert (last.finish_reason, last.stop_string) == ("stop", None)
 
 
 async def test_an_answer_that_the_engine_gives_up_breaks_off() -> None:
     with pytest.raises(UpstreamBroken, match="abort"):
-        await pieces_of(AsyncLLM(said("x"), said("", "abort")))
+        await pieces_of(AsyncLLM(text_output("x"), text_output("", "abort")))
 
 
 async def test_an_engine_that_says_nothing_any_more_is_given_up() -> None:
-    llm = AsyncLLM(said("x"))
+    llm = AsyncLLM(text_output("x"))
     llm.hangs = True
     pieces = engine_of(llm, silence_s=0.05).generate(PROMPT, GenerationRequest(max_tokens=8))
     assert (await anext(pieces)).text == "x"
@@ -102,7 +104,7 @@ async def test_an_answer_is_cut_to_the_room_there_is() -> None:
 
 
 async def test_leaving_ends_the_work_of_the_engine() -> None:
-    llm = AsyncLLM(said("a"), said("b"), said("", "stop"))
+    llm = AsyncLLM(text_output("a"), text_output("b"), text_output("", "stop"))
     pieces = engine_of(llm).generate(PROMPT, GenerationRequest(max_tokens=8))
     await anext(pieces)
     assert llm.unfinished == 1
@@ -123,7 +125,7 @@ async def test_leaving_ends_the_work_of_the_engine() -> None:
 )
 async def test_failures_are_named_by_their_meaning(failure: Exception, meaning: type[ProviderError], text: str) -> None:
     with pytest.raises(meaning, match=text) as raised:
-        await pieces_of(AsyncLLM(said("a"), failure))
+        await pieces_of(AsyncLLM(text_output("a"), failure))
     assert type(raised.value) is meaning
     assert "everything that was sent" not in str(raised.value)
 
@@ -226,7 +228,7 @@ async def test_probabilities_come_in_full_and_the_likeliest_first() -> None:
         8: SimpleNamespace(logprob=-0.1, decoded_token="b"),
         9: SimpleNamespace(logprob=float("-inf"), decoded_token=None),
     }
-    llm = AsyncLLM(said("é", "length", tokens=[7], logprobs=[candidates]))
+    llm = AsyncLLM(text_output("é", "length", tokens=[7], logprobs=[candidates]))
     (piece,) = await pieces_of(llm, GenerationRequest(max_tokens=1, top_logprobs=3))
     sampled = {"token": "é", "logprob": -2.0, "bytes": [195, 169]}
     likeliest = {"token": "b", "logprob": -0.1, "bytes": [98]}

@@ -490,15 +490,15 @@ def test_the_messages_before_an_interrupt_are_those_that_the_client_has() -> Non
     )
     (snapshot,) = of_type(events, "MESSAGES_SNAPSHOT")
 
-    def shown(call_id: str) -> Json:
+    def call_in_snapshot(call_id: str) -> Json:
         return {"id": call_id, "type": "function", "function": {"name": "docs_search", "arguments": ANY}}
 
     assert snapshot["messages"] == [
         {"id": "u1", "role": "user", "content": "Hi"},
         {"id": "mcpr_0:result", "role": "tool", "toolCallId": "mcpr_0", "content": "not approved"},
-        {"id": "msg_0", "role": "assistant", "content": "I look.", "toolCalls": [shown("mcp_1")]},
+        {"id": "msg_0", "role": "assistant", "content": "I look.", "toolCalls": [call_in_snapshot("mcp_1")]},
         {"id": "mcp_1:result", "role": "tool", "toolCallId": "mcp_1", "content": "found"},
-        {"id": "mcpr_1", "role": "assistant", "toolCalls": [shown("mcpr_1")]},
+        {"id": "mcpr_1", "role": "assistant", "toolCalls": [call_in_snapshot("mcpr_1")]},
     ]
 
 

@@ -13,8 +13,8 @@ from tests.upstream.anthropic import (
     given,
     message,
     opening,
-    said,
     text_block,
+    text_deltas,
     text_events,
     thinking_block,
     thought,
@@ -102,17 +102,17 @@ def test_a_tier_is_a_fact() -> None:
 
 ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     "thinking, then a text": (
-        [*block(0, thinking_block(), *thought("H", "m.")), *block(1, text_block(), *said("a"))],
+        [*block(0, thinking_block(), *thought("H", "m.")), *block(1, text_block(), *text_deltas("a"))],
         [thinking_block("Hm.", "s1"), text_block("a")],
         [thought_item("Hm.", signed("Hm.")), said_item("a")],
     ),
     "thinking without words": (
-        [*block(0, thinking_block(), *thought()), *block(1, text_block(), *said("a"))],
+        [*block(0, thinking_block(), *thought()), *block(1, text_block(), *text_deltas("a"))],
         [thinking_block("", "s1"), text_block("a")],
         [thought_item("", signed()), said_item("a")],
     ),
     "thinking nobody may read": (
-        [*block(0, REDACTED), *block(1, text_block(), *said("a"))],
+        [*block(0, REDACTED), *block(1, text_block(), *text_deltas("a"))],
         [REDACTED, text_block("a")],
         [thought_item("", HIDDEN), said_item("a")],
     ),
@@ -143,15 +143,15 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     ),
     "text, a call and text": (
         [
-            *block(0, text_block(), *said("a")),
+            *block(0, text_block(), *text_deltas("a")),
             *block(1, call_block("f"), *given("{}")),
-            *block(2, text_block(), *said("b")),
+            *block(2, text_block(), *text_deltas("b")),
         ],
         [text_block("a"), call_block("f"), text_block("b")],
         [said_item("a"), call_item("{}"), said_item("b", number=2)],
     ),
     "texts in one": (
-        [*block(0, text_block(), *said("a")), *block(1, text_block(), *said("b"))],
+        [*block(0, text_block(), *text_deltas("a")), *block(1, text_block(), *text_deltas("b"))],
         [text_block("a"), text_block("b")],
         [said_item("ab")],
     ),
@@ -171,18 +171,18 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
         [call_item("{}", call_id="tc_1")],
     ),
     "nothing": ([], [], []),
-    "empty texts": (block(0, text_block(), *said("")), [text_block("")], []),
+    "empty texts": (block(0, text_block(), *text_deltas("")), [text_block("")], []),
     "what is newer than this": (
-        [*block(0, RUN, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *said("a"))],
+        [*block(0, RUN, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *text_deltas("a"))],
         [RUN, text_block("a")],
         [said_item("a")],
     ),
     "a search": (
         [
-            *block(0, text_block(), *said("a")),
+            *block(0, text_block(), *text_deltas("a")),
             *block(1, SEARCH, *given("", '{"query":', '"b"}')),
             *block(2, FOUND),
-            *block(3, text_block(), *said("c")),
+            *block(3, text_block(), *text_deltas("c")),
         ],
         [text_block("a"), {**SEARCH, "input": {"query": "b"}}, FOUND, text_block("c")],
         [said_item("a"), search_item("b", input={"query": "b"}), said_item("c", number=2)],
@@ -258,7 +258,7 @@ def test_a_call_that_was_cut_off_is_incomplete() -> None:
 
 
 def test_a_text_that_was_cut_off_is_incomplete() -> None:
-    items = items_of(opening(), *block(0, text_block(), *said("a")), *closing("max_tokens"))
+    items = items_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("max_tokens"))
     assert items == [said_item("a", "incomplete")]
 
 
@@ -307,12 +307,12 @@ def test_why_it_stopped(word: str, reason: str) -> None:
 
 
 def test_a_turn_that_was_paused_is_not_complete() -> None:
-    items = items_of(opening(), *block(0, text_block(), *said("a")), *closing("pause_turn"))
+    items = items_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("pause_turn"))
     assert items == [said_item("a", "incomplete")]
 
 
 def test_an_end_of_another_kind_is_told_of_with_what_was_said() -> None:
-    *_, finished = events_of(opening(), *block(0, text_block(), *said("a")), *closing("something_new"))
+    *_, finished = events_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("something_new"))
     assert isinstance(finished, Finished)
     assert (finished.reason, finished.raw_reason) == ("other", "something_new")
 
@@ -406,14 +406,20 @@ CITATIONS: dict[str, tuple[Any, list[Json]]] = {
 @pytest.mark.parametrize(("citation", "annotations"), CITATIONS.values(), ids=CITATIONS)
 def test_citations_are_annotations_on_the_text_of_their_block(citation: Any, annotations: list[Json]) -> None:
     delta = {"type": "citations_delta", "citation": citation}
-    stream = [*block(0, text_block(), *said("ab")), *block(1, text_block(), *said("c"), delta, *said("de"))]
+    stream = [
+        *block(0, text_block(), *text_deltas("ab")),
+        *block(1, text_block(), *text_deltas("c"), delta, *text_deltas("de")),
+    ]
     assert items_of(opening(), *stream, *closing()) == [said_item("abcde", annotations=annotations)]
     whole = message(text_block("ab"), {**text_block("cde"), "citations": [citation]})
     assert items_of(whole) == [said_item("abcde", annotations=annotations)]
 
 
 def test_citations_count_from_the_beginning_of_their_message() -> None:
-    first, last = block(0, text_block(), *said("ab")), block(2, {**text_block(), "citations": [WEB]}, *said("cde"))
+    first, last = (
+        block(0, text_block(), *text_deltas("ab")),
+        block(2, {**text_block(), "citations": [WEB]}, *text_deltas("cde")),
+    )
     items = items_of(opening(), *first, *block(1, thinking_block(), *thought("x")), *last[:-1], *closing())
     assert items[-1] == said_item("cde", number=2, annotations=[cited(0, 3)])
     items = items_of(opening(), *first, *block(1, RUN), *last, *closing())
@@ -426,12 +432,12 @@ GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {
     "a block before the message": (block(0, text_block()), ProtocolViolation),
     "two messages": ([opening(), opening()], ProtocolViolation),
     "no message": ([{"type": "message_start"}], KeyError),
-    "a delta of no block": ([opening(), block(0, text_block(), *said("a"))[1]], ProtocolViolation),
+    "a delta of no block": ([opening(), block(0, text_block(), *text_deltas("a"))[1]], ProtocolViolation),
     "a delta of another block": (
-        [opening(), block(0, text_block())[0], block(1, text_block(), *said("a"))[1]],
+        [opening(), block(0, text_block())[0], block(1, text_block(), *text_deltas("a"))[1]],
         ProtocolViolation,
     ),
-    "a text in a call": ([opening(), *block(0, call_block("f"), *said("a"))], ProtocolViolation),
+    "a text in a call": ([opening(), *block(0, call_block("f"), *text_deltas("a"))], ProtocolViolation),
     "a text that is none": ([opening(), *block(0, text_block(), {"type": "text_delta", "text": 1})], TypeError),
     "a call without a name": ([opening(), *block(0, call_block(""))], ProtocolViolation),
     "a redaction of nothing": ([opening(), *block(0, {"type": "redacted_thinking"})], KeyError),

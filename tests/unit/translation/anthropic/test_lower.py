@@ -26,7 +26,7 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 LOOP = [user("a"), call("c1"), output("c1")]
 
 
-def asked(model: str = NEW, profile: Profile = PROFILE, **more: Any) -> tuple[Json, list[Loss]]:
+def lowered(model: str = NEW, profile: Profile = PROFILE, **more: Any) -> tuple[Json, list[Loss]]:
     """What is said beside the messages and the model."""
     items = more.pop("items", [user("a")])
     body, losses = lower(Turn(model=model, items=items, stream=False, **more), profile)
@@ -51,11 +51,11 @@ def test_a_turn_is_asked() -> None:
 @pytest.mark.parametrize("items", [[], [user(" ")], [{"type": "message", "role": "system", "content": []}]], ids=str)
 def test_nothing_to_answer_is_refused(items: list[Json]) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(items=items)
+        lowered(items=items)
     assert refused.value.param == "input"
 
 
-def told(**body: Any) -> Json:
+def with_limit(**body: Any) -> Json:
     return {"max_tokens": 32_000, **body}
 
 
@@ -64,91 +64,95 @@ def enabled(budget: int) -> Json:
 
 
 THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
-    "nothing said": (NEW, {}, told(), []),
-    "a summary of nothing": (NEW, {"reasoning": {"summary": "auto"}}, told(), [Loss("reasoning.summary", "dropped")]),
+    "nothing said": (NEW, {}, with_limit(), []),
+    "a summary of nothing": (
+        NEW, {"reasoning": {"summary": "auto"}}, with_limit(), [Loss("reasoning.summary", "dropped")]
+    ),
     "an effort": (
         NEW,
         {"reasoning": {"effort": "high", "summary": "auto"}},
-        told(thinking=ADAPTIVE, output_config={"effort": "high"}),
+        with_limit(thinking=ADAPTIVE, output_config={"effort": "high"}),
         [],
     ),
     "hardly any": (
         NEW,
         {"reasoning": {"effort": "minimal"}},
-        told(thinking=ADAPTIVE, output_config={"effort": "low"}),
+        with_limit(thinking=ADAPTIVE, output_config={"effort": "low"}),
         [Loss("reasoning.effort", "minimal as low")],
     ),
-    "thinking on": (NEW, {"thinking": True}, told(thinking=ADAPTIVE), []),
+    "thinking on": (NEW, {"thinking": True}, with_limit(thinking=ADAPTIVE), []),
     "thinking off": (
         NEW,
         {"thinking": False, "reasoning": {"effort": "high"}},
-        told(thinking={"type": "disabled"}),
+        with_limit(thinking={"type": "disabled"}),
         [],
     ),
-    "no effort": (OLD, {"reasoning": {"effort": "none"}}, told(thinking={"type": "disabled"}), []),
+    "no effort": (OLD, {"reasoning": {"effort": "none"}}, with_limit(thinking={"type": "disabled"}), []),
     "a budget for a model that has none": (
         NEW,
         {"reasoning": {"max_tokens": 2000}},
-        told(thinking=ADAPTIVE),
+        with_limit(thinking=ADAPTIVE),
         [Loss("reasoning.max_tokens", "dropped")],
     ),
     "a forced tool": (
         NEW,
         {"reasoning": {"effort": "low"}, "tools": [FUNCTION], "tool_choice": "required"},
-        told(output_config={"effort": "low"}, tools=[TOOL], tool_choice={"type": "any"}),
+        with_limit(output_config={"effort": "low"}, tools=[TOOL], tool_choice={"type": "any"}),
         [Loss("reasoning", "not where a tool is forced")],
     ),
     "a tool loop begun without thoughts": (
         NEW,
         {"thinking": True, "items": LOOP},
-        told(thinking=ADAPTIVE),
+        with_limit(thinking=ADAPTIVE),
         [],
     ),
-    "an effort, older": (OLD, {"reasoning": {"effort": "medium"}}, told(thinking=enabled(8192)), []),
-    "hardly any, older": (OLD, {"reasoning": {"effort": "minimal"}}, told(thinking=enabled(1024)), []),
-    "all there is, older": (OLD, {"reasoning": {"effort": "max"}}, told(thinking=enabled(16_384)), []),
-    "thinking on, older": (OLD, {"thinking": True}, told(thinking=enabled(16_384)), []),
-    "a budget, older": (OLD, {"reasoning": {"max_tokens": 2000, "effort": "high"}}, told(thinking=enabled(2000)), []),
+    "an effort, older": (OLD, {"reasoning": {"effort": "medium"}}, with_limit(thinking=enabled(8192)), []),
+    "hardly any, older": (OLD, {"reasoning": {"effort": "minimal"}}, with_limit(thinking=enabled(1024)), []),
+    "all there is, older": (OLD, {"reasoning": {"effort": "max"}}, with_limit(thinking=enabled(16_384)), []),
+    "thinking on, older": (OLD, {"thinking": True}, with_limit(thinking=enabled(16_384)), []),
+    "a budget, older": (
+        OLD, {"reasoning": {"max_tokens": 2000, "effort": "high"}}, with_limit(thinking=enabled(2000)), []
+    ),
     "a budget over the usual length": (
         OLD,
         {"reasoning": {"max_tokens": 50_000}},
-        told(thinking=enabled(50_000), max_tokens=58_000),
+        with_limit(thinking=enabled(50_000), max_tokens=58_000),
         [],
     ),
     "a budget too small": (
         OLD,
         {"reasoning": {"max_tokens": 10}},
-        told(thinking=enabled(1024)),
+        with_limit(thinking=enabled(1024)),
         [Loss("reasoning", "1024 tokens")],
     ),
     "a budget too large": (
         OLD,
         {"reasoning": {"max_tokens": 4000}, "max_output_tokens": 4000},
-        told(thinking=enabled(3000), max_tokens=4000),
+        with_limit(thinking=enabled(3000), max_tokens=4000),
         [Loss("reasoning", "3000 tokens")],
     ),
     "no room to think": (
         OLD,
         {"reasoning": {"effort": "low"}, "max_output_tokens": 1200},
-        told(max_tokens=1200),
+        with_limit(max_tokens=1200),
         [Loss("reasoning", "no room for it")],
     ),
     "a forced tool, older": (
         OLD,
         {"thinking": True, "tools": [FUNCTION], "tool_choice": {"type": "function", "name": "f"}},
-        told(tools=[TOOL], tool_choice={"type": "tool", "name": "f"}),
+        with_limit(tools=[TOOL], tool_choice={"type": "tool", "name": "f"}),
         [Loss("reasoning", "not where a tool is forced")],
     ),
     "a tool loop begun without thoughts, older": (
         OLD,
         {"thinking": True, "items": LOOP},
-        told(),
+        with_limit(),
         [Loss("reasoning", "not in a turn begun without")],
     ),
     "a tool loop begun with thoughts, older": (
         OLD,
         {"thinking": True, "items": [LOOP[0], thought(SIGNED), *LOOP[1:]]},
-        told(thinking=enabled(16_384)),
+        with_limit(thinking=enabled(16_384)),
         [],
     ),
 }  # fmt: skip
@@ -158,21 +162,21 @@ THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
 def test_thinking_is_asked_for_in_the_form_the_model_knows(
     model: str, given: Json, body: Json, losses: list[Loss]
 ) -> None:
-    assert asked(model, **given) == (body, losses)
+    assert lowered(model, **given) == (body, losses)
 
 
 def test_the_form_can_be_told() -> None:
     adaptive, budget = (Profile(thinking_form=form) for form in ("adaptive", "budget"))
-    assert asked(OLD, adaptive, thinking=True)[0]["thinking"] == ADAPTIVE
-    assert asked("glm-5", budget, thinking=True)[0]["thinking"] == enabled(2048)
+    assert lowered(OLD, adaptive, thinking=True)[0]["thinking"] == ADAPTIVE
+    assert lowered("glm-5", budget, thinking=True)[0]["thinking"] == enabled(2048)
 
 
 def test_efforts_can_have_budgets_of_their_own_and_answers_a_length() -> None:
     profile = Profile(effort_budgets={"low": 3000}, max_response_tokens=500)
-    body, _ = asked(OLD, profile, reasoning={"effort": "low"})
+    body, _ = lowered(OLD, profile, reasoning={"effort": "low"})
     assert (body["thinking"], body["max_tokens"]) == (enabled(3000), 3500)
     for quiet in ({}, {"thinking": False}):
-        assert asked(OLD, profile, **quiet)[0]["max_tokens"] == 500
+        assert lowered(OLD, profile, **quiet)[0]["max_tokens"] == 500
 
 
 NAMES = {
@@ -244,7 +248,7 @@ SAMPLING: dict[str, tuple[Json, Json, Json, list[Loss]]] = {
 
 @pytest.mark.parametrize(("sampling", "given", "body", "losses"), SAMPLING.values(), ids=SAMPLING)
 def test_parameters_are_said_or_lost(sampling: Json, given: Json, body: Json, losses: list[Loss]) -> None:
-    assert asked(sampling=sampling, **given) == (told(**body), losses)
+    assert lowered(sampling=sampling, **given) == (with_limit(**body), losses)
 
 
 UNSAMPLED = {
@@ -263,24 +267,24 @@ UNSAMPLED = {
 @pytest.mark.parametrize(("model", "is_unsampled"), UNSAMPLED.items())
 def test_models_since_4_7_are_told_nothing_of_sampling(model: str, is_unsampled: bool) -> None:
     given: Json = {"sampling": {"temperature": 1.5, "top_p": 0.9}, "extra": {"top_k": 4}}
-    body, losses = asked(model, **given)
+    body, losses = lowered(model, **given)
     if is_unsampled:
-        assert body == told()
+        assert body == with_limit()
         assert losses == [Loss(name, "dropped") for name in ("temperature", "top_p", "top_k")]
     else:
-        assert body == told(temperature=1, top_k=4)
+        assert body == with_limit(temperature=1, top_k=4)
 
 
 def test_sampling_as_a_model_does_it_anyway_is_no_loss() -> None:
-    assert asked("claude-opus-4-7", sampling={"temperature": 1, "top_p": 1, "stop": ["a"]}) == (
-        told(stop_sequences=["a"]),
+    assert lowered("claude-opus-4-7", sampling={"temperature": 1, "top_p": 1, "stop": ["a"]}) == (
+        with_limit(stop_sequences=["a"]),
         [],
     )
 
 
 def test_a_model_that_is_told_a_budget_is_told_of_sampling_too() -> None:
-    body, losses = asked("claude-opus-5", replace(PROFILE, thinking_form="budget"), sampling={"temperature": 0})
-    assert (body, losses) == (told(temperature=0), [])
+    body, losses = lowered("claude-opus-5", replace(PROFILE, thinking_form="budget"), sampling={"temperature": 0})
+    assert (body, losses) == (with_limit(temperature=0), [])
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
@@ -304,7 +308,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
 @pytest.mark.parametrize(("given", "param"), REFUSED.values(), ids=REFUSED)
 def test_what_changes_the_answer_is_refused_by_name(given: Json, param: str) -> None:
     with pytest.raises(Unrepresentable) as refused:
-        asked(**given)
+        lowered(**given)
     assert refused.value.param == param
 
 
@@ -325,7 +329,7 @@ INVALID: dict[str, tuple[Json, str]] = {
 @pytest.mark.parametrize(("given", "param"), INVALID.values(), ids=INVALID)
 def test_tools_nobody_takes_are_refused_by_name(given: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**given)
+        lowered(**given)
     assert refused.value.param == param
 
 
@@ -401,11 +405,11 @@ TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
 
 @pytest.mark.parametrize(("given", "body", "losses"), TOOLS.values(), ids=TOOLS)
 def test_tools_are_said(given: Json, body: Json, losses: list[Loss]) -> None:
-    assert asked(**given) == (told(**body), losses)
+    assert lowered(**given) == (with_limit(**body), losses)
 
 
 def test_older_models_are_not_strict() -> None:
-    body, losses = asked(OLD, tools=[{**OTHER, "strict": True}])
+    body, losses = lowered(OLD, tools=[{**OTHER, "strict": True}])
     assert body["tools"] == [OTHER_TOOL]
     assert losses == [Loss("tools.strict", "dropped")]
 
@@ -415,14 +419,14 @@ def test_more_strict_tools_than_the_api_takes_are_not_strict() -> None:
         tools = [
             {"type": "function", "name": f"f{number}", "strict": True, "parameters": SCHEMA} for number in range(count)
         ]
-        body, losses = asked(tools=tools)
+        body, losses = lowered(tools=tools)
         assert [tool.get("strict", False) for tool in body["tools"]] == [is_strict] * count
         assert losses == ([] if is_strict else [Loss("tools.strict", "dropped")])
 
 
 def test_an_answer_is_held_to_a_schema() -> None:
     text_format = {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}
-    body, losses = asked(text_format=text_format, reasoning={"effort": "low"})
+    body, losses = lowered(text_format=text_format, reasoning={"effort": "low"})
     assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
     assert losses == [Loss("text.format.description", "dropped")]
 
@@ -462,7 +466,7 @@ LIMITED = Loss("s", "limits described")
 
 
 def test_a_format_needs_no_description() -> None:
-    assert asked(text_format={"type": "json_schema", "name": "n", "schema": SCHEMA})[1] == []
+    assert lowered(text_format={"type": "json_schema", "name": "n", "schema": SCHEMA})[1] == []
 
 
 SCHEMAS: dict[str, tuple[Json, Json, list[Loss]]] = {

@@ -63,7 +63,7 @@ def result(call_id: str, *blocks: Json) -> Json:
     return {"type": "tool_result", "tool_use_id": call_id, "content": list(blocks) or [text("ok")]}
 
 
-def said(role: str, *blocks: Json) -> Json:
+def entry(role: str, *blocks: Json) -> Json:
     return {"role": role, "content": list(blocks)}
 
 
@@ -88,86 +88,86 @@ WAITING = {**SEARCH, "details": SEARCH["details"][:1]}
 CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "searches that wait to be run": (
         [user("a"), WAITING, WAITING],
-        [said("user", text("a")), said("assistant", ASKED, ASKED)],
+        [entry("user", text("a")), entry("assistant", ASKED, ASKED)],
     ),
-    "a question": ([user("Hi")], [said("user", text("Hi"))]),
-    "one voice is one message": ([user("a"), user("b")], [said("user", text("a"), text("b"))]),
-    "blank texts are left out": ([user("a", " ", "")], [said("user", text("a"))]),
+    "a question": ([user("Hi")], [entry("user", text("Hi"))]),
+    "one voice is one message": ([user("a"), user("b")], [entry("user", text("a"), text("b"))]),
+    "blank texts are left out": ([user("a", " ", "")], [entry("user", text("a"))]),
     "blank messages are left out": (
         [user("a"), assistant("\n"), user("b")],
-        [said("user", text("a"), text("b"))],
+        [entry("user", text("a"), text("b"))],
     ),
     "texts of one answer are one text": (
         [user("a"), assistant("b", "c"), user("d")],
-        [said("user", text("a")), said("assistant", text("bc")), said("user", text("d"))],
+        [entry("user", text("a")), entry("assistant", text("bc")), entry("user", text("d"))],
     ),
     "a call and its output": (
         [user("a"), call("c1", '{"x": 1}'), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1", x=1)), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1", x=1)), entry("user", result("c1"))],
     ),
     "thinking in its order, signed, empty and redacted": (
         [user("a"), thought(SIGNED), assistant("b"), thought(EMPTY, REDACTED), call("c1"), output("c1"), user("d")],
         [
-            said("user", text("a")),
-            said("assistant", THINKING, text("b"), UNREAD, HIDDEN, use("c1")),
-            said("user", result("c1"), text("d")),
+            entry("user", text("a")),
+            entry("assistant", THINKING, text("b"), UNREAD, HIDDEN, use("c1")),
+            entry("user", result("c1"), text("d")),
         ],
     ),
     "results of parallel calls in the order of the outputs": (
         [user("a"), call("c1"), call("c2"), output("c2"), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1"), use("c2")), said("user", result("c2"), result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1"), use("c2")), entry("user", result("c2"), result("c1"))],
     ),
     "calls one after the other": (
         [user("a"), call("c1"), output("c1"), call("c2"), output("c2")],
         [
-            said("user", text("a")),
-            said("assistant", use("c1")),
-            said("user", result("c1")),
-            said("assistant", use("c2")),
-            said("user", result("c2")),
+            entry("user", text("a")),
+            entry("assistant", use("c1")),
+            entry("user", result("c1")),
+            entry("assistant", use("c2")),
+            entry("user", result("c2")),
         ],
     ),
     "calls of one id are told apart, and ids have no odd characters": (
         [user("a"), call("f.x:0"), output("f.x:0"), call("f.x:0"), output("f.x:0")],
         [
-            said("user", text("a")),
-            said("assistant", use("f_x_0")),
-            said("user", result("f_x_0")),
-            said("assistant", use("f_x_0__2")),
-            said("user", result("f_x_0__2")),
+            entry("user", text("a")),
+            entry("assistant", use("f_x_0")),
+            entry("user", result("f_x_0")),
+            entry("assistant", use("f_x_0__2")),
+            entry("user", result("f_x_0__2")),
         ],
     ),
     "a call without arguments": (
         [user("a"), call("c1", " "), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"))],
     ),
     "an output without words": (
         [user("a"), call("c1"), output("c1", "")],
         [
-            said("user", text("a")),
-            said("assistant", use("c1")),
-            said("user", {"type": "tool_result", "tool_use_id": "c1"}),
+            entry("user", text("a")),
+            entry("assistant", use("c1")),
+            entry("user", {"type": "tool_result", "tool_use_id": "c1"}),
         ],
     ),
     "an output that says that it failed": (
         [user("a"), call("c1"), failed("c1", "no such file")],
         [
-            said("user", text("a")),
-            said("assistant", use("c1")),
-            said("user", {**result("c1", text("no such file")), "is_error": True}),
+            entry("user", text("a")),
+            entry("assistant", use("c1")),
+            entry("user", {**result("c1", text("no such file")), "is_error": True}),
         ],
     ),
     "an output that failed without words, for which the API wants some": (
         [user("a"), call("c1"), failed("c1", " ")],
         [
-            said("user", text("a")),
-            said("assistant", use("c1")),
-            said("user", {**result("c1", text("(The tool failed and said nothing.)")), "is_error": True}),
+            entry("user", text("a")),
+            entry("assistant", use("c1")),
+            entry("user", {**result("c1", text("(The tool failed and said nothing.)")), "is_error": True}),
         ],
     ),
     "an output that says that it is complete": (
         [user("a"), call("c1"), {**output("c1"), "status": "completed"}],
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"))],
     ),
     "images in questions and outputs": (
         [
@@ -176,19 +176,19 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             output("c1", [{"type": "input_text", "text": "b"}, {"type": "input_image", "image_url": "https://a/b.png"}]),
         ],
         [
-            said("user", text("a"), PNG_BLOCK),
-            said("assistant", use("c1")),
-            said("user", result("c1", text("b"), {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}})),
+            entry("user", text("a"), PNG_BLOCK),
+            entry("assistant", use("c1")),
+            entry("user", result("c1", text("b"), {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}})),
         ],
     ),
     "searches as they were made": (
         [user("a"), SEARCH, assistant("b"), user("c")],
-        [said("user", text("a")), said("assistant", ASKED, FOUND, text("b")), said("user", text("c"))],
+        [entry("user", text("a")), entry("assistant", ASKED, FOUND, text("b")), entry("user", text("c"))],
     ),
-    "a search to go on from": ([user("a"), SEARCH], [said("user", text("a")), said("assistant", ASKED, FOUND)]),
+    "a search to go on from": ([user("a"), SEARCH], [entry("user", text("a")), entry("assistant", ASKED, FOUND)]),
     "what the model goes on from has no blanks at its end": (
         [user("a"), assistant("b\n")],
-        [said("user", text("a")), said("assistant", text("b"))],
+        [entry("user", text("a")), entry("assistant", text("b"))],
     ),
 }  # fmt: skip
 
@@ -203,75 +203,75 @@ def test_items_are_said(items: list[Item], messages: list[Json]) -> None:
 LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
     "results before what was said in between": (
         [user("a"), call("c1"), user("b"), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"), text("b"))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"), text("b"))],
         Loss("input", "message not between call and output"),
     ),
     "a refusal is text": (
         [user("a"), assistant({"type": "refusal", "refusal": "No."}), user("b")],
-        [said("user", text("a")), said("assistant", text("No.")), said("user", text("b"))],
+        [entry("user", text("a")), entry("assistant", text("No.")), entry("user", text("b"))],
         Loss("input", "refusal as text"),
     ),
     "arguments that are no object": (
         [user("a"), call("c1", "[1"), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1", raw_arguments="[1")), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1", raw_arguments="[1")), entry("user", result("c1"))],
         Loss("input[1].arguments", "wrapped"),
     ),
     "arguments that nest too deep": (
         [user("a"), call("c1", '{"a":' * 300 + "1" + "}" * 300), output("c1")],
         [
-            said("user", text("a")),
-            said("assistant", use("c1", raw_arguments='{"a":' * 300 + "1" + "}" * 300)),
-            said("user", result("c1")),
+            entry("user", text("a")),
+            entry("assistant", use("c1", raw_arguments='{"a":' * 300 + "1" + "}" * 300)),
+            entry("user", result("c1")),
         ],
         Loss("input[1].arguments", "wrapped"),
     ),
     "another vendor's thoughts": (
         [user("a"), thought(FOREIGN, words="b"), assistant("d"), user("e")],
-        [said("user", text("a")), said("assistant", text("d")), said("user", text("e"))],
+        [entry("user", text("a")), entry("assistant", text("d")), entry("user", text("e"))],
         Loss("input", "reasoning dropped"),
     ),
     "thinking that led to nothing": (
         [user("a"), assistant("b"), thought(SIGNED, REDACTED), user("c")],
-        [said("user", text("a")), said("assistant", text("b")), said("user", text("c"))],
+        [entry("user", text("a")), entry("assistant", text("b")), entry("user", text("c"))],
         Loss("input", "reasoning dropped"),
     ),
     "thinking and nothing else": (
         [user("a"), thought(SIGNED), user("b")],
-        [said("user", text("a"), text("b"))],
+        [entry("user", text("a"), text("b"))],
         Loss("input", "reasoning dropped"),
     ),
     "a search that was to be run before something followed": (
         [user("a"), WAITING, user("b")],
-        [said("user", text("a"), text("b"))],
+        [entry("user", text("a"), text("b"))],
         Loss("input", "web_search_call dropped"),
     ),
     "another vendor's searches": (
         [user("a"), {"type": "web_search_call"}, assistant("b"), user("c")],
-        [said("user", text("a")), said("assistant", text("b")), said("user", text("c"))],
+        [entry("user", text("a")), entry("assistant", text("b")), entry("user", text("c"))],
         Loss("input", "web_search_call dropped"),
     ),
     "images of an output that failed, which the API takes no failure with": (
         [user("a"), call("c1"), failed("c1", [{"type": "input_image", "image_url": PNG}])],
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1", PNG_BLOCK))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1", PNG_BLOCK))],
         Loss("input[2].status", "dropped"),
     ),
     "an assistant who speaks first": (
         [assistant("Hi"), user("a")],
         [
-            said("user", text("(The conversation begins with the assistant's words.)")),
-            said("assistant", text("Hi")),
-            said("user", text("a")),
+            entry("user", text("(The conversation begins with the assistant's words.)")),
+            entry("assistant", text("Hi")),
+            entry("user", text("a")),
         ],
         Loss("input", "begun with a user message"),
     ),
     "how closely to look": (
         [user({"type": "input_image", "image_url": PNG, "detail": "high"})],
-        [said("user", PNG_BLOCK)],
+        [entry("user", PNG_BLOCK)],
         Loss("input[0].content[0].detail", "dropped"),
     ),
     "a system message in the middle": (
         [user("a"), message("developer", "b")],
-        [said("user", text("a"), text("<system>\nb\n</system>"))],
+        [entry("user", text("a"), text("<system>\nb\n</system>"))],
         Loss("input", "system message as user"),
     ),
 }  # fmt: skip
@@ -298,14 +298,14 @@ NO_BLOCKS: list[Any] = [
 @pytest.mark.parametrize("detail", NO_BLOCKS, ids=str)
 def test_details_that_are_no_whole_block_are_not_sent(detail: Any) -> None:
     (_, spoken), losses = lower(user("a"), thought(detail), assistant("b"), user("c"))
-    assert spoken[1] == said("assistant", text("b"))
+    assert spoken[1] == entry("assistant", text("b"))
     assert losses == [Loss("input", "reasoning dropped")]
 
 
 def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     mark = thought({"type": "gemini.text", "thought": False, "signature": "s"})
     (_, spoken), losses = lower(user("a"), assistant("b"), mark, user("c"))
-    assert spoken[1] == said("assistant", text("b"))
+    assert spoken[1] == entry("assistant", text("b"))
     assert losses == []
 
 
@@ -314,7 +314,7 @@ def test_thoughts_of_others_are_said_in_think_tags_where_the_profile_says_so() -
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "c"}]}
     (_, spoken), losses = lower(user("a"), thought(words="b"), summary, thought(), assistant("d"), profile=profile)
     thoughts = [text("<think>\nb\n</think>"), text("<think>\nc\n</think>")]
-    assert spoken[1] == said("assistant", *thoughts, text("d"))
+    assert spoken[1] == entry("assistant", *thoughts, text("d"))
     assert losses == [Loss("input", "reasoning dropped")]
 
 
@@ -322,7 +322,7 @@ def test_what_instructs_is_the_system_prompt() -> None:
     items = [message("system", "b", "c"), message("developer", "d"), message("system", " "), user("e")]
     (system, spoken), losses = lower(*items, instructions="a")
     assert system == ["a", "b\nc", "d"]
-    assert spoken == [said("user", text("e"))]
+    assert spoken == [entry("user", text("e"))]
     assert losses == []
 
 
@@ -332,13 +332,13 @@ def test_blank_instructions_are_none() -> None:
 
 def test_later_system_messages_join_the_prompt_where_the_profile_says_so() -> None:
     (system, spoken), losses = lower(user("a"), message("system", "b"), profile=Profile(system_messages="merge_all"))
-    assert (system, spoken) == (["b"], [said("user", text("a"))])
+    assert (system, spoken) == (["b"], [entry("user", text("a"))])
     assert losses == [Loss("input", "system messages merged")]
 
 
 def test_a_developer_is_a_user_where_the_profile_says_so() -> None:
     (system, spoken), _ = lower(message("developer", "a"), profile=Profile(developer_role="user"))
-    assert (system, spoken) == ([], [said("user", text("a"))])
+    assert (system, spoken) == ([], [entry("user", text("a"))])
 
 
 def file(content: str, media_type: str, **more: Any) -> Json:
@@ -379,7 +379,7 @@ FILES: dict[str, tuple[Json, Json]] = {
 
 @pytest.mark.parametrize(("part", "block"), FILES.values(), ids=FILES)
 def test_files_are_documents(part: Json, block: Json) -> None:
-    assert lower(user(part))[0].messages == [said("user", block)]
+    assert lower(user(part))[0].messages == [entry("user", block)]
 
 
 REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
@@ -422,28 +422,28 @@ def test_what_nobody_takes_is_refused_by_name(items: list[Item], refusal: type[I
 
 
 TURNS: dict[str, tuple[list[Json], bool]] = {
-    "nothing is under way": ([said("user", text("a"))], True),
+    "nothing is under way": ([entry("user", text("a"))], True),
     "a turn with thoughts": (
-        [said("user", text("a")), said("assistant", THINKING, use("c1")), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", THINKING, use("c1")), entry("user", result("c1"))],
         True,
     ),
     "a turn whose first step had thoughts": (
         [
-            said("user", text("a")),
-            said("assistant", HIDDEN, use("c1")),
-            said("user", result("c1")),
-            said("assistant", use("c2")),
-            said("user", result("c2")),
+            entry("user", text("a")),
+            entry("assistant", HIDDEN, use("c1")),
+            entry("user", result("c1")),
+            entry("assistant", use("c2")),
+            entry("user", result("c2")),
         ],
         True,
     ),
     "a turn without": (
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"))],
         False,
     ),
-    "nobody has asked": ([said("assistant", use("c1")), said("user", result("c1"))], False),
+    "nobody has asked": ([entry("assistant", use("c1")), entry("user", result("c1"))], False),
     "a user who speaks beside a result": (
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"), text("b"))],
+        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"), text("b"))],
         True,
     ),
 }

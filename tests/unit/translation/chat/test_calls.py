@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.chat.relaying.calls import CallNormalizer
@@ -228,13 +228,13 @@ def test_reasoning_cut_after_a_call_is_what_is_incomplete() -> None:
 
 def test_text_after_a_list_without_calls_is_text() -> None:
     (item,) = collect(
-        decode(ChatDecoder(counting_ids()), [chunk({"tool_calls": [None]}), said("yes"), chunk(finish="stop")])
+        decode(ChatDecoder(counting_ids()), [chunk({"tool_calls": [None]}), text_chunk("yes"), chunk(finish="stop")])
     )
     assert item["content"][0]["text"] == "yes"
 
 
 def test_text_after_a_call_that_has_no_arguments_yet_comes_after_it() -> None:
-    chunks = [calls(call(0, id="a", name="f")), said("yes"), calls(call(0, arguments="{}")), chunk(finish="stop")]
+    chunks = [calls(call(0, id="a", name="f")), text_chunk("yes"), calls(call(0, arguments="{}")), chunk(finish="stop")]
     events = decode(ChatDecoder(counting_ids()), chunks)
     assert [event.item["type"] for event in events if isinstance(event, ItemStarted)] == ["function_call", "message"]
     assert made(events) == [("a", "f", "{}")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought, usage_only
 from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder, DecoderState
@@ -74,11 +74,11 @@ def function(index: int, name: str, *texts: str, call_id: str = "a", id: str = "
 
 CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "text becomes one message": (
-        [chunk({"role": "assistant", "content": ""}), said("Hel"), said("lo"), chunk(finish="stop")],
+        [chunk({"role": "assistant", "content": ""}), text_chunk("Hel"), text_chunk("lo"), chunk(finish="stop")],
         [STARTED, *message(0, "Hel", "lo"), STOP],
     ),
     "text in the finishing chunk is not lost": (
-        [said("Hel"), chunk({"content": "lo"}, "stop")],
+        [text_chunk("Hel"), chunk({"content": "lo"}, "stop")],
         [STARTED, *message(0, "Hel", "lo"), STOP],
     ),
     "text after the finishing chunk still belongs to the message": (
@@ -86,11 +86,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *message(0, "Hel", "lo"), STOP],
     ),
     "reasoning comes before the text it led to": (
-        [thought("hm"), said("yes"), chunk(finish="stop")],
+        [thought("hm"), text_chunk("yes"), chunk(finish="stop")],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
     ),
     "reasoning and text may take turns": (
-        [thought("a"), said("b"), thought("c"), said("d"), chunk(finish="stop")],
+        [thought("a"), text_chunk("b"), thought("c"), text_chunk("d"), chunk(finish="stop")],
         [
             STARTED,
             *reasoning(0, "a"),
@@ -103,13 +103,13 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "reasoning sent in two fields is said once": (
         [
             chunk({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text"}]}),
-            said("yes"),
+            text_chunk("yes"),
             chunk(finish="stop"),
         ],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
     ),
     "reasoning sent again in another field is left out": (
-        [thought("hm", "reasoning"), thought("hm", "reasoning_content"), said("yes"), chunk(finish="stop")],
+        [thought("hm", "reasoning"), thought("hm", "reasoning_content"), text_chunk("yes"), chunk(finish="stop")],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
     ),
     "line breaks around reasoning are dropped, inside it they stay": (
@@ -117,31 +117,31 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             thought("\nI", "reasoning"),
             thought(" see\n\n", "reasoning"),
             thought("it\n", "reasoning"),
-            said("\n"),
-            said("\nyes\n"),
+            text_chunk("\n"),
+            text_chunk("\nyes\n"),
             chunk(finish="stop"),
         ],
         [STARTED, *reasoning(0, "I", " see", "\n\nit"), *message(1, "yes\n"), STOP],
     ),
     "line breaks before text without reasoning stay": (
-        [said("\n\nyes"), chunk(finish="stop")],
+        [text_chunk("\n\nyes"), chunk(finish="stop")],
         [STARTED, *message(0, "\n\nyes"), STOP],
     ),
     "line breaks between reasoning and a call are no message": (
         [
             thought("hm\n", "reasoning"),
-            said("\n\n"),
+            text_chunk("\n\n"),
             calls(call(0, id="a", name="f", arguments="{}")),
             chunk(finish="tool_calls"),
         ],
         [STARTED, *reasoning(0, "hm"), *function(1, "f", "{}"), Finished("tool_calls", "tool_calls")],
     ),
     "reasoning of line breaks only is no reasoning": (
-        [thought("\n\n", "reasoning"), said("\n\nyes"), chunk(finish="stop")],
+        [thought("\n\n", "reasoning"), text_chunk("\n\nyes"), chunk(finish="stop")],
         [STARTED, *message(0, "yes"), STOP],
     ),
     "a refusal is a part of its own": (
-        [said("I "), chunk({"refusal": "no"}), chunk(finish="stop")],
+        [text_chunk("I "), chunk({"refusal": "no"}), chunk(finish="stop")],
         [
             STARTED,
             ItemStarted(0, items.new_message("msg_1")),
@@ -156,7 +156,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "text cut by the length is incomplete": (
-        [thought("hm"), said("yes"), chunk(finish="length")],
+        [thought("hm"), text_chunk("yes"), chunk(finish="length")],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes", status="incomplete"), Finished("length", "length")],
     ),
     "reasoning cut by the length is incomplete": (
@@ -164,11 +164,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *reasoning(0, "hm", status="incomplete"), Finished("length", "length")],
     ),
     "filtered text is incomplete": (
-        [said("yes"), chunk(finish="content_filter")],
+        [text_chunk("yes"), chunk(finish="content_filter")],
         [STARTED, *message(0, "yes", status="incomplete"), Finished("content_filter", "content_filter")],
     ),
     "an unknown finish reason is kept as it came": (
-        [said("yes"), chunk(finish="tired")],
+        [text_chunk("yes"), chunk(finish="tired")],
         [STARTED, *message(0, "yes"), Finished("other", "tired")],
     ),
     "an unknown finish reason of an answer without anything in it is a failure": (
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *function(0, "f", "{}"), Finished("tool_calls", "stop")],
     ),
     "tool_calls without a call is a stop": (
-        [said("yes"), chunk(finish="tool_calls")],
+        [text_chunk("yes"), chunk(finish="tool_calls")],
         [STARTED, *message(0, "yes"), Finished("stop", "tool_calls")],
     ),
     "the legacy function_call is a call": (
@@ -195,7 +195,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *function(0, "f", "{}", call_id="tc_1"), Finished("tool_calls", "function_call")],
     ),
     "usage after the finish reason is kept": (
-        [said("yes"), chunk(finish="stop"), usage_only(**USAGE)],
+        [text_chunk("yes"), chunk(finish="stop"), usage_only(**USAGE)],
         [
             STARTED,
             ItemStarted(0, items.new_message("msg_1")),
@@ -223,7 +223,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "usage that is no object is ignored": (
-        [said("yes") | {"usage": 7}, chunk(finish="stop")],
+        [text_chunk("yes") | {"usage": 7}, chunk(finish="stop")],
         [STARTED, *message(0, "yes"), STOP],
     ),
     "facts are noted when they change": (
@@ -235,7 +235,12 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, Noted(facts={"service_tier": "flex"}), Noted(facts={"system_fingerprint": "fp"}), STOP],
     ),
     "a fact beside text is noted": (
-        [said("y"), said("e") | {"service_tier": "flex"}, said("s") | {"service_tier": "flex"}, chunk(finish="stop")],
+        [
+            text_chunk("y"),
+            text_chunk("e") | {"service_tier": "flex"},
+            text_chunk("s") | {"service_tier": "flex"},
+            chunk(finish="stop"),
+        ],
         [
             STARTED,
             *message(0, "y")[:-2],
@@ -245,7 +250,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "usage and an error beside text are not overlooked": (
-        [said("y"), said("e") | {"usage": USAGE}, said("s") | {"error": "boom"}],
+        [text_chunk("y"), text_chunk("e") | {"usage": USAGE}, text_chunk("s") | {"error": "boom"}],
         [
             STARTED,
             *message(0, "y")[:-2],
@@ -261,17 +266,17 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
                 "model": "m",
                 "choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}],
             },
-            said("yes"),
+            text_chunk("yes"),
             chunk(finish="stop"),
         ],
         [STARTED, *message(0, "yes"), STOP],
     ),
     "a chunk without choices before the first is no content": (
-        [{"object": "chat.completion.chunk", "choices": None}, said("yes"), chunk(finish="stop")],
+        [{"object": "chat.completion.chunk", "choices": None}, text_chunk("yes"), chunk(finish="stop")],
         [Started(""), *message(0, "yes"), STOP],
     ),
     "an error between chunks ends the stream with the usage so far": (
-        [chunk(usage=USAGE), {"error": {"message": "boom", "code": 500}}, said("late")],
+        [chunk(usage=USAGE), {"error": {"message": "boom", "code": 500}}, text_chunk("late")],
         [STARTED, Noted(usage=COUNTS), Failed("upstream_error", "boom", usage=COUNTS)],
     ),
     "an error in a choice ends the stream": (
@@ -279,15 +284,15 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, Failed("rate_limited", "slow down")],
     ),
     "a finish reason that says it broke off is a failure": (
-        [said("ye"), chunk(finish="error")],
+        [text_chunk("ye"), chunk(finish="error")],
         [STARTED, *message(0, "ye")[:-2], Failed("upstream_error", "the upstream broke off its reply")],
     ),
     "a null error is none": (
-        [said("yes") | {"error": None}, chunk(finish="stop")],
+        [text_chunk("yes") | {"error": None}, chunk(finish="stop")],
         [STARTED, *message(0, "yes"), STOP],
     ),
     "a stream that just stops is a failure": (
-        [said("ye")],
+        [text_chunk("ye")],
         [
             STARTED,
             *message(0, "ye")[:-2],
@@ -327,7 +332,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "thinking parts are left out where a field has the same": (
         [
             chunk({"reasoning_content": "hm", "content": [{"type": "thinking", "thinking": "hm"}]}),
-            said("yes"),
+            text_chunk("yes"),
             chunk(finish="stop"),
         ],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
@@ -381,7 +386,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *message(0, "yes"), Finished("stop")],
     ),
     "a stream that repeats the whole message at its end says it once": (
-        [said("yes"), completion({"content": "yes"})],
+        [text_chunk("yes"), completion({"content": "yes"})],
         [STARTED, *message(0, "yes"), STOP],
     ),
 }
@@ -400,57 +405,57 @@ def texts(events: list[Event]) -> list[tuple[str, str]]:
 THINKING: dict[str, tuple[Profile, list[Json], list[tuple[str, str]]]] = {
     "think tags in text are reasoning": (
         THINK,
-        [said("<thi"), said("nk>\nhm\n</think>\n\nye"), said("s")],
+        [text_chunk("<thi"), text_chunk("nk>\nhm\n</think>\n\nye"), text_chunk("s")],
         [("reasoning", "hm"), ("message", "yes")],
     ),
     "think tags are text for a model that answers directly": (
         Profile(),
-        [said("<think>hm</think>yes")],
+        [text_chunk("<think>hm</think>yes")],
         [("message", "<think>hm</think>yes")],
     ),
     "a template that opens the tag makes the reply start as reasoning": (
         THINK_OPEN,
-        [said("hm</think>"), said("yes")],
+        [text_chunk("hm</think>"), text_chunk("yes")],
         [("reasoning", "hm"), ("message", "yes")],
     ),
     "an upstream that takes reasoning out itself leaves only text": (
         THINK_OPEN,
-        [thought("hm"), said("yes")],
+        [thought("hm"), text_chunk("yes")],
         [("reasoning", "hm"), ("message", "yes")],
     ),
     "think tags at the beginning are reasoning, and those in the answer are text": (
         LEADING,
-        [said("<thi"), said("nk>\nhm\n</think>\n\nye"), said("s"), said("<think>")],
+        [text_chunk("<thi"), text_chunk("nk>\nhm\n</think>\n\nye"), text_chunk("s"), text_chunk("<think>")],
         [("reasoning", "hm"), ("message", "yes<think>")],
     ),
     "text that does not begin with a think tag is the answer": (
         LEADING,
-        [said(""), said("<b>yes</b>"), said("<think>hm")],
+        [text_chunk(""), text_chunk("<b>yes</b>"), text_chunk("<think>hm")],
         [("message", "<b>yes</b><think>hm")],
     ),
     "an upstream that takes reasoning out itself leaves tags that are text": (
         LEADING,
-        [thought("hm"), said("yes <think>")],
+        [thought("hm"), text_chunk("yes <think>")],
         [("reasoning", "hm"), ("message", "yes <think>")],
     ),
     "a template that is known to open the tag": (
         LEADING_OPEN,
-        [said("hm</think>"), said("yes")],
+        [text_chunk("hm</think>"), text_chunk("yes")],
         [("reasoning", "hm"), ("message", "yes")],
     ),
     "the beginning of a tag alone": (
         LEADING,
-        [said("<th")],
+        [text_chunk("<th")],
         [("message", "<th")],
     ),
     "a tag that never ends is text": (
         THINK,
-        [said("1 <th")],
+        [text_chunk("1 <th")],
         [("message", "1 <th")],
     ),
     "a tag that is never closed makes the rest reasoning": (
         THINK,
-        [said("<think>hm"), said(" well")],
+        [text_chunk("<think>hm"), text_chunk(" well")],
         [("reasoning", "hm well")],
     ),
 }
@@ -517,11 +522,11 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
         ],
     ),
     "encrypted reasoning without text is an item before the answer": (
-        [details(ENCRYPTED), said("yes"), said("!"), chunk(finish="stop")],
+        [details(ENCRYPTED), text_chunk("yes"), text_chunk("!"), chunk(finish="stop")],
         [{**items.new_reasoning("rs_1"), "details": [ENCRYPTED]}, YES],
     ),
     "encrypted reasoning that comes after the answer does not cut it": (
-        [said("yes"), details(ENCRYPTED), said("!"), chunk(finish="stop")],
+        [text_chunk("yes"), details(ENCRYPTED), text_chunk("!"), chunk(finish="stop")],
         [YES, {**items.new_reasoning("rs_1"), "details": [ENCRYPTED]}],
     ),
     "signed reasoning that is cut off is incomplete": (
@@ -615,7 +620,7 @@ def test_what_is_no_chat_reply_is_refused(reply: Any) -> None:
 @pytest.mark.parametrize("reply", NO_REPLIES[:4], ids=repr)
 def test_what_is_no_chunk_is_refused_in_the_middle_of_a_stream_too(reply: Any) -> None:
     decoder = ChatDecoder(counting_ids())
-    decoder.feed(said("yes"))
+    decoder.feed(text_chunk("yes"))
     with pytest.raises(ProtocolViolation):
         decoder.feed(reply)
 
@@ -623,7 +628,7 @@ def test_what_is_no_chunk_is_refused_in_the_middle_of_a_stream_too(reply: Any) -
 def test_the_states_follow_the_stream() -> None:
     decoder = ChatDecoder(counting_ids())
     seen = [decoder.state]
-    for each in (said("yes"), chunk(finish="stop")):
+    for each in (text_chunk("yes"), chunk(finish="stop")):
         decoder.feed(each)
         seen.append(decoder.state)
     decoder.finish()
@@ -638,7 +643,7 @@ def test_the_states_follow_the_stream() -> None:
 def test_nothing_comes_after_the_end() -> None:
     decoder = ChatDecoder(counting_ids())
     decode(decoder, [chunk({"content": "yes"}, "stop")])
-    assert decoder.feed(said("more")) == []
+    assert decoder.feed(text_chunk("more")) == []
     assert decoder.finish() == []
 
 
@@ -704,7 +709,7 @@ def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile:
 
 
 def test_an_operator_may_have_thoughts_shown_as_a_summary() -> None:
-    chunks = [chunk({"reasoning": "a"}), chunk({"reasoning": "b"}), said("c"), chunk(finish="stop")]
+    chunks = [chunk({"reasoning": "a"}), chunk({"reasoning": "b"}), text_chunk("c"), chunk(finish="stop")]
     events = decode(ChatDecoder(counting_ids(), Profile(reasoning_part="summary_text")), chunks)
     assert [event.part["type"] for event in events if isinstance(event, PartStarted)] == ["summary_text", "output_text"]
     assert "".join(event.text for event in events if isinstance(event, Delta)) == "abc"
@@ -716,11 +721,14 @@ WAITING = Profile(parsing_format="think_tags")
 @pytest.mark.parametrize(
     ("chunks", "kinds"),
     [
-        ([said("a"), said("</think>b")], ["reasoning", "message"]),
-        ([said("a"), chunk({"reasoning_content": "b"}), said("</think>c")], ["message", "reasoning", "message"]),
-        ([said("a"), calls(call(0, id="c", name="f", arguments="{}"))], ["message", "function_call"]),
-        ([said("a"), chunk({"refusal": "no"})], ["message"]),
-        ([said("a"), said("b")], ["message"]),
+        ([text_chunk("a"), text_chunk("</think>b")], ["reasoning", "message"]),
+        (
+            [text_chunk("a"), chunk({"reasoning_content": "b"}), text_chunk("</think>c")],
+            ["message", "reasoning", "message"],
+        ),
+        ([text_chunk("a"), calls(call(0, id="c", name="f", arguments="{}"))], ["message", "function_call"]),
+        ([text_chunk("a"), chunk({"refusal": "no"})], ["message"]),
+        ([text_chunk("a"), text_chunk("b")], ["message"]),
     ],
     ids=["a closing tag", "separate reasoning", "a call", "a refusal", "no tag"],
 )

@@ -5,7 +5,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.representation.events import Event, Finished, Noted
@@ -41,7 +41,9 @@ def brief(events: list[Event]) -> list[object]:
     "profile", [HERMES, Profile(text_tool_calls="hermes"), Profile(tool_parser="json", text_tool_calls="hermes")]
 )
 def test_calls_in_text_are_calls(profile: Profile) -> None:
-    events = read(said("Let me see.\n"), said(F[:20]), said(F[20:]), chunk(finish="stop"), profile=profile)
+    events = read(
+        text_chunk("Let me see.\n"), text_chunk(F[:20]), text_chunk(F[20:]), chunk(finish="stop"), profile=profile
+    )
     assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
     assert events[-1] == Finished("tool_calls", "stop")
 
@@ -58,31 +60,31 @@ def test_a_whole_answer_is_read_the_same() -> None:
     ids=["no tools", "native calls", "a parser of another's"],
 )
 def test_without_tools_or_parser_text_is_text(profile: Profile, tools: list[Json]) -> None:
-    events = read(said(F), chunk(finish="stop"), profile=profile, tools=tools)
+    events = read(text_chunk(F), chunk(finish="stop"), profile=profile, tools=tools)
     assert brief(events) == [F]
     assert events[-1] == Finished("stop", "stop")
 
 
 def test_text_without_calls_ends_as_it_is() -> None:
-    events = read(said("1 < 2 "), said("<t"), chunk(finish="stop"))
+    events = read(text_chunk("1 < 2 "), text_chunk("<t"), chunk(finish="stop"))
     assert brief(events) == ["1 < 2 <t"]
     assert events[-1] == Finished("stop", "stop")
 
 
 def test_thoughts_come_before_calls() -> None:
     profile = Profile(tool_parser="hermes", parsing_format="think_tags")
-    events = read(said("<think>\nHm.\n</think>\n\n"), said(F), chunk(finish="stop"), profile=profile)
+    events = read(text_chunk("<think>\nHm.\n</think>\n\n"), text_chunk(F), chunk(finish="stop"), profile=profile)
     assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
 
 
 def test_thoughts_apart_from_the_text_come_before_calls() -> None:
-    events = read(thought("Hm."), said("\n\n"), said(F), chunk(finish="stop"))
+    events = read(thought("Hm."), text_chunk("\n\n"), text_chunk(F), chunk(finish="stop"))
     assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
 
 
 def test_native_calls_are_calls_too() -> None:
     native = calls(call(0, id="c1", name="g", arguments="{}"))
-    events = read(said(F), native, chunk(finish="tool_calls"))
+    events = read(text_chunk(F), native, chunk(finish="tool_calls"))
     assert brief(events) == [("f", '{"a": 1}'), ("g", "{}")]
 
 
@@ -92,13 +94,13 @@ def test_a_refusal_is_no_text_to_read_calls_in() -> None:
 
 
 def test_a_call_that_does_not_fit_leaves_the_rest_of_the_stream() -> None:
-    events = read(said(UNFIT[:30]), said(UNFIT[30:]), said(f"more{F}"), chunk(finish="stop"))
+    events = read(text_chunk(UNFIT[:30]), text_chunk(UNFIT[30:]), text_chunk(f"more{F}"), chunk(finish="stop"))
     assert brief(events) == ["more", ("f", '{"a": 1}')]
     assert events[-1] == Finished("tool_calls", "stop")
 
 
 def test_a_call_that_breaks_off_is_reported_at_the_end() -> None:
-    events = read(said(F[:-15]), chunk(finish="stop"))
+    events = read(text_chunk(F[:-15]), chunk(finish="stop"))
     why = "the text ends in the middle of a call"
     assert brief(events) == []
     assert Noted(facts={"tool_warnings": [{"name": "f", "why": why}]}) in events
@@ -106,7 +108,7 @@ def test_a_call_that_breaks_off_is_reported_at_the_end() -> None:
 
 
 def test_a_call_that_is_cut_at_the_limit_of_tokens_is_incomplete() -> None:
-    events = read(said(F[:40]), chunk(finish="length"))
+    events = read(text_chunk(F[:40]), chunk(finish="length"))
     assert [(item["name"], item["status"]) for item in collect(events)] == [("f", "incomplete")]
     assert events[-1] == Finished("length", "length")
 
@@ -125,7 +127,7 @@ def test_a_profile_says_what_becomes_of_calls_that_do_not_fit() -> None:
 
 def test_runs_of_text_are_read_for_calls_however_reads_come() -> None:
     text = f"Let me see, said the model.\n{F}\nDone."
-    payloads = [orjson.dumps(said(each)) for each in text]
+    payloads = [orjson.dumps(text_chunk(each)) for each in text]
     payloads.append(orjson.dumps(chunk(finish="stop")))
     for size in (1, 7, len(payloads)):
         decoder = ChatDecoder(counting_ids(), HERMES, tools=TOOLS)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.chat_chunks import chunk, said
+from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.delta_run import ChatDeltaRun
@@ -21,12 +21,12 @@ def run_of(payload: bytes, text: str) -> ChatDeltaRun:
     return run
 
 
-HELLO = orjson.dumps(said("Hello"))
+HELLO = orjson.dumps(text_chunk("Hello"))
 
 
 @given(st.text(min_size=1))
 def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
-    assert run_of(HELLO, "Hello").texts_in_payloads([orjson.dumps(said(text))] * 2) == [text, text]
+    assert run_of(HELLO, "Hello").texts_in_payloads([orjson.dumps(text_chunk(text))] * 2) == [text, text]
 
 
 def test_a_space_after_the_colon_is_learnt_too() -> None:
@@ -36,7 +36,7 @@ def test_a_space_after_the_colon_is_learnt_too() -> None:
 
 @given(st.lists(st.text(), min_size=1))
 def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
-    read = b"".join(encode_data(orjson.dumps(said(text))) for text in texts)
+    read = b"".join(encode_data(orjson.dumps(text_chunk(text))) for text in texts)
     assert run_of(HELLO, "Hello").parse_texts(read) == [text for text in texts if text]
 
 
@@ -120,30 +120,54 @@ def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
 
 
 STREAMS: dict[str, list[Json]] = {
-    "text alone": [said("a"), said("b"), said('"'), said("\\"), said("é🚀"), chunk(finish="stop")],
-    "empty texts in between": [said("a"), said("b"), said(""), said("c"), chunk(finish="stop")],
-    "text after reasoning": [
-        chunk({"reasoning": "r"}),
-        said("\n\na"),
-        said("\nb"),
-        said("c"),
-        chunk({"reasoning": "s"}),
-        said("d"),
+    "text alone": [
+        text_chunk("a"),
+        text_chunk("b"),
+        text_chunk('"'),
+        text_chunk("\\"),
+        text_chunk("é🚀"),
         chunk(finish="stop"),
     ],
-    "a refusal in between": [said("a"), said("b"), chunk({"refusal": "no"}), said("c"), chunk(finish="stop")],
+    "empty texts in between": [text_chunk("a"), text_chunk("b"), text_chunk(""), text_chunk("c"), chunk(finish="stop")],
+    "text after reasoning": [
+        chunk({"reasoning": "r"}),
+        text_chunk("\n\na"),
+        text_chunk("\nb"),
+        text_chunk("c"),
+        chunk({"reasoning": "s"}),
+        text_chunk("d"),
+        chunk(finish="stop"),
+    ],
+    "a refusal in between": [
+        text_chunk("a"),
+        text_chunk("b"),
+        chunk({"refusal": "no"}),
+        text_chunk("c"),
+        chunk(finish="stop"),
+    ],
     "a call in between": [
-        said("a"),
-        said("b"),
+        text_chunk("a"),
+        text_chunk("b"),
         chunk({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}),
-        said("c"),
+        text_chunk("c"),
         chunk(finish="stop"),
     ],
     "a role in every delta": [*(chunk({"role": "assistant", "content": text}) for text in "abc"), chunk(finish="stop")],
-    "facts that change": [said("a"), {**said("b"), "service_tier": "flex"}, said("c"), chunk(finish="stop")],
-    "a truncated stream": [said("a"), said("b")],
-    "an error in the middle": [said("a"), said("b"), {"error": {"message": "no"}}],
-    "text after the finish reason": [said("a"), said("b"), chunk(finish="stop"), said("c"), said("d")],
+    "facts that change": [
+        text_chunk("a"),
+        {**text_chunk("b"), "service_tier": "flex"},
+        text_chunk("c"),
+        chunk(finish="stop"),
+    ],
+    "a truncated stream": [text_chunk("a"), text_chunk("b")],
+    "an error in the middle": [text_chunk("a"), text_chunk("b"), {"error": {"message": "no"}}],
+    "text after the finish reason": [
+        text_chunk("a"),
+        text_chunk("b"),
+        chunk(finish="stop"),
+        text_chunk("c"),
+        text_chunk("d"),
+    ],
 }
 
 
@@ -157,8 +181,8 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: li
 
 def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ChatDecoder(counting_ids())
-    decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(said("a"))])
-    payload = orjson.dumps(said("c"))
+    decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(text_chunk("a"))])
+    payload = orjson.dumps(text_chunk("c"))
     monkeypatch.setattr(decoder, "feed", None)
     assert decoder.decode_payloads([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
     assert decoder.delta_run is not None
@@ -193,6 +217,6 @@ def test_a_run_is_learnt_once_thinking_at_the_beginning_of_the_text_is_over() ->
     decoder = ChatDecoder(counting_ids(), Profile(parsing_format="leading_think_tags"))
     runs = []
     for text in ("<think>", "hm", "</think>", "y", "e", "s"):
-        decoder.decode_payloads([orjson.dumps(said(text))])
+        decoder.decode_payloads([orjson.dumps(text_chunk(text))])
         runs.append(decoder.delta_run is not None)
     assert runs == [False, False, False, True, True, True]

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from tests.unit.support.chat_chunks import said
+from tests.unit.support.chat_chunks import text_chunk
 from translation.chat.delta_run import ChatDeltaRun
 from translation.framing import sse
 from translation.representation.events import Delta, Event, ItemStarted, PartStarted, Started
@@ -26,11 +26,11 @@ def begun() -> ResponsesEncoder:
 
 
 def frame(text: str) -> bytes:
-    return sse.encode_data(orjson.dumps(said(text)))
+    return sse.encode_data(orjson.dumps(text_chunk(text)))
 
 
 def run() -> ChatDeltaRun:
-    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+    run = ChatDeltaRun.from_delta(orjson.dumps(text_chunk("one")), "content", Delta(0, 0, "one"))
     assert run is not None
     return run
 

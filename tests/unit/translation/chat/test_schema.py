@@ -18,7 +18,7 @@ def body(**more: Any) -> Json:
     return {"model": "m", "messages": [USER], **more}
 
 
-def said(*content: Json, role: str = "user") -> Json:
+def message(*content: Json, role: str = "user") -> Json:
     return body(messages=[{"role": role, "content": list(content)}])
 
 
@@ -38,14 +38,14 @@ ACCEPTED: dict[str, Json] = {
             {"role": "function", "name": "f", "content": None},
         ]
     ),
-    "every kind of input part": said(
+    "every kind of input part": message(
         {"type": "text", "text": "t"},
         {"type": "image_url", "image_url": {"url": "u", "detail": "low"}},
         {"type": "input_audio", "input_audio": {"data": "d", "format": "wav"}},
         {"type": "file", "file": {"file_data": "d", "filename": "n"}},
         {"type": "file", "file": {"file_id": "f"}},
     ),
-    "parts of an answer": said({"type": "text", "text": "t"}, {"type": "refusal", "refusal": "r"}, role="assistant"),
+    "parts of an answer": message({"type": "text", "text": "t"}, {"type": "refusal", "refusal": "r"}, role="assistant"),
     "both kinds of calls, and one that leaves its type out": assistant(
         tool_calls=[
             {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}},
@@ -124,16 +124,17 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
     "an unknown role": (body(messages=[USER, {"role": "x"}]), "messages[1].role", VALUE),
     "a user without content": (body(messages=[{"role": "user"}]), "messages[0].content", MISSING),
     "null as a user's content": (body(messages=[{"role": "user", "content": None}]), "messages[0].content", TYPE),
-    "an unknown part": (said({"type": "input_text", "text": "t"}), "messages[0].content[0].type", VALUE),
-    "a part without type": (said({"text": "t"}), "messages[0].content[0].type", MISSING),
+    "an unknown part": (message({"type": "input_text", "text": "t"}), "messages[0].content[0].type", VALUE),
+    "a part without type": (message({"text": "t"}), "messages[0].content[0].type", MISSING),
     "an image without url": (
-        said({"type": "image_url", "image_url": {}}), "messages[0].content[0].image_url.url", MISSING,
+        message({"type": "image_url", "image_url": {}}), "messages[0].content[0].image_url.url", MISSING,
     ),
     "an image as a string": (
-        said({"type": "image_url", "image_url": "u"}), "messages[0].content[0].image_url", TYPE,
+        message({"type": "image_url", "image_url": "u"}), "messages[0].content[0].image_url", TYPE,
     ),
     "an image in an answer": (
-        said({"type": "image_url", "image_url": {"url": "u"}}, role="assistant"), "messages[0].content[0].type", VALUE,
+        message({"type": "image_url", "image_url": {"url": "u"}}, role="assistant"),
+        "messages[0].content[0].type", VALUE,
     ),
     "a call without id": (
         assistant(tool_calls=[{"type": "function", "function": {"name": "f", "arguments": ""}}]),

@@ -2,7 +2,7 @@
 
 import orjson
 
-from tests.unit.support.chat_chunks import said
+from tests.unit.support.chat_chunks import text_chunk
 from translation.chat.delta_run import ChatDeltaRun
 from translation.encoding.delta_template import DeltaTemplate
 from translation.framing import sse
@@ -14,13 +14,13 @@ class Numbering:
 
 
 def run() -> ChatDeltaRun:
-    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+    run = ChatDeltaRun.from_delta(orjson.dumps(text_chunk("one")), "content", Delta(0, 0, "one"))
     assert run is not None
     return run
 
 
 def read_of(*texts: str) -> bytes:
-    return b"".join(sse.encode_data(orjson.dumps(said(text))) for text in texts)
+    return b"".join(sse.encode_data(orjson.dumps(text_chunk(text))) for text in texts)
 
 
 def test_frames_have_the_next_numbers_of_their_encoder() -> None:

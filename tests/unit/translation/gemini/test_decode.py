@@ -63,10 +63,10 @@ def test_published_streams_are_understood_as_written_down(recording: Path, updat
 def test_a_whole_answer_is_the_items_of_its_stream(answer: Path) -> None:
     streamed = collect(decoded(*chunks_of(answer.with_suffix(".sse").read_bytes())))
     whole = collect(decoded(orjson.loads(answer.read_bytes())))
-    assert list(map(_said, whole)) == list(map(_said, streamed))
+    assert list(map(_item_text, whole)) == list(map(_item_text, streamed))
 
 
-def _said(item: Item) -> tuple[str, str]:
+def _item_text(item: Item) -> tuple[str, str]:
     parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
     return item["type"], "".join(part["text"] for part in parts) + item.get("arguments", "")
 

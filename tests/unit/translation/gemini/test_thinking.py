@@ -22,7 +22,7 @@ PRO_25, FLASH_25, PRO_3, PRO_31, FLASH_3, OLD = (
 )
 
 
-def asked(model: str, profile: Profile = DEFAULT_PROFILE, **turn: Any) -> tuple[Json, list[str]]:
+def lowered(model: str, profile: Profile = DEFAULT_PROFILE, **turn: Any) -> tuple[Json, list[str]]:
     losses: list[Loss] = []
     config = lower_thinking(Turn(model=model, items=[], **turn), family_of(model), profile, losses)
     return config, list(map(str, losses))
@@ -64,16 +64,16 @@ EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {
 @pytest.mark.parametrize(("given", "expected"), EFFORTS.items(), ids=map(" ".join, EFFORTS))
 def test_an_effort_is_said_as_the_family_takes_it(given: tuple[str, str], expected: tuple[Json, list[str]]) -> None:
     model, effort = given
-    assert asked(model, reasoning={"effort": effort}) == expected
+    assert lowered(model, reasoning={"effort": effort}) == expected
 
 
 @pytest.mark.parametrize("model", [FLASH_25, PRO_31])
 def test_thoughts_are_asked_for_where_nothing_is_said_of_them(model: str) -> None:
-    assert asked(model) == ({"includeThoughts": True}, [])
+    assert lowered(model) == ({"includeThoughts": True}, [])
 
 
 def test_models_that_do_not_think_are_told_nothing() -> None:
-    assert asked(OLD) == ({}, [])
+    assert lowered(OLD) == ({}, [])
 
 
 BUDGETS: dict[tuple[str, int], tuple[Json, list[str]]] = {
@@ -89,7 +89,7 @@ BUDGETS: dict[tuple[str, int], tuple[Json, list[str]]] = {
 @pytest.mark.parametrize(("given", "expected"), BUDGETS.items(), ids=str)
 def test_a_budget_is_kept_within_the_bounds_of_the_family(given: tuple[str, int], expected: object) -> None:
     model, budget = given
-    assert asked(model, reasoning={"max_tokens": budget, "effort": "low"}) == expected
+    assert lowered(model, reasoning={"max_tokens": budget, "effort": "low"}) == expected
 
 
 SWITCHES: dict[tuple[str, bool], tuple[Json, list[str]]] = {
@@ -106,34 +106,34 @@ SWITCHES: dict[tuple[str, bool], tuple[Json, list[str]]] = {
 @pytest.mark.parametrize(("given", "expected"), SWITCHES.items(), ids=str)
 def test_thinking_is_switched(given: tuple[str, bool], expected: object) -> None:
     model, thinking = given
-    assert asked(model, thinking=thinking) == expected
+    assert lowered(model, thinking=thinking) == expected
 
 
 def test_thinking_turned_off_goes_before_a_budget() -> None:
-    assert asked(FLASH_25, thinking=False, reasoning={"max_tokens": 9}) == ({"thinkingBudget": 0}, [])
+    assert lowered(FLASH_25, thinking=False, reasoning={"max_tokens": 9}) == ({"thinkingBudget": 0}, [])
 
 
 def test_summaries_are_what_the_model_makes_of_them() -> None:
     short = {"effort": "high", "summary": "concise"}
-    assert asked(PRO_31, reasoning=short) == (level("high"), ["reasoning.summary=as auto"])
-    assert asked(OLD, reasoning={"summary": "concise"}) == ({}, [])
+    assert lowered(PRO_31, reasoning=short) == (level("high"), ["reasoning.summary=as auto"])
+    assert lowered(OLD, reasoning={"summary": "concise"}) == ({}, [])
 
 
 def test_an_operators_budgets_go_before_ours() -> None:
     profile = Profile(effort_budgets={"low": 7, "mine": 8})
-    assert asked(PRO_31, profile, reasoning={"effort": "low"}) == (tokens(7), [])
-    assert asked(FLASH_25, profile, reasoning={"effort": "mine"}) == (tokens(8), [])
+    assert lowered(PRO_31, profile, reasoning={"effort": "low"}) == (tokens(7), [])
+    assert lowered(FLASH_25, profile, reasoning={"effort": "mine"}) == (tokens(8), [])
 
 
 def test_an_operator_knows_how_a_model_is_asked_whose_name_does_not_tell() -> None:
     high = {"effort": "high"}
-    assert asked("tunedModels/mine", Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
-    assert asked("tunedModels/mine", Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
-    assert asked(PRO_31, Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
-    assert asked(PRO_3, Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
+    assert lowered("tunedModels/mine", Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
+    assert lowered("tunedModels/mine", Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
+    assert lowered(PRO_31, Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
+    assert lowered(PRO_3, Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
 
 
 def test_an_effort_nobody_knows_is_refused() -> None:
     with pytest.raises(Unrepresentable) as refusal:
-        asked(PRO_31, reasoning={"effort": "utmost"})
+        lowered(PRO_31, reasoning={"effort": "utmost"})
     assert refusal.value.param == "reasoning.effort"

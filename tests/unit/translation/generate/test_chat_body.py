@@ -15,7 +15,7 @@ HELLO: Json = {"role": "user", "content": "hello"}
 ADD: Json = {"name": "add", "description": "adds", "parameters": {"type": "object"}}
 
 
-def said(body: Json, *, two_pass: bool = False) -> Json:
+def chat_body_of(body: Json, *, two_pass: bool = False) -> Json:
     whole = {"messages": [HELLO], **body}
     validate(whole)
     chat = build_chat_body(whole, model="tiny", two_pass=two_pass)
@@ -24,15 +24,15 @@ def said(body: Json, *, two_pass: bool = False) -> Json:
 
 
 def test_a_small_request_is_a_small_chat() -> None:
-    assert said({}) == {"model": "tiny", "messages": [HELLO]}
-    assert said({"model": "other", "temperature": None, "stream": True})["stream"] is True
+    assert chat_body_of({}) == {"model": "tiny", "messages": [HELLO]}
+    assert chat_body_of({"model": "other", "temperature": None, "stream": True})["stream"] is True
 
 
 def test_tools_and_the_choice_of_one_are_said_in_chat() -> None:
-    chat = said({"tools": [ADD], "tool_choice": {"name": "add"}})
+    chat = chat_body_of({"tools": [ADD], "tool_choice": {"name": "add"}})
     assert chat["tools"] == [{"type": "function", "function": ADD}]
     assert chat["tool_choice"] == {"type": "function", "function": {"name": "add"}}
-    assert said({"tools": [ADD], "tool_choice": "none"})["tool_choice"] == "none"
+    assert chat_body_of({"tools": [ADD], "tool_choice": "none"})["tool_choice"] == "none"
 
 
 def test_past_calls_may_have_this_contracts_shape_or_chats() -> None:
@@ -40,18 +40,18 @@ def test_past_calls_may_have_this_contracts_shape_or_chats() -> None:
     calls = [{"id": "call_0", "name": "add", "arguments": {"a": 1}}, {"id": "call_1", "name": "add", "arguments": "{}"}]
     asking = {"role": "assistant", "content": None, "tool_calls": [*calls, chats]}
     results = [{"role": "tool", "tool_call_id": f"call_{number}", "content": "3"} for number in range(3)]
-    made = said({"messages": [HELLO, asking, *results]})["messages"][1]["tool_calls"]
+    made = chat_body_of({"messages": [HELLO, asking, *results]})["messages"][1]["tool_calls"]
     assert [call["function"] for call in made] == [
         {"name": "add", "arguments": '{"a":1}'},
         {"name": "add", "arguments": "{}"},
         {"name": "add", "arguments": "{}"},
     ]
-    assert said({"messages": [HELLO, {"role": "assistant", "content": "a", "tool_calls": None}]})
+    assert chat_body_of({"messages": [HELLO, {"role": "assistant", "content": "a", "tool_calls": None}]})
 
 
 def test_what_is_no_word_of_chats_stays_out_of_it() -> None:
     ours = {"two_pass": False, "think_tag": "thinking", "tool_parser": "hermes", "max_thinking_tokens": 3}
-    assert said(ours) == said({})
+    assert chat_body_of(ours) == chat_body_of({})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_is_no_word_of_chats_stays_out_of_it() -> None:
 def test_a_limit_on_the_answer_is_none_on_the_thinking_where_that_is_apart(
     limits: Json, two_pass: bool, told: int | None
 ) -> None:
-    assert said(limits, two_pass=two_pass).get("max_completion_tokens") == told
+    assert chat_body_of(limits, two_pass=two_pass).get("max_completion_tokens") == told
 
 
 def test_a_budget_of_nothing_forbids_thinking() -> None:
@@ -123,12 +123,12 @@ def test_a_budget_of_nothing_forbids_thinking() -> None:
 )
 def test_what_is_malformed_is_refused_by_its_name(wrong: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        said(wrong)
+        chat_body_of(wrong)
     assert refused.value.param == param
 
 
 def test_what_would_change_nothing_is_no_mistake() -> None:
-    assert said({"store": False, "functions": [], "tools": None})
+    assert chat_body_of({"store": False, "functions": [], "tools": None})
 
 
 def test_the_schema_can_be_published() -> None:

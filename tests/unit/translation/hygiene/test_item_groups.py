@@ -12,7 +12,7 @@ from translation.hygiene.item_groups import (
 from translation.representation.json_types import Item
 
 
-def said(role: str, text: str = "a") -> Item:
+def message(role: str, text: str = "a") -> Item:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
 
 
@@ -25,19 +25,19 @@ def output(call_id: str, text: str = "a") -> Item:
 
 
 THOUGHT: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
-SUMMARY: Item = {**said("user"), "id": "cmp_1"}
+SUMMARY: Item = {**message("user"), "id": "cmp_1"}
 
 ROUNDS: dict[str, tuple[list[Item], list[list[int]]]] = {
     "nothing": ([], []),
-    "a question and its answer": ([said("user"), said("assistant")], [[0], [1]]),
-    "a thought and what it led to": ([said("user"), THOUGHT, said("assistant")], [[0], [1, 2]]),
+    "a question and its answer": ([message("user"), message("assistant")], [[0], [1]]),
+    "a thought and what it led to": ([message("user"), THOUGHT, message("assistant")], [[0], [1, 2]]),
     "calls and their outputs": (
-        [THOUGHT, call("a"), call("b"), output("b"), output("a"), said("assistant")],
+        [THOUGHT, call("a"), call("b"), output("b"), output("a"), message("assistant")],
         [[0, 1, 2, 3, 4], [5]],
     ),
     "calls one after the other": ([call("a"), output("a"), call("b"), output("b")], [[0, 1], [2, 3]]),
-    "an output that comes late": ([call("a"), said("user"), output("a")], [[0, 2], [1]]),
-    "an output of nobody's call": ([output("a"), said("user")], [[0], [1]]),
+    "an output that comes late": ([call("a"), message("user"), output("a")], [[0, 2], [1]]),
+    "an output of nobody's call": ([output("a"), message("user")], [[0], [1]]),
     "a shell's output that names its call in its id": (
         [{"type": "local_shell_call", "call_id": "a"}, {"type": "local_shell_call_output", "id": "a"}],
         [[0, 1]],
@@ -46,8 +46,8 @@ ROUNDS: dict[str, tuple[list[Item], list[list[int]]]] = {
         [{"type": "mcp_approval_request", "id": "a"}, {"type": "mcp_approval_response", "approval_request_id": "a"}],
         [[0, 1]],
     ),
-    "a tool the upstream ran": ([{"type": "web_search_call", "id": "ws_1"}, said("assistant")], [[0, 1]]),
-    "what is nobody's": ([{"type": "configuration_update"}, said("assistant")], [[0], [1]]),
+    "a tool the upstream ran": ([{"type": "web_search_call", "id": "ws_1"}, message("assistant")], [[0, 1]]),
+    "what is nobody's": ([{"type": "configuration_update"}, message("assistant")], [[0], [1]]),
 }
 
 
@@ -59,19 +59,19 @@ def test_what_belongs_together_is_one_round(items: list[Item], expected: list[li
 LONG = "word " * 20
 
 TALK = [
-    said("system", "rules"),
-    said("user", LONG),
-    said("assistant", LONG),
-    said("user", "why?"),
+    message("system", "rules"),
+    message("user", LONG),
+    message("assistant", LONG),
+    message("user", "why?"),
     THOUGHT,
     call("a"),
     output("a"),
-    said("assistant"),
-    said("user", "and now?"),
+    message("assistant"),
+    message("user", "and now?"),
 ]
 
 
-def kept(items: list[Item], share: float) -> list[int]:
+def places_left(items: list[Item], share: float) -> list[int]:
     left = trim_items(items, share)
     return [place for place, item in enumerate(items) if any(item is one for one in left)]
 
@@ -87,15 +87,15 @@ def kept(items: list[Item], share: float) -> list[int]:
     ],
 )
 def test_the_oldest_rounds_go_first_and_what_stays_begins_with_a_user(share: float, expected: list[int]) -> None:
-    assert kept(TALK, share) == expected
+    assert places_left(TALK, share) == expected
 
 
 STAYING: dict[str, list[Item]] = {
-    "what instructs": [said("system"), said("developer"), said("user")],
-    "a summary of what came before": [SUMMARY, said("user")],
-    "another server's compaction": [{"type": "compaction", "encrypted_content": "a"}, said("user")],
-    "the last user message, however far back": [said("user"), output("x")],
-    "a call that waits for its output": [call("a"), said("user")],
+    "what instructs": [message("system"), message("developer"), message("user")],
+    "a summary of what came before": [SUMMARY, message("user")],
+    "another server's compaction": [{"type": "compaction", "encrypted_content": "a"}, message("user")],
+    "the last user message, however far back": [message("user"), output("x")],
+    "a call that waits for its output": [call("a"), message("user")],
     "the end of the input": [call("a"), output("a")],
 }
 
@@ -106,9 +106,9 @@ def test_what_has_to_stay_is_never_left_out(items: list[Item]) -> None:
 
 
 def test_long_work_on_one_question_loses_its_first_steps() -> None:
-    items = [said("user"), call("a"), output("a"), call("b"), output("b"), call("c"), output("c")]
-    assert kept(items, 0.5) == [0, 5, 6]
-    assert kept(items, 0.0) == [0, 5, 6]
+    items = [message("user"), call("a"), output("a"), call("b"), output("b"), call("c"), output("c")]
+    assert places_left(items, 0.5) == [0, 5, 6]
+    assert places_left(items, 0.0) == [0, 5, 6]
 
 
 def parts(items: list[Item], *, question: bool) -> tuple[Any, ...]:
@@ -121,10 +121,10 @@ def test_a_whole_conversation_is_summed_up_but_for_what_instructs() -> None:
 
 
 def test_calls_that_wait_for_their_outputs_stay() -> None:
-    items = [said("user"), call("a"), output("a"), said("user", "b"), THOUGHT, call("b")]
+    items = [message("user"), call("a"), output("a"), message("user", "b"), THOUGHT, call("b")]
     assert parts(items, question=False) == ([], [0, 1, 2, 3], [4, 5])
     approval: Item = {"type": "mcp_approval_request", "id": "x"}
-    assert parts([said("user"), approval], question=False) == ([], [0], [1])
+    assert parts([message("user"), approval], question=False) == ([], [0], [1])
 
 
 def test_a_question_stays_with_what_followed_it() -> None:
@@ -133,25 +133,25 @@ def test_a_question_stays_with_what_followed_it() -> None:
 
 
 def test_of_long_work_on_a_question_the_end_stays() -> None:
-    items = [said("user"), call("a"), output("a", LONG), call("b"), output("b", LONG), call("c"), output("c")]
+    items = [message("user"), call("a"), output("a", LONG), call("b"), output("b", LONG), call("c"), output("c")]
     assert parts(items, question=True) == ([], [1, 2, 3, 4], [0, 5, 6])
 
 
 def test_an_input_without_a_question_keeps_its_end() -> None:
-    items = [said("assistant", LONG), said("system"), said("assistant", "b")]
+    items = [message("assistant", LONG), message("system"), message("assistant", "b")]
     assert parts(items, question=True) == ([], [0], [1, 2])
 
 
 def test_a_lone_message_has_nothing_to_sum_up() -> None:
     for role in ("user", "assistant"):
-        assert parts([said(role, LONG)], question=True) == ([], [], [0])
+        assert parts([message(role, LONG)], question=True) == ([], [], [0])
 
 
 def test_a_summary_is_not_what_a_user_said() -> None:
     assert (
-        is_user_message(said("user")),
+        is_user_message(message("user")),
         is_user_message(SUMMARY),
-        is_user_message(said("assistant")),
+        is_user_message(message("assistant")),
         is_user_message(THOUGHT),
     ) == (
         True,
@@ -159,4 +159,4 @@ def test_a_summary_is_not_what_a_user_said() -> None:
         False,
         False,
     )
-    assert (is_summary_message(SUMMARY), is_summary_message(said("user"))) == (True, False)
+    assert (is_summary_message(SUMMARY), is_summary_message(message("user"))) == (True, False)

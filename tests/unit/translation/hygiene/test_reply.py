@@ -59,7 +59,7 @@ def call(index: int, call_id: str, *texts: str, name: str = "f", ended: ItemEnde
     ]
 
 
-def said(index: int, *texts: str) -> list[Event]:
+def message_events(index: int, *texts: str) -> list[Event]:
     return [
         ItemStarted(index, items.new_message(f"msg_{index}")),
         PartStarted(index, 0, items.new_output_text()),
@@ -94,7 +94,7 @@ def test_a_reply_with_nothing_to_tidy_is_left_as_it_is() -> None:
     events: list[Event] = [
         STARTED,
         *thought(0, "hm"),
-        *said(1, "a", "b"),
+        *message_events(1, "a", "b"),
         Opaque("chat", {}),
         *call(2, "c", "", '{"a"', ":1}"),
         Noted(usage=Usage()),
@@ -107,7 +107,7 @@ def test_a_reply_with_nothing_to_tidy_is_left_as_it_is() -> None:
 
 def test_a_batch_of_text_is_the_same_object() -> None:
     tidying = tidier()
-    tidying.feed(said(0, "a")[:2])
+    tidying.feed(message_events(0, "a")[:2])
     batch = [Delta(0, 0, "b"), Delta(0, 0, "c")]
     assert tidying.feed(batch) is batch
 
@@ -248,11 +248,11 @@ def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:
         *call(0, "a", OBJECT),
         *call(1, "b", OBJECT, name="g"),
         Opaque("responses", {}, 1),
-        *said(2, "x")[:3],
+        *message_events(2, "x")[:3],
         Delta(2, 0, "y"),
         Annotated(2, 0, {"type": "url_citation"}),
         Opaque("responses", {}, 2),
-        *said(2)[2:],
+        *message_events(2)[2:],
         *call(3, "c", OBJECT),
         Finished("tool_calls", response=response),
     ]
@@ -281,8 +281,8 @@ def test_what_was_held_back_is_said_before_a_failure() -> None:
 EMPTY: dict[str, tuple[Sequence[Event], str]] = {
     "nothing at all": ([], "The model ended its turn without an answer."),
     "nothing but thoughts": (thought(0, " so\n"), "so"),
-    "an empty message": (said(0), "The model ended its turn without an answer."),
-    "a message of blanks": (said(0, " ", "\n"), "The model ended its turn without an answer."),
+    "an empty message": (message_events(0), "The model ended its turn without an answer."),
+    "a message of blanks": (message_events(0, " ", "\n"), "The model ended its turn without an answer."),
 }
 
 
@@ -295,7 +295,7 @@ def test_an_empty_answer_is_given_a_message(events: Sequence[Event], text: str) 
 
 
 SOUND: dict[str, tuple[Sequence[Event], Event]] = {
-    "text": ([*thought(0, "hm"), *said(1, "a", "b")], STOPPED),
+    "text": ([*thought(0, "hm"), *message_events(1, "a", "b")], STOPPED),
     "a message that came whole": (
         [
             ItemStarted(0, items.new_message("msg_0")),

@@ -30,7 +30,7 @@ def events_of(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[Event]:
     return decode(OllamaDecoder(counting_ids(), profile), chunks)
 
 
-def said(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, str]]:
+def texts(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, str]]:
     """(type, text) of each item."""
     return [(item["type"], text_of(item)) for item in collect(events_of(*chunks, profile=profile))]
 
@@ -91,7 +91,7 @@ def test_a_stream_that_stops_before_it_is_done_fails(recording: Path) -> None:
 
 def test_thinking_comes_before_the_answer_it_led_to() -> None:
     chunks = [chunk(thinking="Hm"), chunk(thinking="m.\n"), chunk("\n"), chunk("\nYes"), chunk("."), last()]
-    assert said(*chunks) == [("reasoning", "Hmm."), ("message", "Yes.")]
+    assert texts(*chunks) == [("reasoning", "Hmm."), ("message", "Yes.")]
 
 
 def test_thinking_is_a_summary_where_clients_show_nothing_else() -> None:
@@ -101,17 +101,17 @@ def test_thinking_is_a_summary_where_clients_show_nothing_else() -> None:
 
 def test_think_tags_in_the_text_are_taken_apart_where_the_profile_says_so() -> None:
     chunks = [chunk("<thi"), chunk("nk>Hm.</thin"), chunk("k>Yes <"), last()]
-    assert said(*chunks, profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes <")]
-    assert said(*chunks) == [("message", "<think>Hm.</think>Yes <")]
+    assert texts(*chunks, profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes <")]
+    assert texts(*chunks) == [("message", "<think>Hm.</think>Yes <")]
 
 
 def test_a_thought_that_the_template_opened_ends_at_its_tag() -> None:
-    assert said(chunk("Hm.</think>Yes"), last(), profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
+    assert texts(chunk("Hm.</think>Yes"), last(), profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
 
 
 def test_who_takes_thinking_out_has_taken_the_open_tag_out_with_it() -> None:
     chunks = [chunk(thinking="Hm."), chunk("Yes"), last()]
-    assert said(*chunks, profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
+    assert texts(*chunks, profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
 
 
 def test_a_call_is_whole_and_given_an_id() -> None:
@@ -153,12 +153,12 @@ def test_a_turn_with_calls_ends_for_them() -> None:
 )
 def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
     calls = [{"function": {"name": "f", "arguments": arguments}}]
-    assert said(chunk(tool_calls=calls), last()) == [("function_call", f"f({text})")]
+    assert texts(chunk(tool_calls=calls), last()) == [("function_call", f"f({text})")]
 
 
 def test_a_call_between_texts_stands_between_them() -> None:
     chunks = [chunk("One."), chunk("Two.", tool_calls=[call("f")]), chunk("Three."), last()]
-    assert said(*chunks) == [("message", "One.Two."), ("function_call", "f({})"), ("message", "Three.")]
+    assert texts(*chunks) == [("message", "One.Two."), ("function_call", "f({})"), ("message", "Three.")]
 
 
 @pytest.mark.parametrize("entry", [None, "f", {}, {"function": "f"}, {"function": {}}, {"function": {"name": ""}}])
@@ -229,7 +229,7 @@ def test_an_answer_without_a_message_is_empty() -> None:
 def test_what_is_no_text_says_nothing() -> None:
     odd = chunk(thinking=["Hm"], tool_calls={"name": "f"})
     odd["message"]["content"] = {"text": "Yes"}
-    assert said(odd, last()) == []
+    assert texts(odd, last()) == []
 
 
 @pytest.mark.parametrize("odd", [[], "text", None, {}, {"message": "Yes"}, {"choices": []}])
@@ -287,10 +287,10 @@ CHUNKS = st.fixed_dictionaries(
 
 
 def test_text_before_the_first_tag_waits_for_its_kind() -> None:
-    assert said(chunk("Hm."), chunk("</think>Yes"), last(), profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes")]
+    assert texts(chunk("Hm."), chunk("</think>Yes"), last(), profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes")]
     separate = chunk("", thinking="Hm.")
-    assert said(chunk("Yes"), separate, last(), profile=TAGS) == [("message", "Yes"), ("reasoning", "Hm.")]
-    assert said(chunk("Yes"), last(), profile=TAGS) == [("message", "Yes")]
+    assert texts(chunk("Yes"), separate, last(), profile=TAGS) == [("message", "Yes"), ("reasoning", "Hm.")]
+    assert texts(chunk("Yes"), last(), profile=TAGS) == [("message", "Yes")]
 
 
 @given(st.lists(st.tuples(CHUNKS, MESSAGES | ANYTHING), max_size=5), st.sampled_from([DEFAULT_PROFILE, TAGS, OPEN]))

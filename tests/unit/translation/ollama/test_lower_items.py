@@ -64,7 +64,7 @@ def user(content: str, *images: str) -> Json:
     return {"role": "user", "content": content, **({"images": list(images)} if images else {})}
 
 
-def said(content: str, **more: Any) -> Json:
+def assistant_message(content: str, **more: Any) -> Json:
     return {"role": "assistant", "content": content, **more}
 
 
@@ -132,38 +132,38 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
     "an assistant": (
         [message("user", "a"), message("assistant", "b", "c")],
         DEFAULT_PROFILE,
-        [user("a"), said("bc")],
+        [user("a"), assistant_message("bc")],
         [],
     ),
     "a refusal": (
         [message("assistant", {"type": "refusal", "refusal": "no"})],
         DEFAULT_PROFILE,
-        [said("no")],
+        [assistant_message("no")],
         ["input=refusal as text"],
     ),
     "a call and its output": (
         [call(), output()],
         DEFAULT_PROFILE,
-        [said("", tool_calls=[called(a=1)]), tool()],
+        [assistant_message("", tool_calls=[called(a=1)]), tool()],
         [],
     ),
     "arguments that are none": (
         [call(arguments=""), output()],
         DEFAULT_PROFILE,
-        [said("", tool_calls=[called()]), tool()],
+        [assistant_message("", tool_calls=[called()]), tool()],
         [],
     ),
     "arguments that are no object": (
         [call(arguments='{"a"'), output()],
         DEFAULT_PROFILE,
-        [said("", tool_calls=[called(raw_arguments='{"a"')]), tool()],
+        [assistant_message("", tool_calls=[called(raw_arguments='{"a"')]), tool()],
         ["input[0].arguments=wrapped"],
     ),
     "calls of one message, their outputs in any order": (
         [call("c1"), call("c2", name="g"), output("two", "c2"), output("one", "c1"), message("user", "b")],
         DEFAULT_PROFILE,
         [
-            said("", tool_calls=[called("c1", a=1), called("c2", "g", a=1)]),
+            assistant_message("", tool_calls=[called("c1", a=1), called("c2", "g", a=1)]),
             tool("two", "c2", "g"),
             tool("one", "c1"),
             user("b"),
@@ -173,32 +173,32 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
     "what is said before a call": (
         [message("assistant", "a"), call(), output()],
         DEFAULT_PROFILE,
-        [said("a", tool_calls=[called(a=1)]), tool()],
+        [assistant_message("a", tool_calls=[called(a=1)]), tool()],
         [],
     ),
     "what a user says between a call and its output": (
         [call(), message("user", "b"), output()],
         DEFAULT_PROFILE,
-        [said("", tool_calls=[called(a=1)]), tool(), user("b")],
+        [assistant_message("", tool_calls=[called(a=1)]), tool(), user("b")],
         ["input=message not between call and output"],
     ),
     "what is said between a call and its output": (
         [call(), message("assistant", "a"), message("assistant", "b"), output()],
         DEFAULT_PROFILE,
-        [said("a\n\nb", tool_calls=[called(a=1)]), tool()],
+        [assistant_message("a\n\nb", tool_calls=[called(a=1)]), tool()],
         [],
     ),
     "an output of several texts": (
         [call(), output([text("a"), text("b")])],
         DEFAULT_PROFILE,
-        [said("", tool_calls=[called(a=1)]), tool("a\nb")],
+        [assistant_message("", tool_calls=[called(a=1)]), tool("a\nb")],
         [],
     ),
     "an image in an output moves to a user": (
         [call("c1"), call("c2"), output([text("a"), image()]), output([image()], "c2"), message("user", "b")],
         DEFAULT_PROFILE,
         [
-            said("", tool_calls=[called("c1", a=1), called("c2", a=1)]),
+            assistant_message("", tool_calls=[called("c1", a=1), called("c2", a=1)]),
             tool(f"a\n{NOTE}"),
             tool(NOTE, "c2"),
             user("Media from the output of tool call c1:\nMedia from the output of tool call c2:", BASE64, BASE64),
@@ -209,49 +209,49 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
     "an image in an output stays where it is read": (
         [call(), output([text("a"), image()])],
         Profile(media_in_tool_messages=True),
-        [said("", tool_calls=[called(a=1)]), tool("a", images=[BASE64])],
+        [assistant_message("", tool_calls=[called(a=1)]), tool("a", images=[BASE64])],
         [],
     ),
     "thinking goes back with what it led to": (
         [thought("h", "m"), message("assistant", "a"), message("user", "b")],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm"), user("b")],
+        [assistant_message("a", thinking="hm"), user("b")],
         [],
     ),
     "thinking before a call": (
         [thought("hm"), call(), output(), thought("so"), message("assistant", "a")],
         DEFAULT_PROFILE,
-        [said("", thinking="hm", tool_calls=[called(a=1)]), tool(), said("a", thinking="so")],
+        [assistant_message("", thinking="hm", tool_calls=[called(a=1)]), tool(), assistant_message("a", thinking="so")],
         [],
     ),
     "thinking between a message and its call": (
         [thought("hm"), message("assistant", "a"), thought("so"), call(), output()],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm\n\nso", tool_calls=[called(a=1)]), tool()],
+        [assistant_message("a", thinking="hm\n\nso", tool_calls=[called(a=1)]), tool()],
         [],
     ),
     "thinking after the message": (
         [message("assistant", "a"), thought("hm"), message("user", "b")],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm"), user("b")],
+        [assistant_message("a", thinking="hm"), user("b")],
         [],
     ),
     "a summary where there is no more": (
         [thought(summary="in short"), message("assistant", "a")],
         DEFAULT_PROFILE,
-        [said("a", thinking="in short")],
+        [assistant_message("a", thinking="in short")],
         [],
     ),
     "thinking in tags": (
         [thought("hm"), message("assistant", "a")],
         Profile(replay_reasoning="think_tags"),
-        [said("<think>\nhm\n</think>\n\na")],
+        [assistant_message("<think>\nhm\n</think>\n\na")],
         [],
     ),
     "thinking that is not wanted back": (
         [thought("hm"), message("assistant", "a")],
         Profile(replay_reasoning="none"),
-        [said("a")],
+        [assistant_message("a")],
         ["input=reasoning dropped"],
     ),
     "thinking of another vendor, sealed": (
@@ -260,19 +260,19 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
             message("assistant", "a"),
         ],
         DEFAULT_PROFILE,
-        [said("a")],
+        [assistant_message("a")],
         ["input=reasoning dropped"],
     ),
     "thinking of which only a part can be read": (
         [thought("hm"), thought(), message("assistant", "a")],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm")],
+        [assistant_message("a", thinking="hm")],
         ["input=reasoning dropped"],
     ),
     "what another vendor signed its words with": (
         [thought("hm"), message("assistant", "a"), thought(details=[{"type": "gemini.text", "thought": False}])],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm")],
+        [assistant_message("a", thinking="hm")],
         [],
     ),
     "thinking of another vendor, readable": (
@@ -281,7 +281,7 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
             message("assistant", "a"),
         ],
         DEFAULT_PROFILE,
-        [said("a", thinking="hm")],
+        [assistant_message("a", thinking="hm")],
         [],
     ),
     "thinking that led to nothing": (

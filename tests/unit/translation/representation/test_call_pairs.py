@@ -27,7 +27,7 @@ CALL: Item = {"type": "function_call", "call_id": "x", "name": "f", "arguments":
 OUTPUT: Item = {"type": "function_call_output", "call_id": "x", "output": "ok"}
 
 
-def said(role: str, text: str) -> Item:
+def message_item(role: str, text: str) -> Item:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
@@ -45,14 +45,14 @@ def quickly(lower: Lower, items: Sequence[Item], profile: Profile = DEFAULT_PROF
 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 def test_system_messages(lower: Lower) -> None:
-    [message] = quickly(lower, [said("system", "s" * 500)] * MANY)
+    [message] = quickly(lower, [message_item("system", "s" * 500)] * MANY)
     assert message["content"] == "\n\n".join(["s" * 500] * MANY)
 
 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("replay", ["reasoning_content", "think_tags"])
 def test_thoughts_and_texts_between_a_call_and_its_output(lower: Lower, replay: str) -> None:
-    between = [thought("t" * 500), said("assistant", "a" * 500)] * MANY
+    between = [thought("t" * 500), message_item("assistant", "a" * 500)] * MANY
     message, _ = quickly(lower, [CALL, *between, OUTPUT], Profile(replay_reasoning=replay))  # type: ignore[arg-type]
     assert sum(text.count("a" * 500) for text in message.values() if isinstance(text, str)) == MANY
     assert sum(text.count("t" * 500) for text in message.values() if isinstance(text, str)) == MANY
@@ -60,14 +60,21 @@ def test_thoughts_and_texts_between_a_call_and_its_output(lower: Lower, replay: 
 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 def test_texts_around_thoughts_between_a_call_and_its_output_keep_their_order(lower: Lower) -> None:
-    items = [CALL, thought("1"), said("assistant", ""), said("assistant", "a"), thought("2"), said("assistant", "")]
+    items = [
+        CALL,
+        thought("1"),
+        message_item("assistant", ""),
+        message_item("assistant", "a"),
+        thought("2"),
+        message_item("assistant", ""),
+    ]
     message, _ = lower(Turn("m", [*items, OUTPUT]), Profile(replay_reasoning="think_tags"), [])
     assert message["content"] == "<think>\n2\n</think>\n\n<think>\n1\n</think>\n\n\n\na\n\n"
 
 
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 def test_empty_texts_before_a_text_leave_no_gap_between_a_call_and_its_output(lower: Lower) -> None:
-    items = [CALL, said("assistant", ""), said("assistant", "a"), OUTPUT]
+    items = [CALL, message_item("assistant", ""), message_item("assistant", "a"), OUTPUT]
     message, _ = lower(Turn("m", items), DEFAULT_PROFILE, [])
     assert message["content"] == "a"
 
@@ -75,7 +82,7 @@ def test_empty_texts_before_a_text_leave_no_gap_between_a_call_and_its_output(lo
 @pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("merging", ["merge_leading", "merge_all"])
 def test_system_messages_after_the_first_that_is_empty(lower: Lower, merging: str) -> None:
-    items = [said("system", ""), said("system", "a"), said("user", "b")]
+    items = [message_item("system", ""), message_item("system", "a"), message_item("user", "b")]
     system, _ = lower(Turn("m", items), Profile(system_messages=merging), [])  # type: ignore[arg-type]
     assert system["content"] == "\n\na"
 

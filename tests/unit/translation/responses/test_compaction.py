@@ -25,13 +25,13 @@ TRIGGER: Item = {"type": "compaction_trigger"}
 SEARCH: Json = {"type": "function", "name": "search", "parameters": {"type": "object"}}
 
 
-def said(role: str, text: str) -> Item:
+def message(role: str, text: str) -> Item:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
 CALL: Item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
-SEALED = CompactionContent("they met", [said("system", "rules")], [CALL], after_users=False)
+SEALED = CompactionContent("they met", [message("system", "rules")], [CALL], after_users=False)
 OURS = compaction_item("cmp_1", SEALED)
 
 
@@ -82,12 +82,12 @@ DAMAGED = {
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_content_is_refused_by_name(content: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        apply_compaction([said("user", "a"), {"type": "compaction", "encrypted_content": content}])
+        apply_compaction([message("user", "a"), {"type": "compaction", "encrypted_content": content}])
     assert refused.value.param == "input[1].encrypted_content"
 
 
 def test_a_compaction_stands_for_everything_before_it() -> None:
-    items = [said("user", "hello"), said("assistant", "hi"), OURS, said("user", "on")]
+    items = [message("user", "hello"), message("assistant", "hi"), OURS, message("user", "on")]
     rules, summary, call, last = apply_compaction(items)
     assert texts([rules, call, last]) == ["rules", "function_call", "on"]
     assert (summary["role"], summary["id"]) == ("user", "cmp_1")
@@ -96,22 +96,22 @@ def test_a_compaction_stands_for_everything_before_it() -> None:
 
 def test_the_last_compaction_stands_for_those_before_it() -> None:
     later = compaction_item("cmp_2", CompactionContent("they met again"))
-    assert [text[-14:] for text in texts(apply_compaction([FOREIGN, OURS, said("user", "on"), later]))] == [
+    assert [text[-14:] for text in texts(apply_compaction([FOREIGN, OURS, message("user", "on"), later]))] == [
         "they met again"
     ]
 
 
 def test_what_instructs_stays_once() -> None:
-    items = [said("developer", "more"), said("system", "rules"), said("user", "hello"), OURS]
+    items = [message("developer", "more"), message("system", "rules"), message("user", "hello"), OURS]
     assert texts(apply_compaction(items))[:2] == ["more", "rules"]
     assert len(apply_compaction(items)) == 4
 
 
 def test_user_messages_right_before_a_window_of_them_are_read_first() -> None:
     ours = compaction_item("cmp_1", CompactionContent("they met", after_users=True))
-    items = [said("user", "gone"), said("assistant", "hi"), said("user", "one"), said("user", "two"), ours]
+    items = [message("user", "gone"), message("assistant", "hi"), message("user", "one"), message("user", "two"), ours]
     assert texts(apply_compaction(items))[:-1] == ["one", "two"]
-    assert texts(apply_compaction([said("user", "one"), ours]))[:-1] == ["one"]
+    assert texts(apply_compaction([message("user", "one"), ours]))[:-1] == ["one"]
 
 
 def test_an_item_without_an_id_of_its_kind_is_still_known_as_a_summary() -> None:
@@ -124,35 +124,35 @@ def test_only_who_made_a_compaction_can_read_it() -> None:
     with pytest.raises(InvalidRequest, match="another server made it") as refused:
         apply_compaction([FOREIGN])
     assert refused.value.param == "input[0].encrypted_content"
-    assert apply_compaction([FOREIGN, said("user", "on")], native=True) == [FOREIGN, said("user", "on")]
+    assert apply_compaction([FOREIGN, message("user", "on")], native=True) == [FOREIGN, message("user", "on")]
 
 
 def test_a_trigger_is_asked_for_last() -> None:
-    assert has_compaction_trigger([said("user", "a"), TRIGGER])
-    assert not any(has_compaction_trigger(given) for given in (None, "hello", [], [TRIGGER, said("user", "a")]))
-    assert apply_compaction([said("user", "a"), TRIGGER]) == [said("user", "a")]
+    assert has_compaction_trigger([message("user", "a"), TRIGGER])
+    assert not any(has_compaction_trigger(given) for given in (None, "hello", [], [TRIGGER, message("user", "a")]))
+    assert apply_compaction([message("user", "a"), TRIGGER]) == [message("user", "a")]
     assert apply_compaction([TRIGGER], native=True) == [TRIGGER]
     with pytest.raises(InvalidRequest) as refused:
-        apply_compaction([TRIGGER, said("user", "a")])
+        apply_compaction([TRIGGER, message("user", "a")])
     assert refused.value.param == "input[0]"
 
 
 def test_a_trigger_that_was_answered_is_no_mistake() -> None:
-    assert apply_compaction([said("user", "a"), TRIGGER, OURS])[-1] == CALL
+    assert apply_compaction([message("user", "a"), TRIGGER, OURS])[-1] == CALL
 
 
 def test_a_turn_reads_what_a_compaction_holds_and_keeps_its_tools() -> None:
-    plain = Turn(model="m", items=[said("user", "a")])
+    plain = Turn(model="m", items=[message("user", "a")])
     assert apply_compaction_to_turn(plain) is plain
     found: Item = {"type": "tool_search_output", "call_id": "a", "tools": [SEARCH]}
     ours = compaction_item("cmp_1", CompactionContent("they met", rest=[CALL, found]))
-    turn = apply_compaction_to_turn(Turn(model="m", items=[said("user", "a"), ours]))
+    turn = apply_compaction_to_turn(Turn(model="m", items=[message("user", "a"), ours]))
     assert texts(list(turn.items))[1:] == ["function_call", "tool_search_output"]
     assert turn.tools == [SEARCH]
 
 
 def test_a_turn_stays_as_it_is_where_the_upstream_reads_its_compaction_items_itself() -> None:
-    turn = Turn(model="m", items=[said("user", "a"), FOREIGN, TRIGGER])
+    turn = Turn(model="m", items=[message("user", "a"), FOREIGN, TRIGGER])
     assert apply_compaction_to_turn(turn, native=True) is turn
 
 
@@ -172,7 +172,7 @@ def test_the_lowest_threshold_comes_into_force_first() -> None:
 
 
 def test_a_turn_that_compacted_is_known_by_what_followed() -> None:
-    user, answer = said("user", "a"), said("assistant", "b")
+    user, answer = message("user", "a"), message("assistant", "b")
     assert was_just_compacted([user, OURS, answer])
     assert not was_just_compacted([OURS, user, answer])
     assert not was_just_compacted([OURS, {"type": "function_call_output", "call_id": "a", "output": ""}, answer])

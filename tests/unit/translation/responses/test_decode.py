@@ -51,12 +51,12 @@ def encoded(events: list[Event]) -> list[Json]:
     return read_stream(feed_to_end(ResponsesEncoder(HEAD, lambda: 105), events))
 
 
-def said(event_type: str, **keys: Any) -> Json:
+def native(event_type: str, **keys: Any) -> Json:
     return {"type": f"response.{event_type}", **keys}
 
 
-CREATED = said("created", response={"id": "resp_up", "model": "up"})
-COMPLETED = said("completed", response={"status": "completed"})
+CREATED = native("created", response={"id": "resp_up", "model": "up"})
+COMPLETED = native("completed", response={"status": "completed"})
 STARTED = Started("up", "resp_up", CREATED["response"])
 FINISHED = Finished("stop", "completed", None, COMPLETED["response"])
 TEXT = items.new_output_text()
@@ -64,15 +64,15 @@ CALL = items.new_function_call("fc_up", call_id="call_1", name="f")
 
 
 def added(item: Item, at: int = 0) -> Json:
-    return said("output_item.added", output_index=at, item=item)
+    return native("output_item.added", output_index=at, item=item)
 
 
 def done(item: Item, at: int = 0) -> Json:
-    return said("output_item.done", output_index=at, item=item)
+    return native("output_item.done", output_index=at, item=item)
 
 
 def delta(text: str, at: int = 0, **keys: Any) -> Json:
-    return said("output_text.delta", output_index=at, content_index=0, delta=text, **keys)
+    return native("output_text.delta", output_index=at, content_index=0, delta=text, **keys)
 
 
 def message(text: str, item_id: str = "msg_up", **keys: Any) -> Item:
@@ -97,10 +97,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "every event there should be": (
         [
             added(items.new_message("msg_up")),
-            said("content_part.added", output_index=0, content_index=0, part=TEXT),
+            native("content_part.added", output_index=0, content_index=0, part=TEXT),
             delta("Hi", logprobs=[LOGPROB]),
-            said("output_text.done", output_index=0, content_index=0, text="Hi"),
-            said("content_part.done", output_index=0, content_index=0, part={**TEXT, "text": "Hi"}),
+            native("output_text.done", output_index=0, content_index=0, text="Hi"),
+            native("content_part.done", output_index=0, content_index=0, part={**TEXT, "text": "Hi"}),
             done(message("Hi")),
         ],
         [
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [ItemStarted(0, items.new_message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
     ),
     "a text only its end tells": (
-        [said("output_text.done", output_index=0, content_index=0, item_id="msg_up", text="Hi", logprobs=[LOGPROB])],
+        [native("output_text.done", output_index=0, content_index=0, item_id="msg_up", text="Hi", logprobs=[LOGPROB])],
         [
             ItemStarted(0, items.new_message("msg_up")),
             PartStarted(0, 0, TEXT),
@@ -131,11 +131,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "a text only its end tells, in an item that was announced": (
-        [added(items.new_message("msg_up")), said("output_text.done", output_index=0, content_index=0, text="Hi")],
+        [added(items.new_message("msg_up")), native("output_text.done", output_index=0, content_index=0, text="Hi")],
         [ItemStarted(0, items.new_message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
     ),
     "a part that is announced with its text": (
-        [added(items.new_message("msg_up")), said("content_part.added", output_index=0, part={**TEXT, "text": "Hi"})],
+        [added(items.new_message("msg_up")), native("content_part.added", output_index=0, part={**TEXT, "text": "Hi"})],
         [ItemStarted(0, items.new_message("msg_up")), PartStarted(0, 0, TEXT), PartEnded(0, 0), ItemEnded(0)],
     ),
     "an item that is announced with its content": (
@@ -145,10 +145,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "everything twice": (
         [
             *[added(items.new_message("msg_up"))] * 2,
-            *[said("content_part.added", output_index=0, content_index=0, part=TEXT)] * 2,
+            *[native("content_part.added", output_index=0, content_index=0, part=TEXT)] * 2,
             delta("Hi"),
-            *[said("output_text.done", output_index=0, content_index=0, text="Hi")] * 2,
-            *[said("content_part.done", output_index=0, content_index=0, part={**TEXT, "text": "Hi"})] * 2,
+            *[native("output_text.done", output_index=0, content_index=0, text="Hi")] * 2,
+            *[native("content_part.done", output_index=0, content_index=0, part={**TEXT, "text": "Hi"})] * 2,
             *[done(message("Hi"))] * 2,
             added(message("Hi")),
         ],
@@ -158,8 +158,8 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [
             done(message("Hi")),
             delta("late"),
-            said("output_text.delta", output_index=0, content_index=1, delta="late"),
-            said("output_text.annotation.added", output_index=0, content_index=0, annotation=CITATION),
+            native("output_text.delta", output_index=0, content_index=1, delta="late"),
+            native("output_text.annotation.added", output_index=0, content_index=0, annotation=CITATION),
         ],
         message_events("Hi"),
     ),
@@ -184,9 +184,9 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "no numbers at all": (
         [
-            said("output_item.added", item=items.new_message("msg_up")),
-            said("output_text.delta", delta="Hi"),
-            said("output_item.done", item=message("Hi")),
+            native("output_item.added", item=items.new_message("msg_up")),
+            native("output_text.delta", delta="Hi"),
+            native("output_item.done", item=message("Hi")),
         ],
         message_events("Hi"),
     ),
@@ -210,8 +210,8 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "a citation": (
         [
             delta("Hi"),
-            said("output_text.annotation.added", output_index=0, content_index=0, annotation=CITATION),
-            said("output_text.annotation.added", output_index=0, content_index=0, annotation=None),
+            native("output_text.annotation.added", output_index=0, content_index=0, annotation=CITATION),
+            native("output_text.annotation.added", output_index=0, content_index=0, annotation=None),
             done(
                 message("Hi", content=[{**TEXT, "text": "Hi", "annotations": [CITATION, {**CITATION, "title": "B"}]}])
             ),
@@ -228,7 +228,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "a summary nobody announced": (
-        [said("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="hm")],
+        [native("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="hm")],
         [
             ItemStarted(0, items.new_reasoning("rs_1")),
             PartStarted(0, 0, items.new_summary_text()),
@@ -240,9 +240,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "keys that strict readers do not want null": (
         [
             added({**items.new_reasoning("rs_up"), "content": None, "encrypted_content": None}),
-            said("reasoning_part.added", output_index=0, content_index=0, part=items.new_reasoning_text()),
-            said("reasoning_text.delta", output_index=0, content_index=0, delta="hm"),
-            said("reasoning_part.done", output_index=0, content_index=0, part={"type": "reasoning_text", "text": "hm"}),
+            native("reasoning_part.added", output_index=0, content_index=0, part=items.new_reasoning_text()),
+            native("reasoning_text.delta", output_index=0, content_index=0, delta="hm"),
+            native(
+                "reasoning_part.done", output_index=0, content_index=0, part={"type": "reasoning_text", "text": "hm"}
+            ),
             done({**items.new_reasoning("rs_up"), "encrypted_content": None}),
         ],
         [
@@ -256,9 +258,9 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "a call": (
         [
             added(CALL),
-            said("function_call_arguments.delta", output_index=0, delta="{}"),
-            said("function_call_arguments.done", output_index=0, arguments="{}"),
-            said("function_call_arguments.done", output_index=0, arguments="{}"),
+            native("function_call_arguments.delta", output_index=0, delta="{}"),
+            native("function_call_arguments.done", output_index=0, arguments="{}"),
+            native("function_call_arguments.done", output_index=0, arguments="{}"),
             done({**CALL, "arguments": "{}", "status": "incomplete"}),
         ],
         [
@@ -270,8 +272,8 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "a call nobody announced": (
         [
-            said("function_call_arguments.delta", output_index=0, delta="{"),
-            said("function_call_arguments.done", output_index=0, arguments="{}"),
+            native("function_call_arguments.delta", output_index=0, delta="{"),
+            native("function_call_arguments.done", output_index=0, arguments="{}"),
             done({**CALL, "arguments": "{}"}),
         ],
         [
@@ -282,29 +284,29 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "a call whose end says nothing": (
-        [added(CALL), said("function_call_arguments.done", output_index=0)],
+        [added(CALL), native("function_call_arguments.done", output_index=0)],
         [ItemStarted(0, CALL), PartEnded(0, None), ItemEnded(0)],
     ),
     "a hosted tool": (
         [
             added({"id": "ws_1", "type": "web_search_call", "status": "in_progress"}),
-            said("web_search_call.searching", output_index=0, item_id="ws_1", sequence_number=4),
-            said("web_search_call.completed", output_index=0, item_id="ws_1", more=1),
+            native("web_search_call.searching", output_index=0, item_id="ws_1", sequence_number=4),
+            native("web_search_call.completed", output_index=0, item_id="ws_1", more=1),
             done({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": SEARCH}),
-            said("web_search_call.completed", output_index=0),
+            native("web_search_call.completed", output_index=0),
         ],
         [
             ItemStarted(0, {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}),
             Progressed(0, "searching"),
             Progressed(0, "completed", {"more": 1}),
             ItemEnded(0, {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": SEARCH}),
-            Opaque("responses", said("web_search_call.completed", output_index=0), 0),
+            Opaque("responses", native("web_search_call.completed", output_index=0), 0),
         ],
     ),
     "kinds of items and parts nobody knows": (
         [
             done({"type": "acme:thing", "id": "x", "content": [{"type": "hologram", "shape": "cat"}]}),
-            said("hologram.turned", output_index=0),
+            native("hologram.turned", output_index=0),
             {"type": "keepalive"},
         ],
         [
@@ -312,7 +314,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             PartStarted(0, 0, {"type": "hologram", "shape": "cat"}),
             PartEnded(0, 0, {"type": "hologram", "shape": "cat"}),
             ItemEnded(0, {"type": "acme:thing", "id": "x", "content": [{"type": "hologram", "shape": "cat"}]}),
-            Opaque("responses", said("hologram.turned", output_index=0), 0),
+            Opaque("responses", native("hologram.turned", output_index=0), 0),
             Opaque("responses", {"type": "keepalive"}, 0),
         ],
     ),
@@ -321,14 +323,14 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
 
 @pytest.mark.parametrize(("chunks", "expected"), CASES.values(), ids=CASES)
 def test_chunks_become_events(chunks: list[Json], expected: list[Event]) -> None:
-    *events, finished = decoded(CREATED, said("in_progress", response={}), *chunks, COMPLETED)
+    *events, finished = decoded(CREATED, native("in_progress", response={}), *chunks, COMPLETED)
     assert events == [STARTED, *expected]
     called = any(isinstance(event, ItemStarted) and event.item["type"] == "function_call" for event in expected)
     assert finished == (Finished("tool_calls", "completed", None, COMPLETED["response"]) if called else FINISHED)
 
 
 def ending(status: str, **response: Any) -> Json:
-    return said(status, response={"status": status, **response})
+    return native(status, response={"status": status, **response})
 
 
 USAGE = {
@@ -355,7 +357,7 @@ ENDS: dict[str, tuple[Json, Event]] = {
         ),
     ),
     "completed, it says, but incomplete": (
-        said("completed", response={"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}),
+        native("completed", response={"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}),
         Finished(
             "content_filter",
             "content_filter",
@@ -367,7 +369,7 @@ ENDS: dict[str, tuple[Json, Event]] = {
         ending("incomplete", incomplete_details={"reason": "steered"}),
         Finished("other", "steered", None, {"status": "incomplete", "incomplete_details": {"reason": "steered"}}),
     ),
-    "incomplete for no reason": (said("incomplete"), Finished("other", "incomplete")),
+    "incomplete for no reason": (native("incomplete"), Finished("other", "incomplete")),
     "failed": (
         ending("failed", error={"code": "server_error", "message": "Oops."}, usage=USAGE),
         Failed("server_error", "Oops.", usage=COUNTED),
@@ -501,21 +503,21 @@ def test_an_answer_that_is_no_finished_response_is_a_failure(chunk: Json, code: 
 GARBAGE: dict[str, Any] = {
     "chat": {"object": "chat.completion", "choices": []},
     "a list": [],
-    "an item that is missing": said("output_item.added", output_index=0),
-    "an item that is a text": said("output_item.done", output_index=0, item="message"),
-    "a call without an id": said("output_item.added", output_index=0, item={"type": "function_call", "name": "f"}),
-    "a call whose name is no text": said(
+    "an item that is missing": native("output_item.added", output_index=0),
+    "an item that is a text": native("output_item.done", output_index=0, item="message"),
+    "a call without an id": native("output_item.added", output_index=0, item={"type": "function_call", "name": "f"}),
+    "a call whose name is no text": native(
         "output_item.added", output_index=0, item={"type": "function_call", "call_id": "c", "name": {}}
     ),
-    "a text that is none": said(
+    "a text that is none": native(
         "content_part.done", output_index=0, content_index=0, part={"type": "output_text", "text": {}}
     ),
-    "log probabilities that are a number": said(
+    "log probabilities that are a number": native(
         "output_item.done",
         output_index=0,
         item={"type": "message", "content": [{"type": "output_text", "text": "x", "logprobs": 7}]},
     ),
-    "an index that is a list": said("output_text.delta", output_index=[], delta="x"),
+    "an index that is a list": native("output_text.delta", output_index=[], delta="x"),
 }
 
 
@@ -589,10 +591,10 @@ def test_readable_reasoning_is_a_summary_where_the_profile_says_so() -> None:
     chunks = [
         CREATED,
         added(items.new_reasoning("rs_up")),
-        said("content_part.added", **place, part=items.new_reasoning_text()),
-        said("reasoning_text.delta", **place, delta="hm"),
-        said("reasoning_text.done", **place, text="hm"),
-        said("content_part.done", **place, part=THOUGHT["content"][0]),
+        native("content_part.added", **place, part=items.new_reasoning_text()),
+        native("reasoning_text.delta", **place, delta="hm"),
+        native("reasoning_text.done", **place, text="hm"),
+        native("content_part.done", **place, part=THOUGHT["content"][0]),
         done(THOUGHT),
         COMPLETED,
     ]

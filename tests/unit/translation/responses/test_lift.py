@@ -210,7 +210,7 @@ def test_tools_that_were_searched_become_tools_and_stay_in_the_history() -> None
 
 
 def test_a_tool_found_again_replaces_its_earlier_self_and_a_namespace_grows() -> None:
-    def found(*tools: Json) -> Json:
+    def tool_search_output(*tools: Json) -> Json:
         return {"type": "tool_search_output", "tools": list(tools)}
 
     def space(*tools: Json) -> Json:
@@ -219,7 +219,14 @@ def test_a_tool_found_again_replaces_its_earlier_self_and_a_namespace_grows() ->
     newer = {**F, "description": "newer"}
     mcp = {"type": "mcp", "server_label": "a"}
     other = {"type": "mcp", "server_label": "b"}
-    turn = lift_valid(input=[found(space(F), mcp), found(space(newer, G), other), found(newer)], tools=[F])
+    turn = lift_valid(
+        input=[
+            tool_search_output(space(F), mcp),
+            tool_search_output(space(newer, G), other),
+            tool_search_output(newer),
+        ],
+        tools=[F],
+    )
     assert turn.tools == [newer, space(newer, G), mcp, other]
 
 

@@ -36,7 +36,7 @@ class Seal:
         return {**item, "encrypted_content": "sealed"} if "raw" in item.values() else item
 
 
-def told(stream: bytes) -> tuple[list[Json], Json]:
+def read_items_and_response(stream: bytes) -> tuple[list[Json], Json]:
     """The items in a stream's events in order, and its last response."""
     events = read_stream(stream)
     assert b"raw" not in stream
@@ -56,7 +56,7 @@ def test_a_translated_reply_tells_sealed_items() -> None:
     ]
     announced = {**THOUGHT}
     sealed = {**THOUGHT, "encrypted_content": "sealed"}
-    found, response = told(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
+    found, response = read_items_and_response(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
     call = {**CALL, "arguments": "{}"}
     assert found == [announced, sealed, MESSAGE, MESSAGE, CALL, call]
     assert response["output"] == [sealed, MESSAGE, call]
@@ -67,7 +67,7 @@ def test_a_translated_reply_tells_sealed_items() -> None:
 
 def test_an_item_that_breaks_off_leaves_nothing_raw() -> None:
     turn: list[Event] = [Started("m"), ItemStarted(0, SECRET), Failed("upstream_error", "it broke")]
-    _, response = told(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
+    _, response = read_items_and_response(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
     assert response["output"] == [{**THOUGHT, "status": "incomplete"}]
 
 
@@ -103,7 +103,7 @@ def test_a_relay_opens_only_frames_with_something_to_seal(kept: bool, output: li
     frames = relay_to_end(stream, CREATED + ADDED + DONE + PLAIN_ADDED + plain + ending(*output))
     assert PLAIN_ADDED in frames
     assert plain in frames
-    found, response = told(frames)
+    found, response = read_items_and_response(frames)
     assert found == [THOUGHT, SEALED, MESSAGE, MESSAGE]
     remembered = [SEALED, MESSAGE] if output or kept else []
     assert response["output"] == remembered

@@ -49,7 +49,7 @@ def refusal_of(name: str) -> dict[str, Any]:
     return said
 
 
-async def opened(exchange: Exchange) -> None:
+async def open_batches(exchange: Exchange) -> None:
     async with aclosing(exchange.batches()) as batches:
         await anext(batches)
 
@@ -103,7 +103,7 @@ async def test_a_recorded_refusal_has_its_name(name: str, server: ScriptedUpstre
     exchange = provider.prepare(Turn(model="m", items=[item], stream=True), DEFAULT_PROFILE)
     try:
         with pytest.raises(errors.ProviderError) as refusal:
-            await opened(exchange)
+            await open_batches(exchange)
         assert type(refusal.value) is NAMED[name]
         assert said["body"]["error"]["message"] in str(refusal.value)
     finally:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.tool_texts import told
+from tests.unit.support.tool_texts import summarize_items
 from translation.chat.lowering.call_formats import CALL_FORMATS
 from translation.chat.lowering.lower import lower
 from translation.chat.lowering.text_tools import lower_tools_to_text
@@ -156,7 +156,7 @@ def test_calls_and_their_outputs_in_the_history_are_text() -> None:
 def test_a_freeform_call_in_the_history_is_a_call_with_its_input() -> None:
     freeform = {"id": "c1", "type": "custom", "custom": {"name": "run", "input": "ls"}}
     said = lower_tools_to_text(body(calls(freeform), tool_choice="none"), single_block=False)["messages"]
-    assert told("hermes", said[0]["content"]) == [("run", {"input": "ls"})]
+    assert summarize_items("hermes", said[0]["content"]) == [("run", {"input": "ls"})]
 
 
 def test_media_of_an_output_stay_media() -> None:
@@ -180,7 +180,10 @@ def test_a_tool_that_is_no_function_is_refused() -> None:
 def test_calls_in_the_history_are_written_as_their_parser_reads_them(parser: str) -> None:
     made = [call("weather", '{"city": "Rome", "days": [1, null, true]}'), call("time", "{}", "c2")]
     said = lower_tools_to_text(body(calls(*made), tool_choice="none"), single_block=False, parser=parser)["messages"]
-    assert told(parser, said[0]["content"]) == [("weather", {"city": "Rome", "days": [1, None, True]}), ("time", {})]
+    assert summarize_items(parser, said[0]["content"]) == [
+        ("weather", {"city": "Rome", "days": [1, None, True]}),
+        ("time", {}),
+    ]
 
 
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from tests.unit.support.chat_chunks import call, chunk, completion, said, thought, usage_only
+from tests.unit.support.chat_chunks import call, chunk, completion, text_chunk, thought, usage_only
 from tests.unit.support.golden import GOLDEN, chunks_of, recordings
 from tests.unit.support.translator_drivers import every_split, fail_to_end, feed_to_end, relay_to_end
 from translation.chat.relaying.answer import failure_of, relay_completion
@@ -50,7 +50,13 @@ def failure(out: bytes) -> Json:
     return error
 
 
-TEXT = [chunk({"role": "assistant", "content": ""}), said("a"), said("b"), said("c"), chunk(finish="stop")]
+TEXT = [
+    chunk({"role": "assistant", "content": ""}),
+    text_chunk("a"),
+    text_chunk("b"),
+    text_chunk("c"),
+    chunk(finish="stop"),
+]
 
 
 def test_frames_leave_as_they_came() -> None:
@@ -89,7 +95,7 @@ def test_a_last_frame_without_its_blank_line_counts() -> None:
 
 
 def test_done_twice_and_what_follows_it_are_left_out() -> None:
-    assert run(relay(), [wire(*TEXT) + wire(said("late")), wire(said("later"))]) == wire(*TEXT)
+    assert run(relay(), [wire(*TEXT) + wire(text_chunk("late")), wire(text_chunk("later"))]) == wire(*TEXT)
 
 
 def test_done_leaves_with_the_read_it_came_in() -> None:
@@ -128,7 +134,7 @@ def test_null_usage_in_every_chunk_is_no_reason_to_open_it() -> None:
 
 
 def test_usage_in_the_last_content_chunk_stays() -> None:
-    sent = wire(said("a"), {**chunk(finish="stop"), "usage": USAGE})
+    sent = wire(text_chunk("a"), {**chunk(finish="stop"), "usage": USAGE})
     relaying = relay()
     assert run(relaying, [sent]) == sent
     assert relaying.usage is not None
@@ -142,12 +148,12 @@ RENAMED: dict[str, Callable[[Json], bytes]] = {
 
 @pytest.mark.parametrize("dump", RENAMED.values(), ids=RENAMED)
 def test_every_chunk_says_our_name_of_the_model(dump: Callable[[Json], bytes]) -> None:
-    sent = b"".join(sse.encode_data(dump(each)) for each in [*TEXT[:3], {**said("x"), "model": "m2"}, *TEXT[3:]])
+    sent = b"".join(sse.encode_data(dump(each)) for each in [*TEXT[:3], {**text_chunk("x"), "model": "m2"}, *TEXT[3:]])
     assert {each["model"] for each in chunks_of(run(relay(model="ours"), [sent]))} == {"ours"}
 
 
 def test_text_that_looks_like_the_model_is_left_alone() -> None:
-    sent = wire(said("a"), said('"model":"m" "finish_reason":"stop" "error"'), chunk(finish="stop"))
+    sent = wire(text_chunk("a"), text_chunk('"model":"m" "finish_reason":"stop" "error"'), chunk(finish="stop"))
     out = chunks_of(run(relay(model="ours"), [sent]))
     assert out[1]["choices"][0]["delta"]["content"] == '"model":"m" "finish_reason":"stop" "error"'
 
@@ -185,7 +191,7 @@ FIELDS: dict[str, tuple[frozenset[str], Json, Json]] = {
 
 @pytest.mark.parametrize(("fields", "delta", "expected"), FIELDS.values(), ids=FIELDS)
 def test_reasoning_is_said_in_the_fields_that_are_wanted(fields: frozenset[str], delta: Json, expected: Json) -> None:
-    out = chunks_of(run(relay(reasoning_fields=fields), [wire(said("a"), chunk(delta), chunk(finish="stop"))]))
+    out = chunks_of(run(relay(reasoning_fields=fields), [wire(text_chunk("a"), chunk(delta), chunk(finish="stop"))]))
     assert out[1]["choices"][0]["delta"] == expected
 
 
@@ -193,7 +199,7 @@ CONTENT: dict[str, tuple[Json, bool]] = {
     "a role": (chunk({"role": "assistant", "content": ""}), False),
     "a delta that is null": ({"choices": [{"index": 0, "delta": None}]}, False),
     "usage": (usage_only(**USAGE), False),
-    "text": (said("a"), True),
+    "text": (text_chunk("a"), True),
     "reasoning": (thought("a"), True),
     "a call": (chunk({"tool_calls": [{"index": 0}]}), True),
     "a refusal": (chunk({"refusal": "no"}), True),
@@ -211,56 +217,56 @@ def test_content_is_what_a_retry_would_repeat(sent: Json, has_content: bool) -> 
 ERROR = {"error": {"message": "boom", "type": "InternalServerError", "param": None, "code": 500}}
 
 FAILURES: dict[str, tuple[bytes, str, str]] = {
-    "an error between chunks": (wire(said("a"), ERROR), "upstream_error", "boom"),
+    "an error between chunks": (wire(text_chunk("a"), ERROR), "upstream_error", "boom"),
     "an error in a choice": (
-        wire(said("a"), {"choices": [{"error": {"message": "boom", "code": 500}}]}),
+        wire(text_chunk("a"), {"choices": [{"error": {"message": "boom", "code": 500}}]}),
         "upstream_error",
         "boom",
     ),
     "a finish reason that says it broke off": (
-        wire(said("a"), chunk(finish="error")),
+        wire(text_chunk("a"), chunk(finish="error")),
         "upstream_error",
         "the upstream broke off its reply",
     ),
-    "the upstream closes early": (wire(said("a"), done=False), "upstream_truncated", TRUNCATED),
-    "done without a finish reason": (wire(said("a")), "upstream_truncated", TRUNCATED),
+    "the upstream closes early": (wire(text_chunk("a"), done=False), "upstream_truncated", TRUNCATED),
+    "done without a finish reason": (wire(text_chunk("a")), "upstream_truncated", TRUNCATED),
     "the upstream closes in the middle of JSON": (
-        wire(said("a"), done=False) + b'data: {"choices": [{"del',
+        wire(text_chunk("a"), done=False) + b'data: {"choices": [{"del',
         "upstream_truncated",
         TRUNCATED,
     ),
     "a line that is no JSON": (
-        wire(said("a"), done=False) + b"data: {oops}\n\n" + wire(said("b")),
+        wire(text_chunk("a"), done=False) + b"data: {oops}\n\n" + wire(text_chunk("b")),
         "upstream_garbled",
         "an event of the upstream's stream is not JSON",
     ),
     "a page of HTML": (
-        wire(said("a"), done=False) + b"data: <html>\n\n",
+        wire(text_chunk("a"), done=False) + b"data: <html>\n\n",
         "upstream_garbled",
         "an event of the upstream's stream is not JSON",
     ),
     "bytes that are no UTF-8": (
-        wire(said("a"), done=False) + wire(said("xx"), done=False).replace(b"xx", b"\xff\xfe"),
+        wire(text_chunk("a"), done=False) + wire(text_chunk("xx"), done=False).replace(b"xx", b"\xff\xfe"),
         "upstream_garbled",
         "an event of the upstream's stream is not JSON",
     ),
     "JSON that is no object": (
-        wire(said("a"), done=False) + b"data: 7\n\n",
+        wire(text_chunk("a"), done=False) + b"data: 7\n\n",
         "upstream_garbled",
         "an event of the upstream's stream is not a JSON object",
     ),
     "a choice that is no object": (
-        wire(said("a"), {"choices": ["x"]}),
+        wire(text_chunk("a"), {"choices": ["x"]}),
         "upstream_garbled",
         "a choice of the upstream's stream is not a JSON object",
     ),
     "a choice whose number is none": (
-        wire(said("a"), {"choices": [{"index": [1], "delta": {}, "finish_reason": "stop"}]}),
+        wire(text_chunk("a"), {"choices": [{"index": [1], "delta": {}, "finish_reason": "stop"}]}),
         "upstream_garbled",
         "the index of a choice in the upstream's stream is not a number",
     ),
     "a frame without end": (
-        wire(said("a"), done=False) + b"data: " + b"x" * 400,
+        wire(text_chunk("a"), done=False) + b"data: " + b"x" * 400,
         "upstream_garbled",
         "an event of the stream is longer than 300 bytes",
     ),
@@ -276,7 +282,7 @@ def test_a_stream_that_breaks_ends_in_an_error(sent: bytes, code: str, message: 
     assert (error["code"], error["message"]) == (code, message)
     assert relaying.failed is not None
     assert relaying.failed.code == code
-    assert relaying.feed(wire(said("more"))) == relaying.finish() == relaying.fail(Failed("x", "y")) == b""
+    assert relaying.feed(wire(text_chunk("more"))) == relaying.finish() == relaying.fail(Failed("x", "y")) == b""
     assert [each["model"] for each in chunks_of(out)] == ["ours", "ours"]
     for each in chunks_of(out)[:-1]:
         TypeAdapter(ChatCompletionChunk).validate_python({**each, "created": 0}, strict=True)
@@ -307,7 +313,7 @@ def test_before_content_a_failure_is_left_to_the_caller(sent: bytes, code: str) 
 
 def test_a_broken_transport_closes_the_stream_once() -> None:
     relaying = relay()
-    relaying.feed(wire({**said("a"), "created": 7}, usage_only(**USAGE), done=False))
+    relaying.feed(wire({**text_chunk("a"), "created": 7}, usage_only(**USAGE), done=False))
     out = fail_to_end(relaying, Failed("upstream_disconnected", "gone"))
     assert failure(out)["code"] == "upstream_disconnected"
     last = chunks_of(out)[-1]
@@ -322,14 +328,14 @@ def test_a_failure_before_anything_is_ours_to_say() -> None:
 
 def test_a_failure_keeps_the_usage_so_far() -> None:
     relaying = relay()
-    run(relaying, [wire({**said("a"), "usage": USAGE}, done=False)])
+    run(relaying, [wire({**text_chunk("a"), "usage": USAGE}, done=False)])
     assert relaying.failed is not None
     assert relaying.failed.usage is relaying.usage is not None
 
 
 def test_a_chunk_without_choices_in_the_middle_is_passed_on() -> None:
     ping = {"object": "chat.completion.chunk", "note": "still here"}
-    sent = wire(ping, said("a"), {"note": "x"}, chunk(finish="stop"))
+    sent = wire(ping, text_chunk("a"), {"note": "x"}, chunk(finish="stop"))
     assert run(relay(), [sent]) == sent
 
 
@@ -394,12 +400,12 @@ ENDINGS: dict[str, tuple[Json, Any, bool, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "finish", "legacy", "expected"), ENDINGS.values(), ids=ENDINGS)
-def test_finish_reasons_are_those_of_chat(said: Json, finish: Any, legacy: bool, expected: Json) -> None:
+@pytest.mark.parametrize(("delta", "finish", "legacy", "expected"), ENDINGS.values(), ids=ENDINGS)
+def test_finish_reasons_are_those_of_chat(delta: Json, finish: Any, legacy: bool, expected: Json) -> None:
     relaying = relay(legacy_functions=legacy)
-    (streamed,) = chunks_of(run(relaying, [wire(chunk(said), chunk(finish=finish))]))[-1]["choices"]
+    (streamed,) = chunks_of(run(relaying, [wire(chunk(delta), chunk(finish=finish))]))[-1]["choices"]
     whole = relay_completion(
-        completion(said, finish=finish),
+        completion(delta, finish=finish),
         model=None,
         reasoning_fields=frozenset(),
         legacy_functions=legacy,
@@ -411,12 +417,12 @@ def test_finish_reasons_are_those_of_chat(said: Json, finish: Any, legacy: bool,
 def test_what_the_upstream_says_beside_its_reason_stays() -> None:
     sent = chunk(finish="eos")
     sent["choices"][0]["native_finish_reason"] = "EOS_TOKEN"
-    (choice,) = chunks_of(run(relay(), [wire(said("a"), sent)]))[-1]["choices"]
+    (choice,) = chunks_of(run(relay(), [wire(text_chunk("a"), sent)]))[-1]["choices"]
     assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
 
 
 def test_a_reason_said_twice_is_mended_twice() -> None:
-    out = chunks_of(run(relay(), [wire(said("a"), chunk(finish="eos"), chunk(finish="eos"))]))
+    out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish="eos"))]))
     assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", "stop"]
 
 
@@ -454,7 +460,7 @@ def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
 def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
     thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
     text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    sent = wire(said(""), chunk({"content": thinking}), chunk({"content": text}), chunk(finish="stop"))
+    sent = wire(text_chunk(""), chunk({"content": thinking}), chunk({"content": text}), chunk(finish="stop"))
     deltas = [each["choices"][0]["delta"] for each in chunks_of(run(relay(), [sent]))]
     assert deltas[1:3] == [{"content": "", "reasoning": "hm"}, {"content": "ab"}]
     whole = relay_completion(
@@ -473,7 +479,7 @@ def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
 
 
 ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
-    "text": ([*map(orjson.dumps, [*TEXT[:3], said('"c\\'), said(""), said("d"), TEXT[-1]])], {}, 4),
+    "text": ([*map(orjson.dumps, [*TEXT[:3], text_chunk('"c\\'), text_chunk(""), text_chunk("d"), TEXT[-1]])], {}, 4),
     "another name": ([*map(orjson.dumps, TEXT)], {"model": "ours"}, 2),
     "a name said twice": (
         [orjson.dumps(each).replace(b'"choices"', b'"model":"m","choices"') for each in TEXT],
@@ -519,7 +525,7 @@ def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options:
 
 def test_a_character_that_is_split_over_two_deltas_is_joined() -> None:
     first, *rest = TEXT[:1] + TEXT[-1:]
-    halves = [wire(said("TEXT"), done=False).replace(b"TEXT", half) for half in (rb"a\ud83d", rb"\ude00", b"b")]
+    halves = [wire(text_chunk("TEXT"), done=False).replace(b"TEXT", half) for half in (rb"a\ud83d", rb"\ude00", b"b")]
     reads = [wire(first, done=False), *halves, wire(*rest)]
     for sent in (reads, [b"".join(reads)]):
         out = run(relay(), sent)
@@ -528,5 +534,5 @@ def test_a_character_that_is_split_over_two_deltas_is_joined() -> None:
 
 
 def test_text_that_ends_within_a_character_is_garbled() -> None:
-    half = wire(said("TEXT"), done=False).replace(b"TEXT", rb"\ud83d")
+    half = wire(text_chunk("TEXT"), done=False).replace(b"TEXT", rb"\ud83d")
     assert failure(run(relay(), [wire(*TEXT[:2], done=False), half, wire(TEXT[-1])]))["code"] == "upstream_garbled"

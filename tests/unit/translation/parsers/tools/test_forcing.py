@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.unit.support.tool_texts import told
+from tests.unit.support.tool_texts import summarize_items
 from translation.parsers.tools import PARSER_FACTORIES, block_stop_of, call_opening_of, force_call, force_text_call
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -57,14 +57,14 @@ def test_what_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[
     assert not schema.is_valid({"name": "other", key: {}})
     assert not schema.is_valid({**call, "more": 1})
     assert schema.is_valid({"name": "time", key: {}}) == (len(tools) == 2)
-    assert told(parser, way.prefix + json.dumps(call) + way.suffix) == [("weather", {"city": "Paris"})]
+    assert summarize_items(parser, way.prefix + json.dumps(call) + way.suffix) == [("weather", {"city": "Paris"})]
 
 
 def test_llama_is_forced_to_one_function_by_its_name() -> None:
     way = force_call("llama", [WEATHER])
     assert way is not None
     assert tuple(way) == ("<function=weather>", CITY, "</function>")
-    assert told("llama", f'{way.prefix}{{"city": "Rome"}}{way.suffix}') == [("weather", {"city": "Rome"})]
+    assert summarize_items("llama", f'{way.prefix}{{"city": "Rome"}}{way.suffix}') == [("weather", {"city": "Rome"})]
     assert force_call("llama", [WEATHER, TIME]) is None
 
 
@@ -114,7 +114,7 @@ def test_text_between_prefix_and_suffix_is_the_argument_of_a_call(parser: str) -
     form = force_text_call(parser, "note", "input")
     assert form is not None
     inside = json.dumps('say "hi"\n')[1:-1]
-    calls = [entry for entry in told(parser, form.prefix + inside + form.suffix) if entry]
+    calls = [entry for entry in summarize_items(parser, form.prefix + inside + form.suffix) if entry]
     assert calls == [("note", {"input": 'say "hi"\n'})]
 
 

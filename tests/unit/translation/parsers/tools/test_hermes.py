@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.support.tool_texts import BROKEN, parse, told, two_cuts, unreadable
+from tests.unit.support.tool_texts import BROKEN, parse, summarize_items, two_cuts, unreadable
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallEnded, CallStarted, MalformedCall, PlainText
 
 F: tuple[str, dict[str, object]] = ("f", {"a": 1})
@@ -72,7 +72,7 @@ TEXTS: dict[str, tuple[str, list[object]]] = {
 
 @pytest.mark.parametrize(("text", "means"), TEXTS.values(), ids=TEXTS)
 def test_blocks_are_calls(text: str, means: list[object]) -> None:
-    assert told("hermes", text) == means
+    assert summarize_items("hermes", text) == means
 
 
 def test_arguments_are_said_while_they_are_written() -> None:
@@ -168,7 +168,7 @@ PROSE: dict[str, tuple[str, list[object]]] = {
 
 @pytest.mark.parametrize(("text", "means"), PROSE.values(), ids=PROSE)
 def test_prose_about_tags_is_text(text: str, means: list[object]) -> None:
-    assert told("hermes", text) == means
+    assert summarize_items("hermes", text) == means
     for pieces in two_cuts(text):
         assert parse("hermes", pieces) == parse("hermes", [text])
     assert parse("hermes", text) == parse("hermes", [text])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.support.tool_texts import parse, told, two_cuts
+from tests.unit.support.tool_texts import parse, summarize_items, two_cuts
 from translation.parsers.tools import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput, PlainText
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
@@ -12,7 +12,7 @@ F = ("f", {"a": 1})
 
 
 def test_text_after_and_between_calls_is_kept() -> None:
-    assert told("hermes", f"{CALL} between {CALL} after") == [F, " between ", F, " after"]
+    assert summarize_items("hermes", f"{CALL} between {CALL} after") == [F, " between ", F, " after"]
 
 
 def test_what_could_have_become_a_tag_is_said_at_the_end() -> None:
@@ -44,7 +44,7 @@ def test_arguments_in_a_string_are_taken_out_of_it_once() -> None:
 @pytest.mark.parametrize("key", ["arguments", "parameters"])
 def test_a_closing_tag_in_a_string_does_not_end_the_call(key: str) -> None:
     text = f'<tool_call>{{"name": "f", "{key}": {{"a": "</tool_call>"}}}}</tool_call> after'
-    assert told("hermes", text) == [("f", {"a": "</tool_call>"}), " after"]
+    assert summarize_items("hermes", text) == [("f", {"a": "</tool_call>"}), " after"]
 
 
 def test_bad_json_in_one_call_leaves_the_others_alone() -> None:

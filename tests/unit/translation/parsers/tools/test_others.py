@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.support.tool_texts import BROKEN, told, unreadable
+from tests.unit.support.tool_texts import BROKEN, summarize_items, unreadable
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallStarted, PlainText
 
 F: tuple[str, dict[str, object]] = ("f", {"a": 1})
@@ -97,7 +97,7 @@ EACH = pytest.mark.parametrize(
 
 @EACH
 def test_an_answer_is_calls_and_text(parser: str, text: str, means: list[object]) -> None:
-    assert told(parser, text) == means
+    assert summarize_items(parser, text) == means
 
 
 LITERALS: dict[str, object] = {
@@ -125,7 +125,7 @@ LITERALS: dict[str, object] = {
 
 @pytest.mark.parametrize(("written", "means"), LITERALS.items(), ids=LITERALS)
 def test_arguments_in_python_are_literals(written: str, means: object) -> None:
-    assert told("pythonic", f"[f(a={written}, b = 2 , )]") == [("f", {"a": means, "b": 2})]
+    assert summarize_items("pythonic", f"[f(a={written}, b = 2 , )]") == [("f", {"a": means, "b": 2})]
 
 
 @pytest.mark.parametrize(
