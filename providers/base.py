@@ -56,6 +56,8 @@ class Capabilities:
     reasoning: bool = False
     sealed_reasoning: bool = False
     """The upstream returns encrypted reasoning on request, and accepts it in later turns."""
+    search_sources: bool = False
+    """The upstream returns the sources of its web searches on request."""
     json_schema: bool = False
     logprobs: bool = False
     service_tiers: bool = False

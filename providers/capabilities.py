@@ -51,6 +51,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         tool_kinds=frozenset({"function", "custom"}),
         relayed_tools=_HOSTED_TOOL_KINDS,
         sealed_reasoning=True,
+        search_sources=True,
         manages_context=True,
         counting="responses",
         endpoints=_ALL_ENDPOINTS - _TOKEN_ENDPOINTS,

@@ -138,6 +138,9 @@ class CapabilityOverrides(BaseModel):
     sealed_reasoning: bool | None = Field(
         default=None, description="It returns encrypted reasoning on request, and accepts it in later turns."
     )
+    search_sources: bool | None = Field(
+        default=None, description="It returns the sources of its web searches on request, as OpenAI does."
+    )
     json_schema: bool | None = Field(default=None, description="It can constrain its answers to a JSON schema.")
     logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
     service_tiers: bool | None = Field(

@@ -25,6 +25,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.responses.compaction import apply_compaction_to_turn
 from translation.tools.bridge import bridge_tools, is_tool_free
+from translation.tools.searches import is_search_tool
 
 
 def lift_body(
@@ -41,6 +42,8 @@ def lift_body(
         turn = route.reasoning_seal.remove_foreign_content(turn)
     if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
         turn = replace(turn, sealed_reasoning=True)  # its client sends back what the upstream encrypts
+    if endpoint.dialect == "messages" and route.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
+        turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
     if endpoint.dialect != "responses":
         return turn, params
     try:

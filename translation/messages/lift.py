@@ -11,7 +11,6 @@ from translation.messages.tools import lift_tool_choice, lift_tools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.tools.searches import is_search_tool
 
 THREAD_UNSUPPORTED: Final = "thread_unsupported_request"
 """The code by which the API's clients know that they have to send the whole conversation."""
@@ -66,7 +65,6 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         text_format=_lift_format(params),
         reasoning=reasoning,
         thinking=thinking,
-        search_sources=any(map(is_search_tool, tools)),
         cache_mark=None if relayed else _find_cache_mark(params),
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
 from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
@@ -247,3 +248,22 @@ def test_what_the_upstream_of_a_relay_will_not_do_is_a_loss() -> None:
     with pytest.raises(Unrepresentable, match="uniqueItems not enforced") as refused:
         plan(CHAT, "chat", losses=[unheld], strict=True)
     assert refused.value.param == "response_format"
+
+
+SEARCH_TOOL: Json = {"type": "web_search_20250305", "name": "web_search"}
+
+
+@pytest.mark.parametrize(
+    ("search_sources", "tools", "asks"), [(True, [SEARCH_TOOL], True), (True, [], False), (False, [SEARCH_TOOL], False)]
+)
+def test_pages_of_searches_are_asked_for_where_they_can_be_had(
+    *, search_sources: bool, tools: list[Json], asks: bool
+) -> None:
+    hosted = frozenset({"web_search"})
+    capabilities = replace(CAPABILITIES["openai_compatible"], hosted_tools=hosted, search_sources=search_sources)
+    provider = Recorder("up", capabilities)
+    route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
+    body = {"model": "mine", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+    make_plan(MESSAGES, body, route, strict=False)
+    assert provider.turn is not None
+    assert provider.turn.search_sources is asks

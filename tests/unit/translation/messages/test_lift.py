@@ -159,7 +159,6 @@ TOOLS: dict[str, tuple[Json, Json]] = {
         },
         {
             "tools": [{"type": "web_search"}],
-            "search_sources": True,
             "losses": (Loss("tools[0].response_inclusion", "dropped"),),
         },
     ),
@@ -172,7 +171,7 @@ TOOLS: dict[str, tuple[Json, Json]] = {
     ),
     "a tool of the client with the name of a search": (
         {"tools": [{**TOOL, "name": "web_search"}], "tool_choice": {"type": "tool", "name": "web_search"}},
-        {"tool_choice": {"type": "function", "name": "web_search"}, "search_sources": False},
+        {"tool_choice": {"type": "function", "name": "web_search"}},
     ),
     "web search near a place": (
         {"tools": [{"type": "web_search_20250305", "name": "web_search", "user_location": {"type": "approximate"}}]},
