@@ -7,32 +7,16 @@ import orjson
 import pytest
 
 from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
-from tests.unit.support.golden import chunks_of, recordings
+from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
 from tests.unit.support.translator_drivers import counting_ids, feed_to_end
-from translation.anthropic.decode import AnthropicDecoder
-from translation.chat.decode import ChatDecoder
 from translation.gemini.decode import GeminiDecoder
 from translation.gemini_endpoint.collect import ContentCollector
 from translation.gemini_endpoint.encode import GeminiEncoder, StreamForm
 from translation.gemini_endpoint.failures import build_status_body
 from translation.gemini_endpoint.reply_objects import ReplyHead
 from translation.representation.events import Failed
-from translation.representation.profile import DEFAULT_PROFILE
-from translation.responses.decode import ResponsesDecoder
 
-DECODERS: dict[str, Any] = {
-    "anthropic": AnthropicDecoder,
-    "chat": ChatDecoder,
-    "gemini": GeminiDecoder,
-    "responses": ResponsesDecoder,
-}
-RECORDINGS = [recording for dialect in DECODERS for recording in recordings(dialect)]
 HEAD = ReplyHead("resp_1", "m", "2026-11-23T12:00:00Z")
-
-
-def batches_of(recording: Path) -> list[Any]:
-    decoder = DECODERS[recording.parent.name](counting_ids(), DEFAULT_PROFILE)
-    return [*map(decoder.feed, chunks_of(recording.read_bytes())), decoder.finish()]
 
 
 def build_error(failed: Failed) -> dict[str, Any]:
@@ -54,11 +38,11 @@ def comparable(reply: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", ["events", "array"])
 @pytest.mark.parametrize("thoughts", [True, False])
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+@pytest.mark.parametrize("recording", RECORDED_REPLIES, ids=name_recording)
 def test_a_real_stream_becomes_the_reply_that_its_events_collect_to(
     recording: Path, form: StreamForm, *, thoughts: bool
 ) -> None:
-    batches = batches_of(recording)
+    batches = decode_recording(recording)
     encoder = GeminiEncoder(HEAD, form=form, thoughts=thoughts, logprobs=True, build_error=build_error)
     collector = ContentCollector(HEAD, thoughts=thoughts)
     wire = feed_to_end(encoder, *batches)
@@ -73,9 +57,9 @@ def test_a_real_stream_becomes_the_reply_that_its_events_collect_to(
     assert thoughts or not any(part.get("thought") for part in whole["candidates"][0]["content"]["parts"])
 
 
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+@pytest.mark.parametrize("recording", RECORDED_REPLIES, ids=name_recording)
 def test_the_upstream_side_of_the_same_api_reads_what_the_client_side_writes(recording: Path) -> None:
-    batches = batches_of(recording)
+    batches = decode_recording(recording)
     collector = ContentCollector(HEAD, thoughts=True)
     for batch in batches:
         collector.feed(batch)

@@ -6,31 +6,14 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.golden import chunks_of, recordings
 from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
-from tests.unit.support.translator_drivers import counting_ids, feed_to_end
-from translation.anthropic.decode import AnthropicDecoder
-from translation.chat.decode import ChatDecoder
-from translation.gemini.decode import GeminiDecoder
+from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
+from tests.unit.support.translator_drivers import feed_to_end
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder
 from translation.messages.reply_objects import ThinkingView
-from translation.representation.profile import DEFAULT_PROFILE
-from translation.responses.decode import ResponsesDecoder
 
-DECODERS: dict[str, Any] = {
-    "anthropic": AnthropicDecoder,
-    "chat": ChatDecoder,
-    "gemini": GeminiDecoder,
-    "responses": ResponsesDecoder,
-}
-RECORDINGS = [recording for dialect in DECODERS for recording in recordings(dialect)]
 VIEWS: tuple[ThinkingView, ...] = ("text", "omitted", "none")
-
-
-def batches_of(recording: Path) -> list[Any]:
-    decoder = DECODERS[recording.parent.name](counting_ids(), DEFAULT_PROFILE)
-    return [*map(decoder.feed, chunks_of(recording.read_bytes())), decoder.finish()]
 
 
 def comparable(message: dict[str, Any]) -> dict[str, Any]:
@@ -45,9 +28,9 @@ def comparable(message: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+@pytest.mark.parametrize("recording", RECORDED_REPLIES, ids=name_recording)
 def test_a_real_stream_becomes_a_message_the_official_client_accepts(recording: Path, view: ThinkingView) -> None:
-    batches = batches_of(recording)
+    batches = decode_recording(recording)
     encoder = MessagesEncoder(message_id="msg_1", model="m", thinking=view)
     collector = MessageCollector(message_id="msg_1", model="m", thinking=view)
     wire = feed_to_end(encoder, *batches)
