@@ -6,7 +6,13 @@ from dataclasses import fields
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
 from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
-from scripts.docs.parameters import chat_parameters, messages_parameters, ollama_parameters, responses_parameters
+from scripts.docs.parameters import (
+    chat_parameters,
+    gemini_parameters,
+    messages_parameters,
+    ollama_parameters,
+    responses_parameters,
+)
 from translation.anthropic.decode import STOP_REASONS
 from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
 from translation.gemini.decode import FINISH_REASONS as GEMINI_REASONS
@@ -85,6 +91,9 @@ def dialects() -> str:
         "## Parameters of Ollama's chat",
         "The entries have the same meaning as in the tables above. [Ollama](ollama.md) has more about them.",
         ollama_parameters(),
+        "## Parameters of Gemini",
+        "The entries have the same meaning as in the tables above. [Gemini](gemini.md) has more about them.",
+        gemini_parameters(),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Determines what becomes of every request parameter, by lifting each one and lowering it for each upstream."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from providers.capabilities import CAPABILITIES
@@ -12,6 +12,8 @@ from translation.chat import schema as chat_schema
 from translation.chat.lowering import lower as chat_lower
 from translation.errors import InvalidRequest
 from translation.gemini import lower as gemini_lower
+from translation.gemini_endpoint import lift as gemini_lift
+from translation.gemini_endpoint.schema import request as gemini_schema
 from translation.messages import lift as messages_lift
 from translation.messages import schema as messages_schema
 from translation.ollama import lower as ollama_lower
@@ -173,6 +175,43 @@ OLLAMA = {
 }
 
 
+_GEMINI_SCHEMA = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+_GEMINI_TOOLS = {"tools": [{"functionDeclarations": [{"name": "f", "parameters": _GEMINI_SCHEMA}]}]}
+_JSON_TYPE = {"responseMimeType": "application/json"}
+
+GEMINI = {
+    "cachedContent": ParameterSample("cachedContents/a"),
+    "labels": ParameterSample({"a": "b"}),
+    "safetySettings": ParameterSample([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]),
+    "serviceTier": ParameterSample("flex"),
+    "store": ParameterSample(True),
+    "stream": ParameterSample(True),
+    "systemInstruction": ParameterSample({"parts": [{"text": "Be kind."}]}),
+    "toolConfig": ParameterSample({"functionCallingConfig": {"mode": "ANY"}}, _GEMINI_TOOLS),
+    "tools": ParameterSample(_GEMINI_TOOLS["tools"]),
+}
+
+GEMINI_CONFIG = {
+    "candidateCount": ParameterSample(2),
+    "frequencyPenalty": ParameterSample(0.5),
+    "logprobs": ParameterSample(2, {"responseLogprobs": True}),
+    "maxOutputTokens": ParameterSample(99),
+    "mediaResolution": ParameterSample("MEDIA_RESOLUTION_LOW"),
+    "presencePenalty": ParameterSample(0.5),
+    "responseJsonSchema": ParameterSample({"type": "object", "properties": {}}, _JSON_TYPE),
+    "responseLogprobs": ParameterSample(True),
+    "responseMimeType": ParameterSample("application/json"),
+    "responseModalities": ParameterSample(["IMAGE"]),
+    "responseSchema": ParameterSample(_GEMINI_SCHEMA, _JSON_TYPE),
+    "seed": ParameterSample(1),
+    "stopSequences": ParameterSample(["a"]),
+    "temperature": ParameterSample(0.5),
+    "thinkingConfig": ParameterSample({"thinkingBudget": 1024, "includeThoughts": True}),
+    "topK": ParameterSample(5),
+    "topP": ParameterSample(0.5),
+}
+
+
 def chat_parameters() -> str:
     minimal = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     return _parameters(chat_schema.Request.__annotations__, CHAT, minimal, chat_schema.validate, chat_lift.lift)
@@ -196,6 +235,18 @@ def ollama_parameters() -> str:
     return _parameters(fields, OLLAMA, minimal, ollama_schema.validate_chat, lift_ollama_chat)
 
 
+def gemini_parameters() -> str:
+    """The fields of a request, and then those of its `generationConfig`."""
+    minimal = {"model": "m", "contents": [{"role": "user", "parts": [{"text": "a"}]}]}
+    fields = [*sorted(gemini_schema.REQUEST_FIELDS - {*minimal, "generationConfig"})]
+    rows = [(name, *_build_bodies(minimal, name, GEMINI[name])) for name in fields]
+    for name in sorted(gemini_schema.GenerationConfig.__annotations__):
+        # Not every upstream takes the type of a schema, or logprobs, alone: the body without the field has neither.
+        config = {**GEMINI_CONFIG[name].other_fields, name: GEMINI_CONFIG[name].value}
+        rows.append((f"generationConfig.{name}", minimal, {**minimal, "generationConfig": config}))
+    return _table_of(rows, gemini_schema.validate, gemini_lift.lift)
+
+
 def _parameters(
     fields: Mapping[str, Any],
     samples: Mapping[str, ParameterSample],
@@ -205,17 +256,29 @@ def _parameters(
 ) -> str:
     """Raises KeyError for a parameter of the API that has no sample in this file."""
 
-    def row(name: str) -> Iterator[str]:
-        sample = samples[name]
-        plain = {**minimal, **sample.other_fields}
-        body = {**plain, name: sample.value}
+    names = sorted(fields.keys() - minimal.keys())
+    rows = [(name, *_build_bodies(minimal, name, samples[name])) for name in names]
+    return _table_of(rows, validate, lift)
+
+
+def _build_bodies(minimal: Json, name: str, sample: ParameterSample) -> tuple[Json, Json]:
+    """Returns a body without a parameter, and the same one with it."""
+    plain = {**minimal, **sample.other_fields}
+    return plain, {**plain, name: sample.value}
+
+
+def _table_of(
+    rows: Sequence[tuple[str, Json, Json]], validate: Callable[[Json], None], lift: Callable[[Json], Turn]
+) -> str:
+    """Returns the table for the rows' parameters, each with a body without it and one with it."""
+
+    def cells(name: str, plain: Json, body: Json) -> Iterator[str]:
         validate(body)
         yield f"`{name}`"
         for upstream in _UPSTREAMS:
             yield _outcome(name, plain, body, lift, upstream)
 
-    rows = [list(row(name)) for name in sorted(fields.keys() - minimal.keys())]
-    return table(["parameter", *(upstream.name for upstream in _UPSTREAMS)], rows)
+    return table(["parameter", *(upstream.name for upstream in _UPSTREAMS)], [list(cells(*row)) for row in rows])
 
 
 def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], upstream: _Upstream) -> str:

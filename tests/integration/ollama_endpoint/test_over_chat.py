@@ -1,6 +1,7 @@
 """Clients of Ollama's API over a chat upstream: what it is sent, what they get, and what failures look like."""
 
 import asyncio
+import base64
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -139,6 +140,34 @@ async def test_what_is_not_there_is_named() -> None:
     assert all("configuration" in reply.json()["error"] for reply in changes)
     assert read_lines(begun.content)[-1].keys() == {"error"}
     assert len(upstream.requests) == 1
+
+
+async def test_what_generate_alone_has_is_sent_or_refused_by_name() -> None:
+    pixel = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+    schema: Json = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    refusals: Json = {"template": "{{ .Prompt }}", "raw": True, "suffix": "x", "context": [1, 2]}
+    async with gateway(chat_text('{"a":', "1}")) as (client, upstream):
+        for stream in (True, False):
+            for name, value in refusals.items():
+                refused = await post(client, {name: value, "stream": stream}, "/generate")
+                assert (refused.status_code, [*refused.json()]) == (400, ["error"])
+                assert f"leave out '{name}'" in refused.json()["error"]
+        assert upstream.requests == []
+        unset: Json = {"template": "", "raw": False, "suffix": None, "context": [], "keep_alive": "5m"}
+        plain = await post(client, {**unset, "system": "Be kind."}, "/generate", headers={"x-gateway-strict": "true"})
+        seen = await post(client, {"images": [pixel], "keep_alive": -1, "format": schema}, "/generate")
+        image_alone = await post(client, {"prompt": "", "images": [pixel], "format": "json"}, "/generate")
+    for reply in (plain, seen, image_alone):
+        assert check_lines(reply.content)["response"] == '{"a":1}'
+        assert "x-gateway-loss" not in reply.headers
+    system, user = upstream.requests[0].json["messages"]
+    assert (system["role"], system["content"], user["content"]) == ("system", "Be kind.", "Hello")
+    assert not {*unset, "keep_alive", "system", "prompt"} & upstream.requests[0].json.keys()
+    text, image = upstream.requests[1].json["messages"][0]["content"]
+    assert (text["text"], image["image_url"]["url"]) == ("Hello", f"data:image/png;base64,{pixel}")
+    assert upstream.requests[1].json["response_format"]["json_schema"]["schema"] == schema
+    assert [part["type"] for part in upstream.requests[2].json["messages"][0]["content"]] == ["image_url"]
+    assert upstream.requests[2].json["response_format"] == {"type": "json_object"}
 
 
 async def test_a_request_without_a_prompt_only_loads_the_model() -> None:
