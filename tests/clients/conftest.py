@@ -14,6 +14,7 @@ from tests import databases
 from tests.clients.client_processes import InstalledClients
 from tests.clients.codex import Codex
 from tests.clients.strict_chat import strict
+from tests.integration.engines import llama
 from tests.serving import Gateway, serving
 from tests.upstream import Script, ScriptedUpstream
 
@@ -67,6 +68,28 @@ def stateless(upstream: ScriptedUpstream) -> Iterator[Gateway]:
     """The same without a store."""
     with serving(before(upstream.url)) as running:
         yield running
+
+
+@pytest.fixture(params=["chat", "responses"])
+def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
+    """A gateway without a store before the chat upstream: directly, or by a second one that has the Responses API."""
+    with serving_over(request.param, upstream.url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that keeps state, before a real engine: `tiny` is its model, which knows what docs/demo.md lists."""
+    folder = tmp_path_factory.mktemp("llama")
+    with llama(folder / "server.log") as engine:
+        tiny = {"provider": "engine", "thinking_switch": "chat_template_kwargs", "request_defaults": {"temperature": 0}}
+        config = {
+            "store": kept_in(folder / "state.db"),
+            "providers": {"engine": {"type": engine.kind, "base_url": f"{engine.url}/v1"}},
+            "models": {"tiny": tiny},
+        }
+        with serving(config) as gateway:
+            yield gateway
 
 
 @pytest.fixture(params=["chat", "responses"])

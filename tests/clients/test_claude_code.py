@@ -1,27 +1,37 @@
-"""Claude Code, headless, over the Messages API and a strict chat upstream."""
+"""Claude Code, headless: before a strict chat upstream, before one with the Responses API, and a real engine."""
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.client_processes import InstalledClients
-from tests.clients.conftest import Answer, serving_over
+from tests.clients.client_processes import PROGRAMS, InstalledClients
+from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
-from tests.upstream.builders import CHAT_USAGE
+from tests.upstream.builders import CHAT_USAGE, text_chunks
 
 Json = dict[str, Any]
+
+SMALL = ("--bare", "--system-prompt", "Be brief.", "--tools", "")
+"""Flags for a model with little context: without them there are some 23,000 tokens of instructions and tools."""
+
+SMALL_ENV = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "300"}
+"""The first leaves out the line about billing, which the tiny model takes for a part of the question."""
 
 
 class ClaudeCode:
     """`claude -p` with a home and a folder to work in of its own."""
 
-    def __init__(self, clients: InstalledClients, gateway: Gateway, folder: Path) -> None:
+    def __init__(
+        self, clients: InstalledClients, gateway: Gateway, folder: Path, env: Mapping[str, str] | None = None
+    ) -> None:
         self._clients = clients
         self._gateway = gateway
+        self._env = env or {}
         self._home = folder / "home"
         self.folder = folder / "work"
         self._home.mkdir()
@@ -39,14 +49,21 @@ class ClaudeCode:
                 "ANTHROPIC_AUTH_TOKEN": "none",
                 "ANTHROPIC_MODEL": model,
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                **self._env,
             },
         )
         return [json.loads(line) for line in ran.out.splitlines()]
 
 
 @pytest.fixture
-def claude(clients: InstalledClients, gateway: Gateway, tmp_path: Path) -> ClaudeCode:
-    return ClaudeCode(clients, gateway, tmp_path)
+def claude(clients: InstalledClients, front: Gateway, tmp_path: Path) -> ClaudeCode:
+    return ClaudeCode(clients, front, tmp_path)
+
+
+@pytest.fixture
+def small_claude(clients: InstalledClients, engine_gateway: Gateway, tmp_path: Path) -> ClaudeCode:
+    """Before a real engine, which has room for 4,096 tokens."""
+    return ClaudeCode(clients, engine_gateway, tmp_path, SMALL_ENV)
 
 
 def blocks(events: list[Json], kind: str) -> list[Json]:
@@ -79,16 +96,6 @@ async def test_it_uses_a_tool(claude: ClaudeCode, answer: Answer, upstream: Scri
     assert re.fullmatch(r"forty-2\n\n<system>\nx-anthropic-billing-header: .*\n</system>", result["content"])
 
 
-async def test_it_uses_a_tool_over_the_responses_api(
-    clients: InstalledClients, answer: Answer, upstream: ScriptedUpstream, tmp_path: Path
-) -> None:
-    answer(chat_calls(("Bash", json.dumps({"command": "echo hello"}))), chat_text("It says hello."))
-    with serving_over("responses", upstream.url) as front:
-        events = await ClaudeCode(clients, front, tmp_path).do("Say hello", "--allowedTools", "Bash")
-    assert events[-1]["result"] == "It says hello."
-    assert [block["content"] for block in blocks(events, "tool_result")] == ["hello"]
-
-
 async def test_several_calls_are_one_turn(claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream) -> None:
     calls = [("Bash", json.dumps({"command": f"echo {word}"})) for word in ("one", "two")]
     answer(chat_calls(*calls), chat_text("Done."))
@@ -97,6 +104,15 @@ async def test_several_calls_are_one_turn(claude: ClaudeCode, answer: Answer, up
     messages = upstream.requests[1].json["messages"]
     assert [message["role"] for message in messages[-3:]] == ["assistant", "tool", "tool"]
     assert len(messages[-3]["tool_calls"]) == 2
+
+
+async def test_it_shows_text_as_it_arrives(claude: ClaudeCode, answer: Answer) -> None:
+    answer(chat_text("Hello ", "there"))
+    events = await claude.do("Say hello", "--include-partial-messages")
+    deltas = [
+        event["event"]["delta"] for event in events if event.get("event", {}).get("type") == "content_block_delta"
+    ]
+    assert [delta["text"] for delta in deltas] == ["Hello ", "there"]
 
 
 async def test_a_session_is_resumed(claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream) -> None:
@@ -142,3 +158,35 @@ async def test_it_knows_a_prompt_that_is_too_long(claude: ClaudeCode, answer: An
     result = (await claude.do("Say hello"))[-1]
     assert result["is_error"] is True
     assert "too long" in result["result"].lower()
+
+
+async def test_it_requests_a_stream_that_broke_off_again(
+    claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(chat_sse([*text_chunks("Hel")][:2], done=False), chat_text("Hello"))
+    assert (await claude.do("Say hello"))[-1]["result"] == "Hello"
+    assert [request.streams for request in upstream.requests] == [True, False]
+
+
+async def test_a_real_model_answers_and_its_session_is_resumed(small_claude: ClaudeCode) -> None:
+    first = await small_claude.do("My name is Ada.", *SMALL, model="tiny")
+    assert first[-1]["result"] == "Nice to meet you, Ada."
+    assert first[-1]["usage"]["output_tokens"] > 0
+    assert blocks(first, "thinking")
+    second = await small_claude.do("What is my name?", "--continue", *SMALL, model="tiny")
+    assert (second[-1]["result"], second[-1]["num_turns"]) == ("Your name is Ada.", 1)
+
+
+async def test_a_real_model_uses_a_tool(small_claude: ClaudeCode, clients: InstalledClients) -> None:
+    server = {"command": str(clients.python), "args": [str(PROGRAMS / "weather_mcp.py")]}
+    tools = ("--mcp-config", json.dumps({"mcpServers": {"weather": server}}))
+    allowed = ("--allowedTools", "mcp__weather__get_weather")
+    events = await small_claude.do("What is the weather in Paris?", *SMALL, *tools, *allowed, model="tiny")
+    assert [call["input"] for call in blocks(events, "tool_use")] == [{"city": "Paris"}]
+    assert events[-1]["result"].startswith("The weather in Paris: rainy, 10 C")
+
+
+async def test_it_knows_that_its_prompt_is_too_long_for_a_real_engine(small_claude: ClaudeCode) -> None:
+    result = (await small_claude.do("Say hello", model="tiny"))[-1]
+    assert result["is_error"] is True
+    assert re.match(r"Prompt is too long · the request is ~\d+ tokens", result["result"])

@@ -1,14 +1,13 @@
 """Google's SDK for Python over Gemini's API: before a strict chat upstream, and before one with the Responses API."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer, serving_over
-from tests.clients.test_real_engine import engine_gateway as engine_gateway
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE, SSE, data_frame, json_reply, text_chunks
@@ -17,13 +16,6 @@ from tests.upstream.script import Pause, Reply
 Do = Callable[..., Awaitable[Any]]
 
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
-
-
-@pytest.fixture(params=["chat", "responses"])
-def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
-    """A gateway before the strict chat upstream: directly, or by a second gateway that has the Responses API."""
-    with serving_over(request.param, upstream.url, server={"keepalive_s": 0.05}) as gateway:
-        yield gateway
 
 
 @pytest.fixture

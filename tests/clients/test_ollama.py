@@ -1,27 +1,19 @@
 """Ollama's client for Python: before a strict chat upstream, before one with the Responses API, and a real engine."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.conftest import Answer, serving_over
-from tests.clients.test_real_engine import engine_gateway as engine_gateway
+from tests.clients.conftest import Answer
 from tests.serving import Gateway
-from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
+from tests.upstream import chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import text_chunks
 
 Do = Callable[..., Awaitable[Any]]
 
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
-
-
-@pytest.fixture(params=["chat", "responses"])
-def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
-    """A gateway before the strict chat upstream: directly, or by a second gateway that has the Responses API."""
-    with serving_over(request.param, upstream.url) as gateway:
-        yield gateway
 
 
 @pytest.fixture

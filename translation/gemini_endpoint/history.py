@@ -50,6 +50,8 @@ class _History:
         """Texts of thoughts whose seal is in the signature of the part after them."""
         self._open_calls: list[tuple[Item, str]] = []
         """Calls without their response, each with its path."""
+        self._responses: dict[str, Json] = {}
+        """Responses so far that have an id, by that of their call."""
 
     def add_user_parts(self, parts: Sequence[Json], param: str) -> None:
         self._end_thoughts()
@@ -140,10 +142,14 @@ class _History:
         if "scheduling" in response:
             self._losses.append(Loss(f"{param}.scheduling", "dropped"))
         name, call_id = response["name"], _restore_id(response.get("id"), response["name"])
+        if self._is_repeated(response, call_id, param):
+            return
         found = self._find_call(call_id, name)
         if found is None:
             raise InvalidRequest(f"There is no call of {name!r:.100} before this response.", param=param)
         call, _ = self._open_calls.pop(found)
+        if call_id is not None:
+            self._responses[call_id] = response
         parts = [
             lifted
             for position, part in enumerate(response.get("parts") or ())
@@ -158,6 +164,18 @@ class _History:
         if _ERROR_KEY in response["response"]:
             item["status"] = "failed"
         self.items.append(item)
+
+    def _is_repeated(self, response: Json, call_id: str | None, param: str) -> bool:
+        """Whether the contents have this response already. Gemini CLI sends those of a resumed session twice.
+
+        Raises InvalidRequest for another response to the same call, which must not become that of the next call.
+        """
+        earlier = self._responses.get(call_id) if call_id is not None else None
+        if earlier is None or any(call["call_id"] == call_id for call, _ in self._open_calls):
+            return False
+        if response != earlier:
+            raise InvalidRequest(f"The call {call_id!r:.100} has another response before this one.", param=param)
+        return True
 
     def _find_call(self, call_id: str | None, name: str) -> int | None:
         """Returns which open call a response belongs to: by its id, or else the first one of that name.

@@ -66,6 +66,15 @@ def test_calls_and_results_belong_together_by_id_or_by_name_and_order() -> None:
     ]
 
 
+def test_a_result_that_is_repeated_with_its_id_is_one_result() -> None:
+    """Gemini CLI sends every result of a resumed session twice."""
+    first, second = (response(id=f"f__{number}", result={"output": number}) for number in "12")
+    items = lift(model(call(id="1"), call(id="2")), user(first, first, second), user(first, {"text": "go on"}))
+    outputs = [(item["call_id"], item["output"]) for item in items if item["type"] == "function_call_output"]
+    assert outputs == [("1", "1"), ("2", "2")]
+    assert items[-1] == message("user", "go on")
+
+
 RESULTS: dict[str, tuple[Json, str, str | None]] = {
     "an output": ({"output": "done"}, "done", None),
     "a result that is no text": ({"result": [1]}, "[1]", None),
@@ -192,6 +201,10 @@ def test_nothing_to_carry_is_no_signature() -> None:
 
 
 REFUSED: dict[str, tuple[list[Json], str]] = {
+    "two results of one call": (
+        [model(call(id="1"), call(id="2")), user(response(id="1"), response(id="1", result={"output": "other"}))],
+        "contents[1].parts[1].functionResponse",
+    ),
     "a result without its call": ([user(response())], "contents[0].parts[0].functionResponse"),
     "a call without its result": ([model(call()), user({"text": "a"})], "contents[0].parts[0].functionCall"),
     "a call of a user": ([user(call())], "contents[0].parts[0].functionCall"),
