@@ -95,7 +95,8 @@ _ANTHROPIC = """\
   words that rely on it. The annotation has no field for the passage itself. The API refuses citations beside a JSON schema, and
   chat clients can only get citations of URLs: in both cases the gateway does not ask for them. Citations cost some input tokens,
   which `cite_documents: false` saves.
-- **`web_search`** is the API's own tool. Its results are stored, and cited in annotations.
+- **`web_search`** is the API's own tool. Its pages are `action.sources`, and cited in annotations; a failed search has the API's code as
+  `error`. Its results are [sealed](reasoning.md), and returned to it in later turns.
 - **Tokens** are counted by the API's own endpoint. `input_tokens` includes tokens read from the cache and written to it. Thinking
   tokens are part of the output and are not reported separately.
 - A system message after the first user message is sent as a user message between `<system>` tags. With
