@@ -1,4 +1,4 @@
-"""Anthropic's SDK for Node and the AI SDK's provider for its API, over a strict chat upstream."""
+"""Anthropic's SDK for Node and the AI SDK's provider for its API, over chat, Responses and a real engine."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from tests.clients.client_processes import InstalledClients
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
-from tests.upstream import chat_calls, chat_chunk, chat_sse, chat_text, error_reply
+from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 from tests.upstream.builders import CHAT_USAGE
 
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
@@ -18,9 +18,9 @@ Do = Callable[[str], Awaitable[Any]]
 
 
 @pytest.fixture
-def do(clients: InstalledClients, gateway: Gateway) -> Do:
+def do(clients: InstalledClients, front: Gateway) -> Do:
     async def run(case: str) -> Any:
-        return await clients.run_program("messages.mjs", case, BASE_URL=gateway.url)
+        return await clients.run_program("messages.mjs", case, BASE_URL=front.url)
 
     return run
 
@@ -39,7 +39,32 @@ async def test_a_message_streams(do: Do, answer: Answer) -> None:
 
 async def test_a_runner_of_tools_goes_on_without_a_thread(do: Do, answer: Answer) -> None:
     answer(ADDS, chat_text("It is 42."))
-    assert (await do("tools"))["content"] == TEXT
+    got = await do("tools")
+    assert got["content"] == TEXT
+    assert [len(body["messages"]) for body in got["sent"] if "thread" not in body] == [1, 3]
+
+
+async def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(
+    clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(ADDS, chat_text("It is 42."))
+    got = await clients.run_program("messages.mjs", "tools", BASE_URL=keeper.url)
+    assert got["content"] == TEXT
+    first, second = got["sent"]
+    assert (first["thread"], second["thread"]["type"]) == ({"type": "create"}, "continue")
+    assert [block["type"] for message in second["messages"] for block in message["content"]] == ["tool_result"]
+    assert not {"system", "tools"} & second.keys()
+    body = upstream.requests[-1].json
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["add"]
+
+
+@pytest.mark.parametrize("case", ["tools", "ai_tools"])
+async def test_a_real_model_calls_a_function(case: str, clients: InstalledClients, engine_gateway: Gateway) -> None:
+    environ = {"BASE_URL": engine_gateway.url, "MODEL": "tiny", "PROMPT": "Use add for 2 and 40."}
+    got = await clients.run_program("messages.mjs", case, **environ)
+    text = got["text"] if case == "ai_tools" else got["content"][0]["text"]
+    assert text == "The answer is 42."
 
 
 async def test_a_failure_is_the_error_of_the_sdk(do: Do, answer: Answer) -> None:

@@ -1,4 +1,5 @@
-// Clients of the Messages API for Node: `node messages.mjs CASE`, with BASE_URL (without /v1) in the environment.
+// Clients of the Messages API for Node: `node messages.mjs CASE`, with BASE_URL (without /v1) in the environment, and perhaps
+// MODEL and PROMPT.
 // Cases that begin with `ai_` are of the AI SDK, the others of Anthropic's own SDK.
 import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic from "@anthropic-ai/sdk";
@@ -6,12 +7,16 @@ import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const { BASE_URL } = process.env;
-const client = new Anthropic({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0 });
+const { BASE_URL, MODEL = "some-model", PROMPT: prompt = "Add 2 and 40." } = process.env;
+const sent = [];
+const recordRequest = (url, init) => {
+  sent.push(JSON.parse(init.body));
+  return fetch(url, init);
+};
+const client = new Anthropic({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0, fetch: recordRequest });
 const anthropic = createAnthropic({ baseURL: `${BASE_URL}/v1`, apiKey: "none" });
-const model = anthropic("some-model");
-const prompt = "Add 2 and 40.";
-const asked = { model: "some-model", max_tokens: 3000, messages: [{ role: "user", content: prompt }] };
+const model = anthropic(MODEL);
+const asked = { model: MODEL, max_tokens: 3000, messages: [{ role: "user", content: prompt }] };
 const numbers = z.object({ a: z.number(), b: z.number() });
 const thinking = { anthropic: { thinking: { type: "enabled", budgetTokens: 1024 } } };
 
@@ -27,8 +32,8 @@ const cases = {
   async tools() {
     const run = async ({ a, b }) => String(a + b);
     const add = betaZodTool({ name: "add", description: "Adds", inputSchema: numbers, run });
-    const { content } = await client.beta.messages.toolRunner({ ...asked, tools: [add] });
-    return { content };
+    const { content } = await client.beta.messages.toolRunner({ ...asked, system: "Be brief.", tools: [add] });
+    return { content, sent };
   },
   async search() {
     const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 2 }];
