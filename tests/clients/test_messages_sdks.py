@@ -1,4 +1,4 @@
-"""Anthropic's SDK for Node and the AI SDK's provider for its API, over chat, Responses and a real engine."""
+"""Anthropic's SDKs, LangChain and the AI SDK on the Messages API, over chat, Responses and a real engine."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -57,6 +57,23 @@ async def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(
     body = upstream.requests[-1].json
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
     assert [tool["function"]["name"] for tool in body["tools"]] == ["add"]
+
+
+@pytest.mark.parametrize("case", ["anthropic", "langchain"])
+async def test_clients_in_python_call_functions(
+    case: str, clients: InstalledClients, front: Gateway, answer: Answer
+) -> None:
+    answer(ADDS, chat_text("It is 42."))
+    environ = {"BASE_URL": front.url, "MODEL": "some-model", "PROMPT": "Add."}
+    assert await clients.run_program("messages_tools.py", case, **environ) == {"text": "It is 42."}
+
+
+@pytest.mark.parametrize("case", ["anthropic", "langchain"])
+async def test_with_clients_in_python_a_real_model_calls_a_function(
+    case: str, clients: InstalledClients, engine_gateway: Gateway
+) -> None:
+    environ = {"BASE_URL": engine_gateway.url, "MODEL": "tiny", "PROMPT": "Use add for 2 and 40."}
+    assert await clients.run_program("messages_tools.py", case, **environ) == {"text": "The answer is 42."}
 
 
 @pytest.mark.parametrize("case", ["tools", "ai_tools"])

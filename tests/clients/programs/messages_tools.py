@@ -1,0 +1,40 @@
+"""Clients of the Messages API with a tool: `messages_tools.py CASE`.
+
+BASE_URL (without /v1), MODEL and PROMPT are in the environment.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from anthropic import Anthropic, beta_tool
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+
+URL, MODEL, PROMPT = (os.environ[name] for name in ("BASE_URL", "MODEL", "PROMPT"))
+
+
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+def anthropic() -> Any:
+    client = Anthropic(base_url=URL, api_key="none", max_retries=0)
+    asked: list[Any] = [{"role": "user", "content": PROMPT}]
+    runner = client.beta.messages.tool_runner(model=MODEL, max_tokens=500, messages=asked, tools=[beta_tool(add)])
+    return runner.until_done().content[0].text
+
+
+def langchain() -> Any:
+    function = tool(add)
+    model = ChatAnthropic(model=MODEL, base_url=URL, api_key="none", max_retries=0).bind_tools([function])
+    history: list[Any] = [HumanMessage(PROMPT)]
+    history.append(model.invoke(history))
+    history += [function.invoke(call) for call in history[-1].tool_calls]
+    return model.invoke(history).text
+
+
+print(json.dumps({"text": globals()[sys.argv[1]]()}))
