@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Thread
 
+import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy.engine import make_url
 
 from gateway.state.database.migrate import migrate_database
@@ -23,22 +25,38 @@ with warnings.catch_warnings():
 
 _numbers = itertools.count(1)
 
+_PATIENCE_S = 30.0
+
 _SETTINGS_OFF = ("fsync", "full_page_writes", "autovacuum", "jit")
 """What a server does for safety and for large tables, and tests wait for."""
 
 _EMPTY_TABLES = """
-DO $$ BEGIN
+DO $$ DECLARE
+    names text[] := ARRAY(
+        SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+    );
+    name text;
+BEGIN
     PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid();
-    EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ')
-        FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version');
+    EXECUTE 'LOCK TABLE ' || array_to_string(names, ', ') || ' IN ACCESS EXCLUSIVE MODE';
+    IF (SELECT sum(pg_total_relation_size(each::regclass)) FROM unnest(names) AS each) > 10000000 THEN
+        EXECUTE 'TRUNCATE ' || array_to_string(names, ', ');
+    ELSE
+        SET LOCAL session_replication_role = replica;
+        FOREACH name IN ARRAY names LOOP
+            EXECUTE 'DELETE FROM ' || name;
+        END LOOP;
+    END IF;
 END $$;
 """
+"""Waits for transactions of connections that it ends. To truncate a table takes a new file for it and for each index,
+which is slower than to delete few rows; foreign keys are not looked at in this role."""
 
 _READ_SCHEMA = """
-SELECT relname, attname, atttypid FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-    WHERE relnamespace = 'public'::regnamespace ORDER BY relname, attnum;
-SELECT * FROM alembic_version;
+SELECT string_agg(concat_ws(' ', relname, attname, atttypid), ', ' ORDER BY relname, attnum)
+    || (SELECT string_agg(version_num, ', ') FROM alembic_version)
+    FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE relnamespace = 'public'::regnamespace
 """
 """Tables, indexes, columns and the version of a database."""
 
@@ -53,8 +71,12 @@ class Postgres:
         self.sql("".join(f"ALTER SYSTEM SET {name} = off;" for name in _SETTINGS_OFF) + "SELECT pg_reload_conf();")
         self.sql("CREATE DATABASE ready;")
         migrated(self.url("ready"))
-        self._schema = self.sql(_READ_SCHEMA, "ready")
+        self._schema = self.sql(_READ_SCHEMA, "ready").rstrip("\n")
         self._emptied: list[str] = []
+        self._loop = asyncio.new_event_loop()
+        self._connections: dict[str, asyncpg.Connection] = {}
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
 
     def database(self, *, empty: bool = False) -> str:
         """The URL of a new database, with the tables unless `empty`."""
@@ -70,10 +92,21 @@ class Postgres:
         """Ends all connections to a leased database and empties its tables. It is dropped if its schema has changed."""
         name = make_url(url).database
         assert name is not None
-        if self.sql(_EMPTY_TABLES + _READ_SCHEMA, name) == self._schema:
+        if asyncio.run_coroutine_threadsafe(self._empty(name), self._loop).result(_PATIENCE_S) == self._schema:
             self._emptied.append(url)
         else:
             self.drop(url)
+
+    async def _empty(self, name: str) -> str:
+        """Empties a database over a connection of its own, which lasts. Returns its schema."""
+        connection = self._connections.get(name)
+        if connection is None or connection.is_closed():
+            connection = self._connections[name] = await asyncpg.connect(
+                user="postgres", database=name, host=str(self._folder)
+            )
+        await connection.execute(_EMPTY_TABLES)
+        schema: str = await connection.fetchval(_READ_SCHEMA)
+        return schema
 
     def url(self, name: str) -> str:
         return f"postgresql+asyncpg://postgres@/{name}?host={self._folder}"
@@ -85,7 +118,9 @@ class Postgres:
     def sql(self, commands: str, database: str = "postgres") -> str:
         """What psql prints for them."""
         psql = [str(self._server.bin_path / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", self._server.get_uri(database)]
-        return subprocess.run(psql, input=commands, text=True, check=True, capture_output=True, timeout=30).stdout
+        return subprocess.run(
+            psql, input=commands, text=True, check=True, capture_output=True, timeout=_PATIENCE_S
+        ).stdout
 
     def stop(self) -> None:
         """As an operator who restarts it would: connections are cut at once."""
@@ -111,12 +146,17 @@ class Postgres:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=30,
+            timeout=_PATIENCE_S,
             cwd="/",
         )
 
     def close(self) -> None:
         """Stop it for good. The package that started it knows the first process only, which `start` replaces."""
+        for connection in self._connections.values():
+            self._loop.call_soon_threadsafe(connection.terminate)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
         if (self._folder / "postmaster.pid").exists():
             self._control("-m", "immediate", "stop")
         self._server.cleanup()

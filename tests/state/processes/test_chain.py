@@ -32,7 +32,7 @@ async def echo(exchange: Exchange) -> None:
 
 
 async def test_a_response_can_be_continued_the_moment_its_end_is_read(postgres: Postgres, tmp_path: Path) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", echo)
         # On a busy machine the second connection of a chain may not be used for longer than the default.
@@ -43,7 +43,7 @@ async def test_a_response_can_be_continued_the_moment_its_end_is_read(postgres: 
         ):
             async with asyncio.TaskGroup() as chains:
                 tasks = [chains.create_task(chain(name, one.v1, other.v1)) for name in range(CHAINS)]
-    postgres.drop(url)
+    postgres.give_back(url)
     delays = sorted(delay for task in tasks for delay in task.result())
     assert len(delays) == CHAINS * (TURNS - 1)
     assert delays[len(delays) // 2] < AT_ONCE_S

@@ -189,7 +189,7 @@ async def test_the_official_client_streams_resumes_polls_and_cancels(
 async def test_cancelling_ends_the_stream_and_the_upstream_on_another_replica(
     postgres: Postgres, upstream: ScriptedUpstream
 ) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     upstream.on("/chat/completions", hanging(*PIECES))
     with (
         served(url, upstream.url) as one,
@@ -213,13 +213,13 @@ async def test_cancelling_ends_the_stream_and_the_upstream_on_another_replica(
             request = await upstream.received(2)
             assert (await there.http.post(f"/responses/{quiet['id']}/cancel")).json()["status"] == "cancelled"
             await is_closed(request)
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 async def test_a_deleted_response_runs_no_longer_and_tells_its_followers(
     postgres: Postgres, upstream: ScriptedUpstream
 ) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     upstream.on("/chat/completions", hanging(*PIECES))
     with (
         served(url, upstream.url) as one,
@@ -231,13 +231,13 @@ async def test_a_deleted_response_runs_no_longer_and_tells_its_followers(
             await is_closed(await upstream.received(1))
             error = await stream.read_all()
             assert (error["type"], "deleted" in error["message"]) == ("error", True)
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_it_failed(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     upstream.on("/chat/completions", hanging(*PIECES))
     with (
         replica(tmp_path / "a", url, upstream.url, **FAST) as one,
@@ -265,14 +265,14 @@ async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_i
             assert await there.read(stream.response_id) == failed["response"]
             assert (await resumed(there, stream.response_id)).events == [*heard, *rest.events]
     assert len(upstream.requests) == 1
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream, streamed: bool
 ) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     upstream.on("/chat/completions", sse_reply(Hang()), chat_text(*PIECES))
     with (
         replica(tmp_path / "a", url, upstream.url, **FAST) as one,
@@ -297,7 +297,7 @@ async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
             response = await ended(there, response_id)
             assert (response["status"], text(response)) == ("completed", "".join(PIECES))
     assert len(upstream.requests) == 2
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 async def test_a_job_that_kills_every_server_is_given_up(tmp_path: Path, upstream: ScriptedUpstream) -> None:
@@ -364,7 +364,7 @@ async def test_a_job_the_server_had_no_time_for_is_run_by_the_next(
 async def test_followers_of_a_server_that_stops_are_told_to_go_on_elsewhere(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
-    url = postgres.database()
+    url = postgres.lease()
     gate = asyncio.Event()
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
     with (
@@ -388,7 +388,7 @@ async def test_followers_of_a_server_that_stops_are_told_to_go_on_elsewhere(
             rest = await resumed(here, stream.response_id, error["sequence_number"])
             assert [*heard, *rest.events] == stream.events
             assert (await ended(here, response_id))["status"] == "completed"
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 async def test_more_jobs_than_may_run_wait_and_are_run(store_url: str, upstream: ScriptedUpstream) -> None:
