@@ -7,6 +7,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,10 +59,19 @@ def test_the_linter_has_nothing_to_say_about_the_dockerfile() -> None:
 
 @pytest.mark.timeout(300)
 def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path) -> None:
-    """COPY and RUN of the build stage as written, with /src and /opt moved below a directory of the test."""
-    source, opt = tmp_path / "src", tmp_path / "opt"
-    run(sys.executable, "-m", "venv", tmp_path / "python")
-    environ = os.environ | {"PATH": f"{tmp_path / 'python/bin'}:{os.environ['PATH']}"} | _QUICKLY
+    """COPY and RUN of the build stage as written, with /src and /opt moved below a directory of the test.
+
+    What locks pin is there before pip is run: it compares the versions, and downloads only those that differ. That they
+    can be downloaded by their hashes is shown by `make setup`, whose locks pin the same (tests/project/test_locks.py).
+    """
+    source, opt, python = tmp_path / "src", tmp_path / "opt", tmp_path / "python"
+    copy_distributions(opt / "gateway", names_in("runtime.txt"))
+    copy_distributions(python, ["cython", "pip", "setuptools"])
+    run(sys.executable, "-m", "venv", "--without-pip", python)
+    pip = python / "bin/pip"
+    pip.write_text(f'#!/bin/sh\nexec "{python}/bin/python" -m pip "$@"\n')
+    pip.chmod(0o755)
+    environ = os.environ | {"PATH": f"{python / 'bin'}:{os.environ['PATH']}"} | _QUICKLY
     source.mkdir()
     for step in stages()[0]:
         if step.instruction == "COPY":
@@ -72,7 +85,30 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
 
     command = opt / "gateway/bin/responses-gateway"
     assert "serve" in run(command, "--help", cwd=tmp_path).stdout
-    run(tmp_path / "python/bin/pip", "--python", opt / "gateway/bin/python", "check", cwd=tmp_path)
+    run(pip, "--python", opt / "gateway/bin/python", "check", cwd=tmp_path)
+
+
+def names_in(lock: str) -> list[str]:
+    return re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / lock).read_text(), flags=re.MULTILINE)
+
+
+def copy_distributions(environment: Path, names: Iterable[str]) -> None:
+    """Copies packages that are installed, without their commands, into an environment, which there need not be yet."""
+    target = environment / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    for name in names:
+        with suppress(PackageNotFoundError):  # locks also name what other systems need
+            files = [file for file in distribution(name).files or () if ".." not in file.parts]
+            for folder in {file.parent for file in files}:
+                (target / folder).mkdir(parents=True, exist_ok=True)
+            for file in files:
+                link_or_copy(file.locate(), target / file)
+
+
+def link_or_copy(origin: PathLike[str], target: Path) -> None:
+    try:
+        os.link(origin, target)
+    except OSError:  # on another file system
+        shutil.copy2(origin, target)
 
 
 def can_run(command: str) -> bool:
