@@ -3,13 +3,14 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
 import gateway
+from tests.forking import run_forked
 from tests.polling import wait_until
 from tests.state.processes import database_observer
 from tests.state.processes.killed_servers import has_ended
@@ -39,7 +40,7 @@ TABLES = """
 responses.append_column(Column("newer", String(10), server_default="more"))
 jobs.append_column(Column("newer", String(10), nullable=True))
 completions.append_column(Column("newer", String(10), nullable=True))
-Table("newer", metadata, Column("id", _ID, primary_key=True))
+Table("newer", metadata, Column("id", String(255), primary_key=True))
 """
 
 
@@ -50,24 +51,26 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield up
 
 
-@pytest.fixture
-def newer(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What runs the next version of the gateway, which has a table more, and columns."""
     from gateway.state.database.migrate import latest_schema_version
 
-    package = tmp_path / "newer" / "gateway"
-    shutil.copytree(Path(gateway.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = tmp_path_factory.mktemp("newer") / "gateway"
+    shutil.copytree(Path(gateway.__file__).parent, package)
     (package / "state" / "migrations" / "versions" / "9999_more.py").write_text(
         MIGRATION.format(head=latest_schema_version())
     )
-    with (package / "state" / "tables.py").open("a") as tables:
+    with (package / "state" / "database" / "tables.py").open("a") as tables:
         tables.write(TABLES)
     return ["env", f"PYTHONPATH={package.parent}"]
 
 
-def run(store_url: str, folder: Path, what: str, within: list[str]) -> "subprocess.CompletedProcess[str]":
+def run(store_url: str, folder: Path, what: str, within: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
     config = folder / "command.yaml"
     config.write_text(yaml.safe_dump({"store": {"url": store_url}, "providers": {"demo": {"type": "scripted"}}}))
+    if not within:
+        return run_forked(what, "--config", str(config), folder=folder, timeout=50)
     program = str(Path(sys.executable).with_name("responses-gateway"))
     return subprocess.run(
         [*within, program, what, "--config", str(config)], capture_output=True, text=True, timeout=50, check=False
@@ -127,6 +130,6 @@ async def test_old_and_new_servers_work_on_one_database(
                     assert text(await new.read(job["id"])) == "Hi there"
                     await database_observer.check_whole(store_url)
     for what in ("serve", "migrate"):
-        refused = run(store_url, tmp_path, what, [])
+        refused = run(store_url, tmp_path, what)
         assert (refused.returncode, refused.stdout) != (0, "")
         assert "newer than this version" in refused.stderr
