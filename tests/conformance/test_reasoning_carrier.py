@@ -25,6 +25,7 @@ from tests.conformance.reasoning_upstreams import (
     returned,
     sent,
 )
+from tests.databases import ready_sqlite
 from tests.polling import read_until
 from tests.serving import command, serving
 from tests.upstream import ScriptedUpstream
@@ -125,7 +126,7 @@ async def test_another_model_reads_what_can_be_read_or_the_reply_says_what_was_l
 
 @FORMS
 async def test_a_chain_that_changes_models_takes_no_secret_along(stream: bool, tmp_path: Path) -> None:
-    store = {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}
+    store = {"url": ready_sqlite(tmp_path / "store.db")}
     asked: dict[str, Any] = {"tools": TOOLS, "stream": stream}
     async with every_upstream(*KEYED) as upstreams:
         with gateway_before(upstreams, store=store) as gateway:
@@ -147,7 +148,7 @@ async def test_a_chain_that_changes_models_takes_no_secret_along(stream: bool, t
 
 @pytest.mark.parametrize("kind", KEYED)
 async def test_in_the_background_items_are_sealed_and_go_on(kind: str, tmp_path: Path) -> None:
-    store = {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}
+    store = {"url": ready_sqlite(tmp_path / "store.db")}
     async with every_upstream(kind) as upstreams:
         with gateway_before(upstreams, store=store) as gateway:
             async with client_of(gateway) as client:
@@ -227,8 +228,9 @@ KEY, OTHER_KEY = "k" * 40, "o" * 40
 async def test_what_is_sealed_outlives_the_server_where_its_key_does(
     before: dict[str, Any], after: dict[str, Any], lasts: bool, tmp_path: Path
 ) -> None:
+    url = ready_sqlite(tmp_path / "store.db")
+
     def placed(sections: dict[str, Any]) -> dict[str, Any]:
-        url = f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"
         return {**sections, "store": {"url": url}} if "store" in sections else sections
 
     asked: dict[str, Any] = {"model": model_of("anthropic"), **STATELESS}

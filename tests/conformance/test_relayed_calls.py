@@ -9,6 +9,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.databases import ready_sqlite
 from tests.serving import command, serving
 from tests.unit.support.responses_order import check_stream, read_stream
 from tests.unit.translation.responses.relaying.test_calls import call_events, items_of
@@ -152,7 +153,7 @@ async def test_calls_are_told_apart_over_a_conversation(dialect: str, stream: bo
 async def test_a_response_that_is_kept_here_is_gone_on_from_under_the_ids_that_were_told(
     stream: bool, tmp_path: Path
 ) -> None:
-    async with gateway("responses", f"sqlite+aiosqlite:///{tmp_path}/kept.db") as (upstream, client):
+    async with gateway("responses", ready_sqlite(tmp_path / "kept.db")) as (upstream, client):
         upstream.script(responses_calls(("x", "```{}```"), ("x", "?")), TEXT["responses"])
         answer = await ask(client, "responses", [USER], stream=stream)
         assert calls_in("responses", answer) == [("x", "{}"), ("x__2", "?")]
@@ -233,7 +234,7 @@ async def test_chat_is_told_of_calls_that_do_not_fit_where_it_is_translated(stre
 
 @FORMS
 async def test_a_stored_completion_has_what_was_wrong_with_its_calls(stream: bool, tmp_path: Path) -> None:
-    async with gateway("chat", f"sqlite+aiosqlite:///{tmp_path}/kept.db") as (upstream, client):
+    async with gateway("chat", ready_sqlite(tmp_path / "kept.db")) as (upstream, client):
         upstream.script(chat_calls(("a", "?")))
         await ask(client, "chat", [USER], stream=stream, store=True)
         [kept] = (await client.get("/chat/completions")).json()["data"]

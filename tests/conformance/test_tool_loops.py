@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream, chat_chunk, chat_json, chat_sse, chat_text
 from tests.upstream.builders import either, responses_text
@@ -51,7 +52,7 @@ async def gateway(kind: str, tmp_path: Path, **model: Any) -> AsyncIterator[tupl
         config = {
             "providers": {"up": provider},
             "models": {"m": {"provider": "up", **model}},
-            "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/kept.db"},
+            "store": {"url": ready_sqlite(tmp_path / "kept.db")},
         }
         with serving(config) as served:
             async with httpx.AsyncClient(base_url=served.v1, timeout=20, verify=False, trust_env=False) as client:

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.context.small_window_model import Reader
-from tests.databases import sqlite
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 
@@ -32,7 +32,7 @@ def reader(upstream: ScriptedUpstream) -> Reader:
 async def client(upstream: ScriptedUpstream, reader: Reader, tmp_path: Path) -> AsyncIterator[AsyncOpenAI]:
     chat: dict[str, Any] = {"type": "openai_compatible", "base_url": upstream.url}
     config = {
-        "store": {"url": sqlite(tmp_path / "state.db")},
+        "store": {"url": ready_sqlite(tmp_path / "state.db")},
         "providers": {
             "chat": chat,
             "both": {**chat, "dialects": ["chat", "responses"]},

@@ -8,7 +8,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError
 
 from tests.context.small_window_model import Reader, asks_for_a_summary, usage
-from tests.databases import sqlite
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text, error_reply, json_reply, responses_text
@@ -334,7 +334,7 @@ async def test_a_response_in_the_background_is_compacted_like_any_other(client: 
 async def test_what_is_anothers_is_unknown_to_both_endpoints(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     upstream.on("/chat/completions", Reader())
     config = {
-        "store": {"url": sqlite(tmp_path / "owners.db")},
+        "store": {"url": ready_sqlite(tmp_path / "owners.db")},
         "auth": {"keys": [{"name": name, "key": f"{name}-12345678"} for name in ("ada", "bob")]},
         "providers": {"chat": {"type": "openai_compatible", "base_url": upstream.url}},
         "models": {"*": {"provider": "chat"}},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.unit.support.harmony import marked, real
 from tests.upstream import Reply, Script, ScriptedUpstream, harmony
@@ -50,7 +51,7 @@ async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpe
     async with ScriptedUpstream() as upstream:
         upstream.on("/completion", *scripts)
         config = {
-            "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"},
+            "store": {"url": ready_sqlite(folder / "store.db")},
             "providers": {"gpt-oss": {"type": "harmony", "base_url": upstream.url}},
             "models": {"*": {"provider": "gpt-oss"}},
         }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream, json_reply
 from tests.upstream.anthropic import (
@@ -77,7 +78,7 @@ async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpe
     async with ScriptedUpstream() as upstream:
         upstream.on("/messages", *scripts)
         config = {
-            "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"},
+            "store": {"url": ready_sqlite(folder / "store.db")},
             "providers": {"claude": {"type": "anthropic", "base_url": upstream.url, "api_key": KEY}},
             "models": {"claude-*": {"provider": "claude"}},
         }

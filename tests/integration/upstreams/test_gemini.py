@@ -9,6 +9,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError
 from pydantic import BaseModel
 
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream
 from tests.upstream.builders import SSE, data_frame, either, json_reply
@@ -38,7 +39,7 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
     async with ScriptedUpstream() as upstream:
         upstream.script(*scripts)
         config = {
-            "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"},
+            "store": {"url": ready_sqlite(folder / "store.db")},
             "providers": {"gemini": {"type": "gemini", "base_url": upstream.url, "api_key": "upstream-secret"}},
             "models": {"*": {"provider": "gemini", **model}},
         }

@@ -38,7 +38,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
                 for name in ("chat", "responses")
             },
             "models": {name: {"provider": name} for name in ("chat", "responses")},
-            "store": {"url": databases.sqlite(tmp_path / "state.db")},
+            "store": {"url": databases.ready_sqlite(tmp_path / "state.db")},
         }
         with serving(config) as gateway:
             async with httpx.AsyncClient(base_url=gateway.v1 + "/", trust_env=False) as running:

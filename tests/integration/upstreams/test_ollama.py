@@ -10,6 +10,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI
 from pydantic import BaseModel
 
+from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream
 from tests.upstream.builders import json_reply
@@ -33,7 +34,7 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/chat", *scripts)
         config = {
-            "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"},
+            "store": {"url": ready_sqlite(folder / "store.db")},
             "providers": {"ollama": {"type": "ollama", "base_url": upstream.url.removesuffix("/v1")}},
             "models": {"*": {"provider": "ollama", **model}},
         }

@@ -69,7 +69,7 @@ def gateway(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
     models: dict[str, Any] = {name: {"provider": name} for name in providers}
     # A limit of calls makes the gateway translate what it would relay.
     models["translated"] = {"provider": "responses", "model": "responses", "max_tool_calls_per_turn": 8}
-    store = {"url": databases.sqlite(tmp_path / "state.db")}
+    store = {"url": databases.ready_sqlite(tmp_path / "state.db")}
     with serving({"providers": providers, "models": models, "store": store}) as running:
         yield running
 

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from gateway.state.database.tables import OUTPUT_PLACE, events, items, jobs, responses
+from tests.databases import ready_sqlite
 from tests.state.processes import database_observer
 from tests.state.replicas import Client, Json, client, replica
 from tests.upstream import ScriptedUpstream
@@ -84,7 +85,7 @@ async def check_id(asking: Client, store_url: str, before: set[str], **asked: An
 
 async def test_ids_cannot_be_guessed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     made: dict[str, list[str]] = {"resp": [], "msg": [], "conv": [], "chatcmpl": []}
-    with replica(tmp_path / "a", f"sqlite+aiosqlite:///{tmp_path}/state.db", upstream.url) as server:
+    with replica(tmp_path / "a", ready_sqlite(tmp_path / "state.db"), upstream.url) as server:
         async with client(server) as asking:
             body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
             for _ in range(SAMPLES):

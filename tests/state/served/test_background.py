@@ -301,7 +301,7 @@ async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
 
 
 async def test_a_job_that_kills_every_server_is_given_up(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    store_url = databases.sqlite(tmp_path / "state.db")
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", sse_reply(Hang()))
     sections: Json = {"background": {"lease_s": 0.5, "max_attempts": 2}}
     response_id = ""
@@ -328,7 +328,7 @@ async def test_jobs_that_end_in_time_are_finished_before_the_server_stops(
     tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     gate = asyncio.Event()
-    store_url = databases.sqlite(tmp_path / "state.db")
+    store_url = databases.ready_sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
     with replica(tmp_path / "a", store_url, upstream.url, server={"drain_s": PATIENCE_S}) as server:
         async with client(server) as asking:
@@ -487,7 +487,7 @@ async def test_processes_of_one_server_share_streams_and_jobs_on_one_file(
 ) -> None:
     upstream.on("/chat/completions", chat_text(*PIECES))
     workers: Json = {"server": {"workers": 2, "drain_s": 0.2}, "background": {"max_running": 3}}
-    with replica(tmp_path / "a", databases.sqlite(tmp_path / "state.db"), upstream.url, **workers) as server:
+    with replica(tmp_path / "a", databases.ready_sqlite(tmp_path / "state.db"), upstream.url, **workers) as server:
 
         async def whole() -> None:
             # A client of its own has connections of its own, which either process may get.

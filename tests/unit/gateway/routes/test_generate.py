@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.databases import sqlite
+from tests.databases import ready_sqlite
 from tests.faults.connection import connected
 from tests.serving import Command, Gateway, command, serving
 from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_chunk, chat_text, error_reply
@@ -36,7 +36,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             "strict": {"provider": "demo", "strict": True},
             "short": {"provider": "demo", "request_defaults": {"max_output_tokens": 3}},
         },
-        "store": {"url": sqlite(tmp_path_factory.mktemp("store") / "state.db")},
+        "store": {"url": ready_sqlite(tmp_path_factory.mktemp("store") / "state.db")},
     }
     with serving(config) as running:
         yield running
