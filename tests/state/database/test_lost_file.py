@@ -170,10 +170,10 @@ async def test_the_write_ahead_log_does_not_grow_for_ever_while_much_is_read_and
 
     readers = [asyncio.create_task(read()) for _ in range(4)]
     largest = 0
-    for _ in range(60):
+    for _ in range(120):
         both = completed(begun := response(), answered("x" * 100_000))
         await store.store_ended_response(new(begun, message_item("b")), both)
         largest = max(largest, log_bytes(file))
     ended.set()
     await asyncio.gather(*readers)
-    assert largest < 3 * 1024 * 1024
+    assert largest < 5 * 1024 * 1024  # without a bound it grows to seven
