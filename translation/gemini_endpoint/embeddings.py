@@ -33,6 +33,7 @@ def _lift_requests(requests: Sequence[tuple[str, Json]], model: str, losses: lis
     """Returns the body for requests, each with the prefix of its fields in errors."""
     texts: list[str] = []
     dimensions: list[int | None] = []
+    reported = set(losses)
     for prefix, request in requests:
         _check_model(request.get("model"), model, f"{prefix}model")
         texts.append(_read_text(request["content"], f"{prefix}content"))
@@ -43,7 +44,9 @@ def _lift_requests(requests: Sequence[tuple[str, Json]], model: str, losses: lis
                 f"All requests of a batch must have one '{_DIMENSIONS}': send another batch for another one.",
                 param=f"{prefix}{_DIMENSIONS}",
             )
-        losses += [loss for loss in _list_losses(request, settings) if loss not in losses]
+        added = [loss for loss in _list_losses(request, settings) if loss not in reported]
+        losses += added
+        reported.update(added)
     lifted: Json = {"model": model, "input": texts, "encoding_format": "float"}
     if dimensions[0] is not None:
         lifted["dimensions"] = dimensions[0]

@@ -103,3 +103,17 @@ def test_replies_have_the_vectors_and_the_count_if_there_is_one() -> None:
 
 def test_the_schemas_have_names() -> None:
     assert (EMBED_CONTENT_SCHEMA()["$id"], BATCH_EMBED_SCHEMA()["$id"]) == ("embed-content", "batch-embed-contents")
+
+
+class UnsearchedList(list[Loss]):
+    """A list that fails the test if it is searched, which takes longer with each loss."""
+
+    def __contains__(self, _: object) -> bool:
+        raise AssertionError("searched from its beginning")
+
+
+def test_the_losses_of_many_requests_are_not_searched_for_each_of_them() -> None:
+    losses = UnsearchedList()
+    requests = [{"content": HI, f"field_{number}": 1, "shared": 1} for number in range(3)]
+    lift_batch_embed_contents({"requests": requests}, "m", losses)
+    assert [loss.param for loss in losses] == ["field_0", "shared", "field_1", "field_2"]
