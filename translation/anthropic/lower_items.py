@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING_BLOCKS, blocks_of
@@ -16,6 +17,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.tools.arguments import arguments_object
 from translation.tools.call_ids import CallIdAllocator
+from translation.tools.searches import SEARCH_ITEM
 
 _INVALID_ID_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -82,6 +84,12 @@ class _MessageWriter:
         self._open_calls: list[tuple[int, str]] = []
         """Item index and sent id of the calls in the last message, whose results are not written yet."""
 
+    @cached_property
+    def _last_other_index(self) -> int:
+        """The index of the last item that is no search; -1 if there is none."""
+        others = (index for index, item in enumerate(self._items) if item["type"] != SEARCH_ITEM)
+        return max(others, default=-1)
+
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
@@ -105,7 +113,7 @@ class _MessageWriter:
 
     def add_search(self, index: int, item: Item) -> None:
         blocks = blocks_of(item)
-        if len(blocks) == 1 and any(later["type"] != item["type"] for later in self._items[index + 1 :]):
+        if len(blocks) == 1 and index < self._last_other_index:
             blocks = []  # the API goes on with a call that it has not run, and refuses one that something follows
         if not blocks:
             self._losses.append(Loss("input", "web_search_call dropped"))

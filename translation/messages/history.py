@@ -33,11 +33,13 @@ def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
     """
     last_user = max((index for index, message in enumerate(messages) if message["role"] == "user"), default=-1)
     items: list[Item] = []
+    hosted_calls: dict[tuple[str, str], Item] = {}
+    """The calls of tools that the client does not run, by type and id. A result may be in a later message."""
     for index, message in enumerate(messages):
         param = f"messages[{index}].content"
         match message["role"]:
             case "assistant":
-                _lift_assistant(message["content"], items, losses)
+                _lift_assistant(message["content"], items, hosted_calls, losses)
             case "user":
                 items += _lift_user(message["content"], param, losses)
             case _:
@@ -99,7 +101,9 @@ def _report_failure(output: str | list[Json]) -> str | list[Json]:
     return [new_input_text(_FAILURE_PREFIX), *output]
 
 
-def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: list[Loss]) -> None:
+def _lift_assistant(
+    content: str | Sequence[Json], items: list[Item], hosted_calls: dict[tuple[str, str], Item], losses: list[Loss]
+) -> None:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     texts: list[Json] | None = None
     """The parts of the last message item, while text blocks follow each other."""
@@ -122,17 +126,23 @@ def _lift_assistant(content: str | Sequence[Json], items: list[Item], losses: li
             case "tool_use":
                 items.append(_lift_call(block))
             case "mcp_tool_use":
-                items.append(lift_mcp_use(block))
-            case "mcp_tool_result" if add_mcp_result(block, items):
+                items.append(_index_call(lift_mcp_use(block), hosted_calls))
+            case "mcp_tool_result" if add_mcp_result(block, hosted_calls):
                 pass
             case "server_tool_use" if is_search_use(block):
-                items.append(lift_search_use(block))
-            case "web_search_tool_result" if (search := add_search_result(block, items)) is not None:
+                items.append(_index_call(lift_search_use(block), hosted_calls))
+            case "web_search_tool_result" if (search := add_search_result(block, hosted_calls)) is not None:
                 last = search
                 continue
             case kind:
                 losses.append(Loss("messages", f"{kind:.50} dropped"))
         last = items[-1] if items else None
+
+
+def _index_call(item: Item, hosted_calls: dict[tuple[str, str], Item]) -> Item:
+    """Adds a call to the index, from which its result finds it, and returns it."""
+    hosted_calls[item["type"], item["id"]] = item
+    return item
 
 
 def _lift_thinking(block: Json) -> Item:

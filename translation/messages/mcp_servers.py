@@ -110,13 +110,13 @@ def lift_mcp_use(block: Json) -> Item:
     }
 
 
-def add_mcp_result(block: Json, items: list[Item]) -> bool:
-    """Adds the result of a past call to its item, one of `items`. Returns whether there is one."""
-    for item in reversed(items):
-        if item["type"] == "mcp_call" and item["id"] == block["tool_use_id"]:
-            content = block.get("content") or ""
-            text = content if isinstance(content, str) else "\n".join(part["text"] for part in content)
-            failed = bool(block.get("is_error"))
-            item |= {"status": "failed", "error": text} if failed else {"status": "completed", "output": text}
-            return True
-    return False
+def add_mcp_result(block: Json, calls: Mapping[tuple[str, str], Item]) -> bool:
+    """Adds the result of a past call to its item, one of `calls` by type and id. Returns whether there is one."""
+    item = calls.get(("mcp_call", block["tool_use_id"]))
+    if item is None:
+        return False
+    content = block.get("content") or ""
+    text = content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+    failed = bool(block.get("is_error"))
+    item |= {"status": "failed", "error": text} if failed else {"status": "completed", "output": text}
+    return True

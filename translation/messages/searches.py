@@ -3,6 +3,7 @@
 What only the upstream can read of a search is sealed, and travels in the `encrypted_content` of its first page.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
 from translation.representation.json_types import Item, Json
@@ -59,17 +60,17 @@ def lift_search_use(block: Json) -> Item:
     }
 
 
-def add_search_result(block: Json, items: list[Item]) -> Item | None:
-    """Adds the result of a past search to its item, one of `items`, and returns it; None if there is none."""
-    item_id = _ITEM_PREFIX + block["tool_use_id"].removeprefix(_ID_PREFIX)
-    for item in reversed(items):
-        if item["type"] == SEARCH_ITEM and item["id"] == item_id:
-            content = block["content"]
-            item |= add_results(item, content)
-            if has_pages(content) and content[0].get("encrypted_content"):
-                item["encrypted_content"] = content[0]["encrypted_content"]
-            return item
-    return None
+def add_search_result(block: Json, calls: Mapping[tuple[str, str], Item]) -> Item | None:
+    """Adds the result of a past search to its item, one of `calls` by type and id, and returns it; None if there is
+    none."""
+    item = calls.get((SEARCH_ITEM, _ITEM_PREFIX + block["tool_use_id"].removeprefix(_ID_PREFIX)))
+    if item is None:
+        return None
+    content = block["content"]
+    item |= add_results(item, content)
+    if has_pages(content) and content[0].get("encrypted_content"):
+        item["encrypted_content"] = content[0]["encrypted_content"]
+    return item
 
 
 def _build_id(item: Item) -> str:

@@ -1,6 +1,7 @@
 """Adapts a client's request to an upstream with the same API. Fields that need no change are forwarded as they are."""
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 from translation.messages.history import CALL_CARRIER_PREFIX
@@ -50,16 +51,17 @@ def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: li
     content = message.get("content")
     if message["role"] != "assistant" or not isinstance(content, list):
         return message
-    sealed = [block for block in content if _is_sealed_block(block, is_sealed)]
-    if not sealed:
+    flags = [_is_sealed_block(block, is_sealed) for block in content]
+    if not any(flags):
         return message
+    sealed = list(compress(content, flags))
     removed += [_NAMES.get(block["type"], "thinking") for block in sealed]
     searches = {block["tool_use_id"] for block in sealed if block["type"] == "web_search_tool_result"}
     blocks: list[Json] = []
-    for block in content:
-        if block["type"] == "text" and block in sealed:
+    for block, has_seal in zip(content, flags, strict=True):
+        if block["type"] == "text" and has_seal:
             blocks.append({key: value for key, value in block.items() if key != "citations"})
-        elif block not in sealed and not (block["type"] == "server_tool_use" and block["id"] in searches):
+        elif not has_seal and not (block["type"] == "server_tool_use" and block["id"] in searches):
             blocks.append(block)
     return {**message, "content": blocks}
 
