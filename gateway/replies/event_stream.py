@@ -325,8 +325,10 @@ class EventStreamReply(Response):
         """Runs when a silence may have lasted `keepalive_s`, and schedules itself again."""
         last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
         idle_s = monotonic() - last_sent
-        if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
-            self._keepalive_task = self._loop.create_task(self._send_keepalive())
+        if idle_s >= self._keepalive_s * 0.999:
+            # A client that has not taken what was sent gets no keep-alive, and is checked no more often than others.
+            if not self._unsent:
+                self._keepalive_task = self._loop.create_task(self._send_keepalive())
             idle_s = 0.0
         self._keepalive_timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._check_idle)
 

@@ -651,6 +651,31 @@ async def test_no_comment_waits_for_a_reader_beyond_the_end() -> None:
     assert (client.body, client.done) == (CONTENT + END, True)
 
 
+async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, wire = Client(), PushedWire()
+    loop, keepalive_s = asyncio.get_running_loop(), 0.01
+    delays: asyncio.Queue[float] = asyncio.Queue()
+    call_later = loop.call_later
+
+    def note_delay(delay: float, callback: Any, *args: Any) -> Any:
+        if getattr(callback, "__func__", None) is EventStreamReply._check_idle:
+            delays.put_nowait(delay)
+        return call_later(delay, callback, *args)
+
+    async def act() -> None:
+        monkeypatch.setattr(loop, "call_later", note_delay)
+        client.reads.clear()
+        assert not await wire.come(CONTENT)
+        # The first check since the last write may find a part of an interval left.
+        assert [await delays.get() for _ in range(5)][2:] == [keepalive_s] * 3
+        client.reads.set()
+        await client.has(CONTENT)
+        await wire.come(END)
+
+    async with asyncio.timeout(5):
+        await alongside(pushing(wire, client, keepalive_s), act)
+
+
 async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
     client, wire = Client(), PushedWire()
 
