@@ -19,8 +19,6 @@ from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, 
 from providers.capabilities import CAPABILITIES
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderConfig
 from providers.engines.exchange import prepare_engine_exchange
-from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.token_decoder import HarmonyTokenDecoder
 from providers.http.dialects import DIALECTS
 from providers.http.exchange import HttpExchange
 from providers.http.relay import HttpRelay
@@ -30,13 +28,11 @@ from providers.scripted.provider import ScriptedExchange
 from tests.unit.support.fake_engine import FakeEngine
 from tests.unit.support.golden import GOLDEN, chunks_of
 from tests.unit.support.harmony import lower_to_harmony, real
-from tests.unit.support.translator_drivers import counting_ids
-from translation.parsers.generated_text import GeneratedTextDecoder
-from translation.parsers.tools import PARSER_FACTORIES
-from translation.representation.events import Event, Started, Usage
+from tests.unit.support.recorded_replies import decode_recording
+from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 RECORDINGS = {
@@ -57,26 +53,7 @@ ENGINES = sorted(EMBEDDED_TYPES - {"scripted"})
 
 def events_of(recording: Path) -> list[Event]:
     """What is understood of a recorded stream."""
-    wire, dialect = recording.read_bytes(), recording.parent.name
-    chunks = chunks_of(wire) if recording.suffix == ".sse" else list(map(orjson.loads, wire.splitlines()))
-    if dialect == "completion":
-        return _events_of_engine(chunks)
-    if dialect == "harmony":
-        decoder: Any = HarmonyDecoder(real(), HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE), 9)
-    else:
-        decoder = DIALECTS[dialect].decoder(counting_ids(), PROFILES["openai_compatible"])  # type: ignore[index]
-    return [*(event for chunk in chunks for event in decoder.feed(chunk)), *decoder.finish()]
-
-
-def _events_of_engine(chunks: Sequence[Json]) -> list[Event]:
-    """What an engine wrote, with the thoughts and the calls that are in it."""
-    said = GeneratedTextDecoder(
-        counting_ids(), DEFAULT_PROFILE, parse_think_tags=True, parser=PARSER_FACTORIES["hermes"]()
-    )
-    events: list[Event] = [Started(model="m")]
-    for chunk in chunks:
-        events += said.feed_text(chunk["content"])
-    return [*events, *said.finish("length" if chunks[-1]["stop_type"] == "limit" else "stop", Usage())]
+    return [event for batch in decode_recording(recording, PROFILES["openai_compatible"]) for event in batch]
 
 
 class Source:
