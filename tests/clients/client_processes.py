@@ -1,16 +1,26 @@
-"""Real clients as processes: the programs in `programs/`, and the command-line clients themselves."""
+"""Real clients as processes: the programs in `programs/`, named below it, and the command-line clients themselves."""
 
 import asyncio
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 PROGRAMS = Path(__file__).with_name("programs")
 ROOT = Path(__file__).parents[2]
 """Where the gateway's own clients are, for programs that import them."""
+ANSWER_KEYS = {
+    "frameworks/agents_sdk.py": "text",
+    "frameworks/agents_sdk.mjs": "text",
+    "frameworks/ai_sdk.mjs": "text",
+    "frameworks/pydantic_ai_agent.py": "output",
+}
+"""Programs that run an agent with a tool, and the key of the agent's answer in what each prints."""
+AGENT_APIS = [*product(ANSWER_KEYS, ("responses", "chat")), ("frameworks/pydantic_ai_agent.py", "messages")]
+"""Those programs with each API that they can use."""
 
 _TIMEOUT_S = 90.0
 

@@ -12,11 +12,11 @@ import pytest
 
 from tests import databases
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex
-from tests.clients.strict_chat import strict
+from tests.clients.coding_agents.codex import Codex
 from tests.integration.engines import llama
 from tests.serving import Gateway, serving
 from tests.upstream import Script, ScriptedUpstream
+from tests.upstream.strict_chat import strict
 
 Answer = Callable[..., None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import message_texts
+from tests.clients.coding_agents.codex import message_texts
 from tests.clients.conftest import Answer
 from tests.project.test_snippets import SNIPPETS, Snippet
 from tests.serving import Gateway

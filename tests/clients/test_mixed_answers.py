@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, message_texts
+from tests.clients.coding_agents.codex import Codex, message_texts
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import Reply, ScriptedUpstream, chat_chunk, chat_sse, chat_text
 from tests.upstream.builders import CHAT_USAGE
 
 # pydantic-ai's streams end with the first text, by its own definition.
-PROGRAMS = ["agents_sdk.py", "agents_sdk.mjs", "ai_sdk.mjs"]
+PROGRAMS = ["frameworks/agents_sdk.py", "frameworks/agents_sdk.mjs", "frameworks/ai_sdk.mjs"]
 
 
 def mixed(name: str, *arguments: str) -> Reply:

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, message_texts
+from tests.clients.client_processes import ANSWER_KEYS, InstalledClients
+from tests.clients.coding_agents.codex import Codex, items, message_texts
+from tests.clients.coding_agents.test_opencode import PACKAGES, Opencode, titled
 from tests.clients.conftest import Answer, kept_by
-from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
-ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
-"""Program -> its word for the answer."""
 
 
 @pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket"])
@@ -37,20 +35,20 @@ async def test_the_ai_sdk_leaves_what_it_is_told_to(
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
     env = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
-    await clients.run_program("ai_sdk.mjs", "tools", STORE="false", **env)
+    await clients.run_program("frameworks/ai_sdk.mjs", "tools", STORE="false", **env)
     assert kept_by(gateway) == []
-    await clients.run_program("ai_sdk.mjs", "text", **env)
+    await clients.run_program("frameworks/ai_sdk.mjs", "text", **env)
     assert len(kept_by(gateway)) == 1
 
 
-@pytest.mark.parametrize("program", ANSWERS)
+@pytest.mark.parametrize("program", ANSWER_KEYS)
 @pytest.mark.parametrize("api", ["responses", "chat"])
 async def test_without_a_store_a_tool_runs_and_its_result_goes_back(
     program: str, api: str, clients: InstalledClients, stateless: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
     env = {"BASE_URL": stateless.v1, "MODEL": "some-model", "API": api, "STORE": "false"}
-    assert (await clients.run_program(program, "tools_streamed", **env))[ANSWERS[program]] == "It is 42."
+    assert (await clients.run_program(program, "tools_streamed", **env))[ANSWER_KEYS[program]] == "It is 42."
     assert [message["role"] for message in upstream.requests[1].json["messages"]] == ["user", "assistant", "tool"]
 
 
@@ -63,7 +61,7 @@ async def test_without_a_store_codex_runs_a_command(
     assert message_texts(events) == ["It says forty-2."]
 
 
-@pytest.mark.parametrize("program", ["openai_sdk.py", "openai_sdk.mjs"])
+@pytest.mark.parametrize("program", ["sdks/openai_sdk.py", "sdks/openai_sdk.mjs"])
 async def test_without_a_store_the_official_sdks_are_answered(
     program: str, clients: InstalledClients, stateless: Gateway, answer: Answer
 ) -> None:
@@ -74,7 +72,7 @@ async def test_without_a_store_the_official_sdks_are_answered(
 
 async def test_without_a_store_state_is_refused_by_name(clients: InstalledClients, stateless: Gateway) -> None:
     previous, conversation, background, *readings = await clients.run_program(
-        "openai_state.py", "refused", BASE_URL=stateless.v1, MODEL="demo"
+        "sdks/openai_state.py", "refused", BASE_URL=stateless.v1, MODEL="demo"
     )
     assert previous == ["BadRequestError", "previous_response_not_found", "previous_response_id"]
     assert (conversation[0], conversation[2]) == ("BadRequestError", "conversation")
@@ -86,7 +84,7 @@ async def test_without_a_store_the_ai_sdk_is_told_to_send_its_items(
     clients: InstalledClients, stateless: Gateway
 ) -> None:
     got = await clients.run_program(
-        "ai_sdk.mjs", "conversation_failure", BASE_URL=stateless.v1, MODEL="demo", API="responses"
+        "frameworks/ai_sdk.mjs", "conversation_failure", BASE_URL=stateless.v1, MODEL="demo", API="responses"
     )
     assert (got["name"], got["status"]) == ("AI_APICallError", 400)
     assert "send the item itself" in got["message"]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, message_texts
+from tests.clients.coding_agents.codex import Codex, items, message_texts
+from tests.clients.coding_agents.test_opencode import PACKAGES, Opencode, titled
 from tests.clients.conftest import Answer
-from tests.clients.test_opencode import PACKAGES, Opencode, titled
 from tests.serving import Gateway
 from tests.upstream import Script, chat_chunk, chat_sse, chat_text, json_reply
 from tests.upstream.builders import CHAT_USAGE, either, whole_chat
@@ -39,14 +39,14 @@ async def test_codex_shows_them(codex: Codex, answer: Answer) -> None:
 async def test_the_ai_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
-    got = await clients.run_program("ai_sdk.mjs", "reasoning_streamed", **asked)
+    got = await clients.run_program("frameworks/ai_sdk.mjs", "reasoning_streamed", **asked)
     assert (got["reasoning"], got["text"], got["errors"]) == (THOUGHT, ANSWER, [])
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
 async def test_langchain_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
-    got = await clients.run_program("langchain_reasoning.py", case, BASE_URL=gateway.v1, MODEL="some-model")
+    got = await clients.run_program("frameworks/langchain_reasoning.py", case, BASE_URL=gateway.v1, MODEL="some-model")
     assert got == {"text": ANSWER, "thinking": [THOUGHT]}
 
 
@@ -54,13 +54,13 @@ async def test_langchain_shows_them(case: str, clients: InstalledClients, gatewa
 async def test_pydantic_ai_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
-    assert (await clients.run_program("pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
+    assert (await clients.run_program("frameworks/pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
 
 
 async def test_the_agents_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
-    got = await clients.run_program("agents_sdk.py", "summary", **asked)
+    got = await clients.run_program("frameworks/agents_sdk.py", "summary", **asked)
     assert got == {"deltas": THOUGHT, "items": [THOUGHT]}
 
 

@@ -4,21 +4,14 @@ What asks for Responses is relayed, what asks for chat is translated. Only the g
 """
 
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.clients.client_processes import InstalledClients
-from tests.clients.codex import Codex, items, message_texts
+from tests.clients.client_processes import AGENT_APIS, ANSWER_KEYS, InstalledClients
+from tests.clients.coding_agents.codex import Codex, items, message_texts
 from tests.clients.conftest import before, kept_by, kept_in
 from tests.serving import Gateway, serving
-
-ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
-"""Program -> its word for the answer."""
-
-WAYS = [*product(ANSWERS, ("responses", "chat")), ("pydantic_ai_agent.py", "messages")]
-"""Programs and the APIs that they use."""
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +27,16 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         assert kept_by(upstream) == []
 
 
-@pytest.mark.parametrize(("program", "api"), WAYS)
+@pytest.mark.parametrize(("program", "api"), AGENT_APIS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
 async def test_a_tool_runs_and_its_result_goes_back(
     program: str, api: str, case: str, clients: InstalledClients, front: Gateway
 ) -> None:
     got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API=api)
-    assert "add returned: " in got[ANSWERS[program]]
+    assert "add returned: " in got[ANSWER_KEYS[program]]
 
 
-@pytest.mark.parametrize("program", ["agents_sdk.py", "agents_sdk.mjs"])
+@pytest.mark.parametrize("program", ["frameworks/agents_sdk.py", "frameworks/agents_sdk.mjs"])
 @pytest.mark.parametrize(
     ("case", "ran"),
     [

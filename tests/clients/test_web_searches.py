@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.test_claude_code import ClaudeCode, blocks
+from tests.clients.coding_agents.test_claude_code import ClaudeCode, blocks
 from tests.integration.messages.test_searches import ASKED, FOUND, PAGES, TOLD, anthropic_search, responses_search
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream, json_reply
@@ -40,7 +40,7 @@ async def test_searches_are_blocks_of_the_sdk(clients: InstalledClients, upstrea
     upstream.on("/responses", responses_search())
     upstream.on("/messages", anthropic_search())
     with serving(config(upstream.url, api)) as gateway:
-        got = await clients.run_program("messages.mjs", "search", BASE_URL=gateway.url)
+        got = await clients.run_program("sdks/messages.mjs", "search", BASE_URL=gateway.url)
     assert [block["type"] for block in got["content"]] == ["server_tool_use", "web_search_tool_result", "text"]
     assert (got["content"][0]["input"], got["searches"]) == ({"query": "who"}, 1)
     check_returned(api, upstream.requests[1].json)
@@ -53,7 +53,7 @@ async def test_searches_are_tools_and_sources_of_the_ai_sdk(
     upstream.on("/responses", responses_search())
     upstream.on("/messages", anthropic_search())
     with serving(config(upstream.url, api)) as gateway:
-        got = await clients.run_program("messages.mjs", "ai_search", BASE_URL=gateway.url)
+        got = await clients.run_program("sdks/messages.mjs", "ai_search", BASE_URL=gateway.url)
     assert (got["text"], got["input"]) == ("Shannon.", {"query": "who"})
     assert got["sources"] == [page["url"] for page in (PAGES if api == "anthropic" else PAGES[:1])]
     assert got["parts"].index("tool-call") < got["parts"].index("tool-result") < got["parts"].index("text-delta")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import ready_sqlite
 from tests.serving import command, serving
-from tests.unit.support.responses_order import check_stream, read_stream
+from tests.unit.support.stream_checks.responses_order import check_stream, read_stream
 from tests.unit.translation.responses.relaying.test_calls import call_events, items_of
 from tests.upstream import Script, ScriptedUpstream, chat_chunk, chat_json, chat_sse, chat_text
 from tests.upstream.builders import either, json_reply, response_snapshot, responses_sse, responses_text, text_events

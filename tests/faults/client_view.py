@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
-from tests.unit.support.messages_order import check_message_stream, read_frames
-from tests.unit.support.ollama_order import check_lines, read_lines
+from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
+from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.mcp_server import mcp_server
 from tests.serving import serving
-from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.upstream import Script, ScriptedUpstream, error_reply
 from tests.upstream.builders import (
     SSE,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from tests.mcp_server import CountingServer
 from tests.serving import serving
-from tests.unit.support.messages_order import read_frames
+from tests.unit.support.stream_checks.messages_order import read_frames
 from tests.upstream import Script, ScriptedUpstream, json_reply
 from tests.upstream.builders import chat_calls, chat_text
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.serving import serving
-from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
+from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.builders import (
     SSE,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.serving import serving
-from tests.unit.support.messages_order import check_message_stream, read_frames
+from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream
 from tests.upstream.anthropic import anthropic_text, block, closing, message, opening, text_block, text_deltas
 from tests.upstream.builders import json_reply, named_frame, sse_reply

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.serving import serving
-from tests.unit.support.ollama_order import check_lines, read_lines
+from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.builders import SSE, chat_calls, chat_chunk, chat_sse, chat_text, data_frame, text_chunks
 from tests.upstream.script import Pause, Reply

@@ -11,7 +11,7 @@ import pytest
 from tests.agui_client import PATIENCE_S
 from tests.mcp_server import CountingServer
 from tests.state.served.agui_replicas import two_replicas
-from tests.unit.support.messages_order import check_message, check_message_stream
+from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream
 from tests.upstream import Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import (
     SSE,

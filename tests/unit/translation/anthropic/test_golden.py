@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
-from tests.unit.support.responses_order import check_response, check_stream
+from tests.unit.support.stream_checks.responses_order import check_response, check_stream
 from tests.unit.support.translator_drivers import Decoder, counting_ids, decode, every_split, feed_to_end
 from translation.anthropic.decode import AnthropicDecoder
 from translation.framing.sse import FrameDecoder

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.unit.support.translator_drivers import feed_to_end
 from tests.unit.translation.gemini_endpoint.test_golden import HEAD, build_error
 from translation.gemini_endpoint.collect import ContentCollector

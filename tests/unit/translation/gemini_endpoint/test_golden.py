@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
+from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.unit.support.translator_drivers import counting_ids, feed_to_end
 from translation.gemini.decode import GeminiDecoder
 from translation.gemini_endpoint.collect import ContentCollector

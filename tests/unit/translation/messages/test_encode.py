@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
+from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream, read_frames
 from translation.chat.delta_run import ChatDeltaRun
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.messages_order import check_message, check_message_stream, read_frames
 from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
+from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream, read_frames
 from tests.unit.support.translator_drivers import feed_to_end
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.messages_order import read_frames
+from tests.unit.support.stream_checks.messages_order import read_frames
 from translation.errors import InvalidRequest
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.golden import GOLDEN, recordings
-from tests.unit.support.messages_order import check_message_stream, read_frames
+from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.framing.sse import encode_data, encode_event
 from translation.messages.relaying.forms import message_of_stream, stream_of_message

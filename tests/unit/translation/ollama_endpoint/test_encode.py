@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.ollama_order import check_lines, read_lines
+from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 from translation.chat.delta_run import ChatDeltaRun
 from translation.ollama_endpoint.collect import OllamaCollector
 from translation.ollama_endpoint.encode import OllamaEncoder

@@ -5,8 +5,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.unit.support.ollama_order import check_lines, read_lines
 from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
+from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 from tests.unit.support.translator_drivers import feed_to_end
 from translation.ollama_endpoint.collect import OllamaCollector
 from translation.ollama_endpoint.encode import OllamaEncoder

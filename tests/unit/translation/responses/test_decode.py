@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from tests.unit.support.golden import check_events, chunks_of, recordings
-from tests.unit.support.responses_order import check_order, read_stream
 from tests.unit.support.responses_streams import CITATION, LOGPROB, SEARCH, STREAMS
+from tests.unit.support.stream_checks.responses_order import check_order, read_stream
 from tests.unit.support.translator_drivers import collect, counting_ids, decode, feed_to_end
 from translation.errors import ProtocolViolation
 from translation.representation import items

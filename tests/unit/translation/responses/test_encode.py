@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.support.responses_streams import LOGPROB, STREAMS, message
+from tests.unit.support.stream_checks.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.support.translator_drivers import feed_to_end
 from translation.representation import items
 from translation.representation.events import (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.support.recorded_replies import RECORDED_REPLIES, decode_recording, name_recording
-from tests.unit.support.responses_order import check_response, check_stream
+from tests.unit.support.stream_checks.responses_order import check_response, check_stream
 from tests.unit.support.translator_drivers import feed_to_end
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.responses_order import check_response
+from tests.unit.support.stream_checks.responses_order import check_response
 from translation.responses.initial_response import new_response
 
 Json = dict[str, Any]

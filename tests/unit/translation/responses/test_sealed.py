@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.responses_order import read_stream
+from tests.unit.support.stream_checks.responses_order import read_stream
 from tests.unit.support.translator_drivers import feed_to_end, relay_to_end
 from translation.framing import sse
 from translation.representation import items

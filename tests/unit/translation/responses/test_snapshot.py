@@ -5,8 +5,8 @@ from typing import Any, get_args
 import pytest
 from openai.types.responses.response_error import ResponseError
 
-from tests.unit.support.responses_order import check_response
 from tests.unit.support.responses_streams import STREAMS, USAGE, message
+from tests.unit.support.stream_checks.responses_order import check_response
 from translation.representation import items
 from translation.representation.events import (
     Delta,

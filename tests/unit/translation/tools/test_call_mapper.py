@@ -9,7 +9,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from providers.scripted.schema_instances import minimal_instance
-from tests.unit.support.responses_order import check_stream
+from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids, decode, feed_to_end
 from translation.chat.decode import ChatDecoder
 from translation.representation.collector import TurnCollector

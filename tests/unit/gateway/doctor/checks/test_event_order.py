@@ -9,8 +9,8 @@ import pytest
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.response_shape import check_response, check_usage, message_text_of, parse_calls, require_text
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive
-from tests.unit.support.responses_order import read_stream
 from tests.unit.support.responses_streams import STREAMS, Stream
+from tests.unit.support.stream_checks.responses_order import read_stream
 from tests.unit.support.translator_drivers import feed_to_end
 from tests.upstream.builders import message_item, response_snapshot, text_events
 from translation.responses.encode import ResponsesEncoder

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.responses_order import check_stream
+from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import conclude, feed_to_end, relay_to_end
 from tests.upstream.builders import named_frame, response_snapshot
 from translation.framing import sse

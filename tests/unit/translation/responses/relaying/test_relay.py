@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.golden import recordings
-from tests.unit.support.responses_order import check_types, read_stream
+from tests.unit.support.stream_checks.responses_order import check_types, read_stream
 from tests.unit.support.translator_drivers import every_split, fail_to_end, feed_to_end, relay_to_end
 from translation.errors import ProtocolViolation
 from translation.framing import sse

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.support.responses_order import check_stream
+from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids
 from tests.upstream.builders import message_item, response_snapshot
 from translation.errors import ProtocolViolation

@@ -1,0 +1,93 @@
+"""Vercel's AI SDK where the server remembers: by default it refers to what was said by its id."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients.client_processes import InstalledClients
+from tests.clients.conftest import Answer
+from tests.serving import Gateway
+from tests.upstream import Script, ScriptedUpstream, chat_calls, chat_chunk, chat_json, chat_sse, chat_text
+from tests.upstream.builders import CHAT_USAGE, either
+
+ADD = ("add", '{"a":2,"b":40}')
+ADDS = chat_calls(ADD)
+CALL = {"id": "call_0", "type": "function", "function": dict(zip(("name", "arguments"), ADD, strict=True))}
+ANSWERS = (chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
+WHOLE = ["user", "assistant", "tool", "assistant", "user"]
+"""Who speaks in a conversation of two turns, with a tool in the first."""
+
+
+class AiSdk:
+    def __init__(self, clients: InstalledClients, keeper: Gateway) -> None:
+        self._clients = clients
+        self._keeper = keeper
+
+    async def do(self, case: str) -> Any:
+        return await self._clients.run_program(
+            "frameworks/ai_sdk_state.mjs", case, BASE_URL=self._keeper.v1, MODEL="some-model"
+        )
+
+
+@pytest.fixture
+def sdk(clients: InstalledClients, keeper: Gateway) -> AiSdk:
+    return AiSdk(clients, keeper)
+
+
+def thinks_and_adds() -> Script:
+    chunks = [
+        chat_chunk({"role": "assistant", "reasoning_content": "They want a sum."}),
+        chat_chunk({"tool_calls": [{**CALL, "index": 0}]}),
+        chat_chunk({}, "tool_calls"),
+        chat_chunk(usage=CHAT_USAGE),
+    ]
+    whole = chat_json(finish_reason="tool_calls", reasoning_content="They want a sum.", tool_calls=[CALL])
+    return either(chat_sse(chunks), whole)
+
+
+def sent_messages(upstream: ScriptedUpstream) -> list[dict[str, Any]]:
+    """What the upstream was asked last."""
+    messages: list[dict[str, Any]] = upstream.requests[-1].json["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("case", ["whole", "streamed"])
+async def test_references_are_followed(case: str, sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(ADDS, *ANSWERS)
+    got = await sdk.do(case)
+    assert got["text"] == "Ada."
+    assert got["sent"][2] == ["user", "function_call", "function_call_output", "item_reference", "user"]
+    assert [message["role"] for message in sent_messages(upstream)] == WHOLE
+    assert sent_messages(upstream)[3]["content"] == "Good day, Ada. It is 42."
+
+
+@pytest.mark.parametrize("case", ["whole", "streamed"])
+async def test_thoughts_go_back_by_reference(case: str, sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(thinks_and_adds(), *ANSWERS)
+    got = await sdk.do(case)
+    assert got["sent"][1] == ["user", "item_reference", "function_call", "function_call_output"]
+    assert got["text"] == "Ada."
+    assert sent_messages(upstream)[1]["reasoning_content"] == "They want a sum."
+
+
+async def test_a_response_is_continued(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(ADDS, *ANSWERS)
+    got = await sdk.do("chained")
+    assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
+    assert [message["role"] for message in sent_messages(upstream)] == WHOLE
+
+
+async def test_a_conversation_is_kept(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(ADDS, *ANSWERS)
+    got = await sdk.do("conversation")
+    assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
+    # With the result of a tool it says what the user said once more: its way with conversations, whoever keeps them.
+    assert got["sent"][1] == ["user", "function_call_output"]
+    assert [message["role"] for message in sent_messages(upstream)] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+        "user",
+    ]

@@ -1,0 +1,300 @@
+"""No field of a request gets lost unsaid: an upstream is told of it, or the client is."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from providers.base import Dialect
+from scripts.docs import parameters
+from tests.unit.gateway.planning.every_field import (
+    chat_fields,
+    gemini_fields,
+    messages_fields,
+    ollama_fields,
+    responses_fields,
+)
+from tests.unit.gateway.planning.every_field.field_cases import Case
+from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS, Heard, lower_for_upstream
+from translation.chat import schema as chat_schema
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini_endpoint.schema import request as gemini_schema
+from translation.messages import schema as messages_schema
+from translation.ollama_endpoint import schema as ollama_schema
+from translation.representation.loss import Loss
+from translation.responses.schema import request as responses_schema
+
+Json = dict[str, Any]
+
+_MINIMAL: Final[dict[Dialect, Json]] = {
+    "chat": {"messages": [{"role": "user", "content": "Hi"}]},
+    "responses": {"input": "Hi"},
+    "messages": {"max_tokens": 5000, "messages": [{"role": "user", "content": "Hi"}]},
+    "ollama": {"messages": [{"role": "user", "content": "Hi"}]},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+}
+
+
+def _cases(
+    dialect: Dialect, asked: Mapping[str, parameters.ParameterSample], fields: Mapping[str, Case]
+) -> dict[str, Case]:
+    plain = _MINIMAL[dialect]
+    whole = {
+        name: Case(name, {**plain, **sample.other_fields}, {**plain, **sample.other_fields, name: sample.value})
+        for name, sample in asked.items()
+    }
+    return {**whole, **fields}
+
+
+CASES: dict[Dialect, dict[str, Case]] = {
+    "chat": _cases("chat", parameters.CHAT, chat_fields.CASES),
+    "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
+    "messages": _cases("messages", parameters.MESSAGES, messages_fields.CASES),
+    "ollama": _cases("ollama", parameters.OLLAMA, ollama_fields.CASES),
+    "gemini": gemini_fields.CASES,
+}
+
+ALL = [
+    pytest.param(dialect, upstream, id=f"{dialect} to {upstream}")
+    for dialect in CASES
+    for upstream in UPSTREAMS
+    if UPSTREAMS[upstream].relays <= upstream.startswith(dialect)
+]
+
+
+OURS: Final = {
+    "anthropic_beta": "it is about Anthropic's own servers",
+    "anthropic_version": "it is about Anthropic's own servers",
+    "background": "the gateway keeps it",
+    "cache_control": "a hint for Anthropic's own servers",
+    "client_metadata": "Codex tells it to whom it may concern",
+    "context_management": "the gateway does it",
+    "extensions": "the gateway's own",
+    "keep_alive": "clients do not load the models of an operator",
+    "stream_options": "the gateway counts, and its own stream has nothing to hide",
+    "StreamOptions.include_usage": "its part",
+    "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
+    "truncation": "the gateway does it",
+}
+"""What no upstream needs to be told."""
+
+_SCHEMAS = ("JsonSchema", "JsonSchemaFormat")
+_HOLDING = ("anthropic", "gemini", "ollama", "harmony", "engine")
+_A_LABEL = "a label of a schema that is held to whatever it is called"
+_ALWAYS_HELD = "schemas are always held to here"
+_BY_FORMAT = "gpt-oss is not told its earlier reasoning once it has answered: its format says so"
+
+HONOURED: Final[dict[tuple[str, str], str]] = {
+    **{(upstream, f"{of}.name"): _A_LABEL for upstream in _HOLDING for of in _SCHEMAS},
+    **{(upstream, f"{of}.strict"): _ALWAYS_HELD for upstream in _HOLDING for of in _SCHEMAS},
+    ("harmony", "Function.strict"): _ALWAYS_HELD,
+    ("harmony", "SummaryText.text"): _BY_FORMAT,
+    ("harmony", "ReasoningText.text"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.summary"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.content"): _BY_FORMAT,
+    ("harmony", "AssistantMessage.reasoning_content"): _BY_FORMAT,
+    ("harmony", "AssistantMessage.reasoning"): _BY_FORMAT,
+    ("harmony", "Message.thinking"): _BY_FORMAT,
+    ("harmony", "Tool.strict"): _ALWAYS_HELD,
+    ("harmony", "Choice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
+    ("harmony", "NamedChoice.disable_parallel_tool_use"): "gpt-oss makes one call at a time",
+    **{(upstream, "service_tier"): "the standard tier is the only one here" for upstream in ("harmony", "engine")},
+    **{
+        ("harmony", f"OpenApiSchema.{key}"): "gpt-oss reads schemas as types of TypeScript, which have no such thing"
+        for key in ("items", "prefixItems", "additionalProperties", "anyOf", "defs")
+    },
+    **{("gemini", f"{of}.displayName"): "a label, which the part has in no other form" for of in ("Blob", "FileData")},
+    ("gemini", "FileData.mimeType"): "the server at the address says the type",
+    ("harmony", "thinking"): "gpt-oss thinks unless told not to",
+    ("harmony", "parallel_tool_calls"): "gpt-oss makes one call at a time",
+}
+"""(upstream, field) -> why there is nothing to say and nothing to lose."""
+
+
+def _names(param: str | None, place: str) -> bool:
+    """Whether a parameter is this place, or holds it, or is in it."""
+    said, wanted = (re.sub(r"\[\d+\]", "", each).split(".") for each in (param or "", place))
+    short, long = sorted((said, wanted), key=len)
+    rest = iter(long)
+    return said[0] == wanted[0] and all(word in rest for word in short)
+
+
+def _losses(case: Case, before: Heard, after: Heard) -> list[Loss]:
+    """Of the field itself: those that come with it, and those that name it as exactly as can be."""
+    exactly = [loss for loss in after.losses if re.sub(r"\[\d+\]", "", loss.param) == case.place]
+    return [*exactly, *(loss for loss in after.losses if loss not in before.losses)]
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Names the field in what fails. The thousands of fields and upstreams are not a test each, which takes longer."""
+    try:
+        yield
+    except BaseException as failure:
+        failure.add_note(f"the field is {name}")
+        raise
+
+
+@pytest.mark.parametrize(("dialect", "upstream"), ALL)
+def test_a_field_is_said_or_refused_or_lost_by_name(dialect: Dialect, upstream: str) -> None:
+    for name in CASES[dialect]:
+        with naming(name):
+            check_field(dialect, upstream, name)
+
+
+def check_field(dialect: Dialect, upstream: str, name: str) -> None:
+    case = CASES[dialect][name]
+    try:
+        before = lower_for_upstream(upstream, dialect, case.plain)
+    except InvalidRequest:
+        return  # refused is what the field stands beside, by a case of its own
+    refused: InvalidRequest | None = None
+    try:
+        after = lower_for_upstream(upstream, dialect, case.asked)
+    except InvalidRequest as refusal:
+        refused = refusal
+    if refused is not None:
+        assert _names(refused.param, case.place), refused.param
+        return
+    lost = _losses(case, before, after)
+    if lost:
+        assert any(_names(loss.param, case.place) for loss in lost), lost
+    elif name not in OURS and (upstream, name) not in HONOURED:
+        assert after.sent != before.sent, "lost unsaid"
+        assert case.value is None or case.value in after.text, after.text
+
+
+@pytest.mark.parametrize(("dialect", "upstream"), ALL)
+def test_a_strict_request_is_refused_for_what_it_would_lose(dialect: Dialect, upstream: str) -> None:
+    for name in CASES[dialect]:
+        with naming(name):
+            check_strict_request(dialect, upstream, name)
+
+
+def check_strict_request(dialect: Dialect, upstream: str, name: str) -> None:
+    body = CASES[dialect][name].asked
+    try:
+        lenient = lower_for_upstream(upstream, dialect, body)
+    except InvalidRequest as refusal:
+        with pytest.raises(InvalidRequest, match=re.escape(str(refusal))):
+            lower_for_upstream(upstream, dialect, body, strict=True)
+        return
+    if not lenient.losses:
+        assert lower_for_upstream(upstream, dialect, body, strict=True).sent == lenient.sent
+        return
+    with pytest.raises(Unrepresentable) as refused:
+        lower_for_upstream(upstream, dialect, body, strict=True)
+    assert refused.value.param == lenient.losses[0].param
+    assert all(str(loss) in str(refused.value) for loss in lenient.losses)
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("dialect", CASES)
+def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, upstream: str) -> None:
+    asked = {**_MINIMAL[dialect], "unheard_of": 1}
+    if "relayed" in upstream and upstream.startswith(dialect):
+        asked = {**_MINIMAL[dialect], "thinking": True}
+    with pytest.raises(Unrepresentable) as refused:
+        lower_for_upstream(upstream, dialect, asked, by_model=True)
+    assert refused.value.param in ("unheard_of", "thinking")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "build_schema"),
+    [
+        ("chat", chat_schema.REQUEST_SCHEMA),
+        ("responses", responses_schema.REQUEST_SCHEMA),
+        ("messages", messages_schema.REQUEST_SCHEMA),
+        ("ollama", ollama_schema.CHAT_SCHEMA),
+        ("gemini", gemini_schema.REQUEST_SCHEMA),
+    ],
+    ids=CASES,
+)
+def test_every_field_of_a_request_has_a_case(dialect: Dialect, build_schema: Callable[[], Json]) -> None:
+    found = {
+        f"{name.rpartition('__')[2]}.{key}"
+        for name, definition in build_schema()["$defs"].items()
+        for key in definition.get("properties", {})
+        if key != "type"
+    }
+    known = CASES[dialect].keys() | OURS.keys() | {f"{of}.{key}" for of, keys in NAMES[dialect].items() for key in keys}
+    everywhere = {name for name in found if name.partition(".")[2] in EVERYWHERE[dialect]}
+    assert found - known - everywhere == set()
+
+
+EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
+    "chat": frozenset({"role", "id", "tool_call_id"}),
+    "responses": frozenset({"id", "call_id", "role", "status"}),
+    "messages": frozenset({"role", "id", "tool_use_id"}),
+    "ollama": frozenset({"role", "id", "tool_call_id", "tool_name"}),
+    "gemini": frozenset({"role", "id"}),
+}
+"""Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
+
+NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
+    "chat": {
+        "AllowedToolsChoice": ("allowed_tools",),
+        "AudioOutput": ("format", "voice"),
+        "AudioPart": ("input_audio",),
+        "CustomCall": ("custom",),
+        "CustomTool": ("custom",),
+        "FilePart": ("file",),
+        "FunctionCall": ("function",),
+        "FunctionMessage": ("name",),
+        "FunctionTool": ("function",),
+        "GrammarFormat": ("grammar",),
+        "ImagePart": ("image_url",),
+        "JsonSchemaFormat": ("json_schema",),
+        "NamedFunction": ("function",),
+        "Prediction": ("content",),
+        "UserLocation": ("approximate",),
+        "WebSearchOptions": ("user_location",),
+    },
+    "responses": {
+        "Compaction": ("encrypted_content",),
+        "ContextManagement": ("compact_threshold",),
+        "Conversation": ("id",),
+        "McpApprovalRequest": ("name", "server_label"),
+        "McpApprovalResponse": ("approval_request_id",),
+        "McpCall": ("name", "server_label"),
+        "McpListTools": ("server_label",),
+        "Moderation": ("model",),
+        "Program": ("fingerprint",),
+        "Prompt": ("version", "variables"),
+    },
+    "messages": {
+        "TurnMessage": ("content",),
+        "ThinkingBlock": ("signature",),
+        "EnabledThinking": ("display",),
+        "AdaptiveThinking": ("display",),
+        "ContinuedThread": ("previous_message_id",),
+        "McpServerEntry": ("authorization_token", "name", "tool_configuration", "url"),
+        "McpServerTools": ("allowed_tools", "enabled"),
+        "McpToolConfig": ("defer_loading", "enabled"),
+        "Tool": ("configs", "default_config", "mcp_server_name"),
+        "WebSearchResult": ("encrypted_content", "page_age", "title"),
+    },
+    "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
+    "gemini": {
+        "CodeExecutionResult": ("output",),
+        "FunctionDeclaration": ("parameters",),
+        "FunctionResponse": ("name",),
+        "FunctionResponsePart": ("inlineData", "fileData"),
+        "GenerationConfig": ("thinkingConfig",),
+        "OpenApiSchema": ("propertyOrdering",),
+        "Part": (
+            "thoughtSignature",
+            "functionCall",
+            "functionResponse",
+            "executableCode",
+            "codeExecutionResult",
+        ),
+        "ThinkingConfig": ("includeThoughts",),
+        "Tool": ("functionDeclarations",),
+        "ToolConfig": ("functionCallingConfig",),
+        "TurnContent": ("parts",),
+    },
+}
+"""Parts of what has its case as a whole, and what the gateway reads itself."""
