@@ -111,7 +111,9 @@ class _TokenStream:
         for batch in self._batch_tokens("reasoning", _TOKEN_PATTERN.findall(self._reply.reasoning)[:budget]):
             yield [event for token in batch for event in self._writer.write_block(self._reasoning_kind, token)]
         for batch in self._batch_tokens("text", _TOKEN_PATTERN.findall(self._reply.text)):
-            yield [event for token in batch for event in self._writer.write_block("text", token, self._logprobs(token))]
+            for token in batch:
+                self._writer.add_logprobs(self._logprobs(token))
+            yield [event for token in batch for event in self._writer.write_block("text", token)]
         if call := self._reply.call:
             is_open = False
             for batch in self._batch_tokens("call", _TOKEN_PATTERN.findall(call.arguments)):

@@ -71,8 +71,8 @@ def test_equal_seeds_draw_equal_answers(client: OpenAI) -> None:
 def test_probabilities_add_up_to_the_text_that_they_are_of(client: OpenAI) -> None:
     (choice,) = chat(client, logprobs=True, top_logprobs=3, extra_body={"thinking": False}).choices
     tokens = choice.logprobs.content
-    assert "".join(token.token for token in tokens).strip() == choice.message.content
-    assert b"".join(bytes(token.bytes) for token in tokens).decode().strip() == choice.message.content
+    assert "".join(token.token for token in tokens) == choice.message.content
+    assert b"".join(bytes(token.bytes) for token in tokens).decode() == choice.message.content
     assert all(token.logprob <= 0 and len(token.top_logprobs) == 3 for token in tokens)
     first = tokens[0]
     assert first.top_logprobs[0].token == first.token, "at temperature 0 the likeliest is chosen"
@@ -81,7 +81,13 @@ def test_probabilities_add_up_to_the_text_that_they_are_of(client: OpenAI) -> No
 def test_probabilities_come_over_the_other_api_too(client: OpenAI) -> None:
     response = ask(client, model="tiny", include=["message.output_text.logprobs"], top_logprobs=2)
     (part,) = response.output[-1].content
-    assert "".join(token.token for token in part.logprobs).strip() == "The answer is 7."
+    assert "".join(token.token for token in part.logprobs) == part.text == "The answer is 7."
+
+
+@pytest.mark.parametrize("model", ["tiny", "two"])
+def test_probabilities_are_complete_when_a_stop_string_holds_text_back(client: OpenAI, model: str) -> None:
+    (choice,) = chat(client, model, logprobs=True, top_logprobs=0, stop=["a text that does not come"]).choices
+    assert "".join(token.token for token in choice.logprobs.content) == choice.message.content == "The answer is 7."
 
 
 def test_a_token_can_be_made_unlikely(client: OpenAI) -> None:

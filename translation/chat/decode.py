@@ -14,7 +14,7 @@ from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, f
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.tagged_text import TaggedRun, TaggedTextReader
+from translation.parsers.tagged_text import TaggedTextReader
 from translation.parsers.text_calls import text_call_decoder_for
 from translation.representation.events import (
     STOP_SEQUENCE_FACT,
@@ -199,7 +199,7 @@ class ChatDecoder:
 
     def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            return self._write_text("text", text) if self._is_plain else self._read_text(text, None)
+            return self._write_text("text", text) if self._is_plain else self._read_text(text)
         return self._write_reasoning("reasoning", text) if self._reasoning.claim_source(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
@@ -241,14 +241,15 @@ class ChatDecoder:
         return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
 
     def _read_choice(self, choice: Json) -> list[Event]:
-        logprobs = read_logprobs(choice) if choice.get("logprobs") else None
+        if choice.get("logprobs"):
+            self._writer.add_logprobs(read_logprobs(choice))
         delta = choice.get("delta")
         # Some servers repeat the whole message at the end of a stream.
         whole = delta is None and self._writer.item_count == 0 and choice.get("message") is not None
         content = choice["message"] if whole else delta or {}
         if not isinstance(content, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
-        events = self._read_delta(content, logprobs, whole=whole) if content or self._annotations else []
+        events = self._read_delta(content, whole=whole) if content or self._annotations else []
         if "usage" in choice:  # Moonshot
             events += self._read_usage(choice["usage"])
         reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
@@ -262,7 +263,7 @@ class ChatDecoder:
                 events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
         return events
 
-    def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
+    def _read_delta(self, delta: Json, *, whole: bool) -> list[Event]:
         events: list[Event] = []
         is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
         if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
@@ -270,12 +271,12 @@ class ChatDecoder:
                 events += self._write_reasoning(kind, text)
         if content := delta.get("content"):
             read = self._read_text if isinstance(content, str) else self._read_parts
-            events += read(content, logprobs)
+            events += read(content)
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
             events += self._write_runs(self._tagged_text.release())
-            events += self._write_text("refusal", str(refusal), logprobs)
+            events += self._write_text("refusal", str(refusal))
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
                 flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
@@ -292,27 +293,27 @@ class ChatDecoder:
             events += [*ending_events, *self._calls.feed(calls, whole=whole)]
         return events
 
-    def _read_parts(self, content: Any, logprobs: list[Json] | None) -> list[Event]:
+    def _read_parts(self, content: Any) -> list[Event]:
         events: list[Event] = []
         for part in content if isinstance(content, list) else [content]:
             match part:
                 case str() | {"type": "text" | "output_text", "text": str()}:
-                    events += self._read_text(part if isinstance(part, str) else part["text"], logprobs)
+                    events += self._read_text(part if isinstance(part, str) else part["text"])
                 case {"type": "thinking", "thinking": thinking}:  # Mistral
                     if self._reasoning.claim_source("content"):
                         events += self._write_reasoning("reasoning", flatten_text(thinking))
                 case {"type": "refusal", "refusal": str(refusal)}:
-                    events += self._write_text("refusal", refusal, logprobs)
+                    events += self._write_text("refusal", refusal)
                 case dict():
                     events.append(Opaque("chat", part))
                 case _:
-                    events += self._read_text(flatten_text(part), logprobs)
+                    events += self._read_text(flatten_text(part))
         return events
 
-    def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
+    def _read_text(self, text: str) -> list[Event]:
         if self._profile.parsing_format == "direct_response":
-            return self._write_text("text", text, logprobs)
-        runs = self._tagged_text.feed(text, logprobs)
+            return self._write_text("text", text)
+        runs = self._tagged_text.feed(text)
         if self._tagged_text.is_over:
             self._is_plain = self._text_calls is None
         return self._write_runs(runs)
@@ -321,10 +322,10 @@ class ChatDecoder:
         """Writes reasoning that the upstream reports apart from the text."""
         return self._write_runs(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
 
-    def _write_runs(self, runs: Sequence[TaggedRun]) -> list[Event]:
+    def _write_runs(self, runs: Sequence[tuple[str, str]]) -> list[Event]:
         return [event for run in runs for event in self._write_text(*run)]
 
-    def _write_text(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+    def _write_text(self, kind: str, text: str) -> list[Event]:
         text = self._edges.feed(kind, text)
         if not text:
             return []
@@ -340,8 +341,8 @@ class ChatDecoder:
         if self._reasoning_runs or (self._reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and kind == "text":
-            return events + self._text_calls.feed(text, logprobs)
-        return events + self._writer.write_block(kind, text, logprobs)
+            return events + self._text_calls.feed(text)
+        return events + self._writer.write_block(kind, text)
 
     def _annotate(self) -> list[Event]:
         """Writes the citations. They stay for later if they came before the text that they belong to."""

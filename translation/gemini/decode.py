@@ -115,15 +115,13 @@ class GeminiDecoder(ChunkDecoder):
 
     def _read_candidate(self, candidate: Json) -> list[Event]:
         events: list[Event] = []
-        logprobs = read_logprobs(candidate)
+        self._writer.add_logprobs(read_logprobs(candidate))
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, dict) else None
         for part in parts if isinstance(parts, list) else ():
             if not isinstance(part, dict):
                 raise ProtocolViolation("the upstream sent a part that is not a JSON object")
-            events += self._read_part(part, logprobs)
-            if "text" in part and not part.get("thought"):
-                logprobs = None  # they are of all text in the chunk, so only its first text part gets them
+            events += self._read_part(part)
             if self.ended:
                 return events
         self._citation_metadata |= {key: candidate[key] for key in _CITATION_KEYS if candidate.get(key)}
@@ -133,16 +131,12 @@ class GeminiDecoder(ChunkDecoder):
         self._finish_reason = str(reason) if reason else self._finish_reason
         return events
 
-    def _read_part(self, part: Json, logprobs: list[Json] | None) -> list[Event]:
+    def _read_part(self, part: Json) -> list[Event]:
         signature = part.get("thoughtSignature")
         signature = signature if isinstance(signature, str) else ""
         text = part.get("text")
         if isinstance(text, str):
-            return (
-                self._emit_thought(text, signature)
-                if part.get("thought")
-                else self._emit_text(text, signature, logprobs)
-            )
+            return self._emit_thought(text, signature) if part.get("thought") else self._emit_text(text, signature)
         if isinstance(call := part.get("functionCall"), dict):
             return self._emit_call(call, signature)
         if isinstance(medium := part.get("inlineData"), dict):
@@ -159,12 +153,12 @@ class GeminiDecoder(ChunkDecoder):
             self._details.append(details.detail_of_thought(signature))
         return events
 
-    def _emit_text(self, text: str, signature: str, logprobs: list[Json] | None) -> list[Event]:
+    def _emit_text(self, text: str, signature: str) -> list[Event]:
         events: list[Event] = []
         if text:
             events += [] if self._message_texts else self._end_block()
             self._message_texts.append(text)
-            events += self._writer.write_block("text", text, logprobs)
+            events += self._writer.write_block("text", text)
         if signature:
             if not self._message_texts:
                 events += self._end_block()

@@ -8,7 +8,7 @@ from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
 from translation.ollama.failures import failure_in
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.tagged_text import TaggedRun, TaggedTextReader
+from translation.parsers.tagged_text import TaggedTextReader
 from translation.representation.events import Event, Failed, FinishReason, Started, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
@@ -65,7 +65,8 @@ class OllamaDecoder(ChunkDecoder):
             self._started = True
             events.append(Started(model=str(chunk.get("model") or "")))
         if isinstance(message, dict):
-            events += self._read_message(message, read_token_logprobs(chunk.get("logprobs")))
+            self._writer.add_logprobs(read_token_logprobs(chunk.get("logprobs")))
+            events += self._read_message(message)
         if chunk.get("done") and not self.ended:
             events += self._end_reply(chunk)
         return events
@@ -76,13 +77,13 @@ class OllamaDecoder(ChunkDecoder):
             return []
         return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
 
-    def _read_message(self, message: Json, logprobs: list[Json] | None) -> list[Event]:
+    def _read_message(self, message: Json) -> list[Event]:
         events: list[Event] = []
         if isinstance(thinking := message.get("thinking"), str) and thinking:
             events += self._emit_runs(self._tagged_text.expect_no_reasoning())
             events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
-            events += self._read_text(content, logprobs)
+            events += self._read_text(content)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             events += self._emit_runs(self._tagged_text.release())
@@ -91,21 +92,21 @@ class OllamaDecoder(ChunkDecoder):
                 break
         return events
 
-    def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
+    def _read_text(self, text: str) -> list[Event]:
         if not self._reads_tags:
-            return self._emit_delta("text", text, logprobs)
-        return self._emit_runs(self._tagged_text.feed(text, logprobs))
+            return self._emit_delta("text", text)
+        return self._emit_runs(self._tagged_text.feed(text))
 
-    def _emit_runs(self, runs: list[TaggedRun]) -> list[Event]:
+    def _emit_runs(self, runs: list[tuple[str, str]]) -> list[Event]:
         return [event for run in runs for event in self._emit_delta(*run)]
 
-    def _emit_delta(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+    def _emit_delta(self, kind: str, text: str) -> list[Event]:
         text = self._edges.feed(kind, text)
         if not text:
             return []
         if kind == "reasoning":
             return self._writer.write_block(self._reasoning_kind, text)
-        return self._writer.write_block(kind, text, logprobs)
+        return self._writer.write_block(kind, text)
 
     def _read_call(self, call: Any) -> list[Event]:
         """Decodes a call. Ollama sends each call in one piece, and most without an id."""

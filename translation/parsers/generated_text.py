@@ -68,10 +68,12 @@ class GeneratedTextDecoder:
         self._edges.feed("reasoning", "")
 
     def feed_text(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """Adds text of the answer, or with `parse_think_tags` of reasoning and answer. Returns its events."""
+        """Adds text of the answer, or with `parse_think_tags` of reasoning and answer. Returns its events. `logprobs`
+        are those of the tokens that were generated with it."""
+        self._writer.add_logprobs(logprobs)
         if self._think_parser is None:
-            return self._write_answer(text, logprobs)
-        return self._feed_runs(self._think_parser.feed(text), logprobs)
+            return self._write_answer(text)
+        return self._feed_runs(self._think_parser.feed(text))
 
     def finish(self, reason: FinishReason, usage: Usage) -> list[Event]:
         """Ends the turn. Returns the last events.
@@ -79,7 +81,7 @@ class GeneratedTextDecoder:
         With the reason `length` the last item ends as `incomplete`. The reason `stop` becomes `tool_calls` if there are
         calls. The last event is Finished.
         """
-        events = self._feed_runs(self._think_parser.finish(), None) if self._think_parser is not None else []
+        events = self._feed_runs(self._think_parser.finish()) if self._think_parser is not None else []
         cut = reason == "length"
         if self._calls is not None:
             events += self._calls.finish(truncated=cut)
@@ -88,16 +90,16 @@ class GeneratedTextDecoder:
         events += self._writer.close("incomplete" if cut else "completed")
         return [*events, Finished(reason, None, usage)]
 
-    def _feed_runs(self, runs: Sequence[tuple[str, str]], logprobs: list[Json] | None) -> list[Event]:
+    def _feed_runs(self, runs: Sequence[tuple[str, str]]) -> list[Event]:
         events: list[Event] = []
         for kind, text in runs:
-            events += self.feed_reasoning(text) if kind == "reasoning" else self._write_answer(text, logprobs)
+            events += self.feed_reasoning(text) if kind == "reasoning" else self._write_answer(text)
         return events
 
-    def _write_answer(self, text: str, logprobs: list[Json] | None) -> list[Event]:
+    def _write_answer(self, text: str) -> list[Event]:
         text = self._edges.feed("text", text)
         if not text:
             return []
         if self._calls is not None:
-            return self._calls.feed(text, logprobs)
-        return self._writer.write_block("text", text, logprobs)
+            return self._calls.feed(text)
+        return self._writer.write_block("text", text)

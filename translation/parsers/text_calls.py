@@ -81,13 +81,10 @@ class TextCallDecoder:
         self._reports = validation == "report"
         self._blanks = BlankFilter()
         self._call: _Call | None = None
-        self._logprobs: list[Json] = []
         self._truncated = False
 
-    def feed(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """Adds text. `logprobs` are sent with the next text outside calls."""
-        if logprobs:
-            self._logprobs += logprobs
+    def feed(self, text: str) -> list[Event]:
+        """Adds text."""
         return self._write_all(self._parser.feed(text))
 
     def finish(self, *, truncated: bool) -> list[Event]:
@@ -108,7 +105,7 @@ class TextCallDecoder:
         for output in self._blanks.filter_blanks(outputs):
             match output:
                 case PlainText(text):
-                    events += self._write_text(text)
+                    events += self._writer.write_block("text", text)
                 case CallStarted(name):
                     events += self._start_call(name)
                 case CallArguments(text):
@@ -121,12 +118,7 @@ class TextCallDecoder:
                     assert_never(output)
         return events
 
-    def _write_text(self, text: str) -> list[Event]:
-        logprobs, self._logprobs = self._logprobs, []
-        return self._writer.write_block("text", text, logprobs or None)
-
     def _start_call(self, name: str) -> list[Event]:
-        self._logprobs = []
         call = self._call = _Call(name)
         if self._reports:
             return self._open_call(call)
@@ -169,7 +161,7 @@ class TextCallDecoder:
         self.rejected.append(RejectedCall("" if call is None else call.name, fault))
         if call is not None and call.is_open:
             return self._writer.close_call(call, "incomplete")
-        return self._write_text(broken.raw) if self._reports or broken.is_prose else []
+        return self._writer.write_block("text", broken.raw) if self._reports or broken.is_prose else []
 
 
 def text_call_decoder_for(

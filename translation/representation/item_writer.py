@@ -20,6 +20,7 @@ from translation.representation.events import (
 )
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
+from translation.representation.token_logprobs import TokenLogprobs
 
 _BLOCK_KINDS = {
     "text": ("message", items.new_message, items.new_output_text),
@@ -28,6 +29,9 @@ _BLOCK_KINDS = {
     "summary": ("reasoning", items.new_reasoning, items.new_summary_text),
 }
 """Kind of block -> (item type, item constructor, part constructor)."""
+
+_REPORTED_KINDS: Final = frozenset({"text", "refusal"})
+"""The kinds of block whose log probabilities APIs report."""
 
 _CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_call": items.new_custom_tool_call}
 """Item type of a call -> item constructor."""
@@ -53,17 +57,33 @@ class ItemWriter:
         self._block_index = -1
         self._part_index = -1
         self._calls: dict[Hashable, int] = {}
+        self._logprobs: TokenLogprobs | None = None
 
     @property
     def current_block(self) -> Item | None:
         """The open message or reasoning item as it was started; None if no block is open."""
         return None if self._block_kind is None else self._block_start
 
-    def write_block(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+    def add_logprobs(self, logprobs: list[Json] | None) -> None:
+        """Adds the log probabilities of tokens whose text will be written, in the full Responses form.
+
+        They are sent with their text: `TokenLogprobs` says how they are found. Those of reasoning and of calls, which
+        no API reports, are dropped.
+        """
+        if logprobs:
+            if self._logprobs is None:
+                self._logprobs = TokenLogprobs()
+            self._logprobs.add(logprobs)
+
+    def write_block(self, kind: str, text: str) -> list[Event]:
         """Writes text of one kind (`text`, `refusal`, `reasoning`, `summary`); opens and closes blocks as needed.
 
         A refusal after text, or text after a refusal, becomes a further part of the same message.
         """
+        logprobs = None
+        if self._logprobs is not None:
+            taken = self._logprobs.take(text)
+            logprobs = taken if kind in _REPORTED_KINDS else None
         if kind == self._block_kind:
             return [Delta(self._block_index, self._part_index, text, logprobs)]
         item_type, new_item, new_part = _BLOCK_KINDS[kind]
@@ -94,6 +114,8 @@ class ItemWriter:
 
         `kind` is the item type: `function_call` or `custom_tool_call`, whose input is written like arguments.
         """
+        if self._logprobs is not None:
+            self._logprobs.clear()
         events = self.close_block()
         item_id = self._new_id(items.ID_PREFIXES[kind])
         self._calls[key] = self._start_item(_CALL_CONSTRUCTORS[kind](item_id, call_id=call_id, name=name), events)

@@ -105,7 +105,7 @@ class FakeEngine:
                 end = max(said, end - max(map(len, asked.stop), default=1) + 1)
             named = [each for each in waiting if each != END or self.names_end]
             unnamed = len(waiting) - len(named)
-            logprobs = None if asked.top_logprobs is None else [{"token": written[said:end]}]
+            logprobs = None if asked.top_logprobs is None else _logprobs_of(written[said:end])
             pieces.append(EngineDelta(written[said:end], named, logprobs, finish, stop, self.cached, unnamed))
             said, waiting = end, []
             if finish:
@@ -116,3 +116,7 @@ class FakeEngine:
 def message(text: str) -> Json:
     """Of a user, as a turn has it."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def _logprobs_of(text: str) -> list[Json]:
+    return [{"token": text, "logprob": 0.0, "bytes": list(text.encode()), "top_logprobs": []}]

@@ -14,7 +14,7 @@ from translation.parsers.thought_reader import (
     unclosed_tag_name,
 )
 from translation.parsers.tools import PARSER_FACTORIES
-from translation.representation.events import Event, Finished, FinishReason, ItemEnded, Noted, Started, Usage
+from translation.representation.events import Delta, Event, Finished, FinishReason, ItemEnded, Noted, Started, Usage
 from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
@@ -108,10 +108,56 @@ def test_an_answer_that_was_cut_is_incomplete() -> None:
     assert end.reason == "length"
 
 
-def test_probabilities_go_with_their_text() -> None:
+def tokens_of(*texts: str) -> list[Json]:
+    return [{"token": text, "logprob": 0.0, "bytes": list(text.encode()), "top_logprobs": []} for text in texts]
+
+
+def probable(events: list[Event]) -> list[tuple[str, str]]:
+    """(text, text of its tokens) of each delta that has log probabilities."""
+    return [
+        (event.text, "".join(entry["token"] for entry in event.logprobs))
+        for event in events
+        if isinstance(event, Delta) and event.logprobs
+    ]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_probabilities_are_of_the_tokens_of_the_text(calls: bool) -> None:
+    """An engine that is read late sends several tokens at once, with the one that ends the turn."""
+    out = generated(calls=calls)
+    events = [*out.feed_text("Yes", tokens_of("Yes")), *out.feed_text(".", tokens_of(".", "<|im_end|>"))]
+    assert probable(ended(events, out)) == [("Yes", "Yes"), (".", ".")]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_probabilities_of_reasoning_and_tags_are_left_out(calls: bool) -> None:
+    out = generated(calls=calls, parse_think_tags=True, think_open=True)
+    events = [
+        *out.feed_text("Yes. </thi", tokens_of("Yes", ". ", "</", "thi")),
+        *out.feed_text("nk>\n\nYes <", tokens_of("nk", ">\n\n", "Yes", " <")),
+        *out.feed_text("b>", tokens_of("b", ">")),
+    ]
+    assert probable(ended(events, out)) == [("Yes ", "Yes <"), ("<b>", "b>")]
+
+
+def test_probabilities_of_calls_are_left_out() -> None:
+    out = generated(calls=True)
+    events = [
+        *out.feed_text("One.<tool", tokens_of("One", ".", "<", "tool")),
+        *out.feed_text(CALL.removeprefix("<tool"), tokens_of(*CALL.removeprefix("<tool"))),
+        *out.feed_text("Two.", tokens_of("Two", ".")),
+    ]
+    assert probable(ended(events, out)) == [("One.", "One."), ("Two.", "Two.")]
+
+
+def test_text_that_an_engine_sends_after_its_tokens_has_their_probabilities() -> None:
     out = generated()
-    (delta,) = out.feed_text("Yes", [{"token": "Yes"}])[-1:]
-    assert getattr(delta, "logprobs", None) == [{"token": "Yes"}]
+    events = [
+        *out.feed_text("", tokens_of("The")),
+        *out.feed_text("The an", tokens_of(" answer")),
+        *out.feed_text("swer is", tokens_of(" is", " 7")),
+    ]
+    assert probable(ended(events, out)) == [("The an", "The answer"), ("swer is", " is")]
 
 
 def test_calls_are_read_out_of_the_answer() -> None:

@@ -8,27 +8,23 @@ OPEN = Profile(parsing_format="think_tags", think_open=True)
 LEADING = Profile(parsing_format="leading_think_tags")
 
 
-def test_log_probabilities_wait_with_their_text() -> None:
-    one, two, three = ({"token": str(number)} for number in range(3))
+def test_text_waits_for_the_first_tag() -> None:
     reader = TaggedTextReader(TAGS)
     assert reader.release() == reader.finish() == []
-    assert reader.feed("a", [one]) + reader.feed("b", [two]) == []
-    assert reader.feed("</think>c", [three]) == [
-        ("reasoning", "ab", [one, two, three]),
-        ("text", "c", [one, two, three]),
-    ]
-    assert reader.feed("d") == [("text", "d", None)]
+    assert reader.feed("a") + reader.feed("b") == []
+    assert reader.feed("</think>c") == [("reasoning", "ab"), ("text", "c")]
+    assert reader.feed("d") == [("text", "d")]
 
 
 def test_reasoning_apart_from_the_text_has_taken_the_tag_with_it() -> None:
     reader = TaggedTextReader(OPEN)
     assert reader.expect_no_reasoning() == []
-    assert reader.feed("a") == [("text", "a", None)]
+    assert reader.feed("a") == [("text", "a")]
 
 
 def test_leading_tags_are_over_when_the_answer_begins() -> None:
     reader = TaggedTextReader(LEADING)
     assert not reader.is_over
-    assert reader.feed("<think>a</think>") == [("reasoning", "a", None)]
+    assert reader.feed("<think>a</think>") == [("reasoning", "a")]
     assert reader.is_over
     assert reader.release() == reader.finish() == []

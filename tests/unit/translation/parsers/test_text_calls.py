@@ -222,16 +222,6 @@ def test_a_call_that_breaks_in_the_middle_is_incomplete_where_faults_are_reporte
     assert answer.calls.rejected == [RejectedCall("f", "a call is not valid JSON")]
 
 
-def test_log_probabilities_go_with_the_text_that_is_said_next() -> None:
-    new_id = counting_ids()
-    calls = TextCallDecoder(ItemWriter(new_id), new_id, PARSER_FACTORIES["hermes"](), TOOLS)
-    one, two, three, four = ({"token": str(number)} for number in range(4))
-    events = calls.feed("a", [one]) + calls.feed("<t", [two]) + calls.feed("b", [three])
-    events += calls.feed(G, [four]) + calls.feed("c") + calls.finish(truncated=False)
-    told = [event.logprobs for event in events if isinstance(event, Delta)]
-    assert told == [[one], [two, three], None, None]
-
-
 def test_blank_text_of_any_parser_is_dropped() -> None:
     class Blank:
         def feed(self, text: str) -> list[ParserOutput]:
