@@ -9,7 +9,7 @@ from providers.engines.output_constraints import CONSTRAINT_FIELDS, output_const
 from providers.engines.thinking_budget import may_think, thinking_budget_of
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning_losses import reasoning_losses
+from translation.lowering.reasoning_losses import reasoning_losses, thinking_losses
 from translation.parsers.tools import (
     PARSER_FACTORIES,
     ForcedCall,
@@ -150,8 +150,6 @@ def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[
         lost.append("text.verbosity")
     if (turn.text_format or {}).get("description"):
         lost.append("text.format.description")
-    if turn.thinking is not None and profile.thinking_switch == "none" and profile.two_pass != "on":
-        lost.append("thinking")
     honoured = _SEPARATE_PARAMETERS | supported
     for name, value in turn.sampling.items():
         is_default = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
@@ -165,7 +163,10 @@ def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[
         )
         if value is not None and not is_honoured:
             lost.append(name)
-    return [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
+    losses = [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
+    if profile.thinking_switch == "none" and profile.two_pass != "on":
+        losses += thinking_losses(turn.thinking, (turn.reasoning or {}).get("effort"))
+    return losses
 
 
 def _sampling_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> Mapping[str, Any]:

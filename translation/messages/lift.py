@@ -48,7 +48,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
             code=THREAD_UNSUPPORTED,
         )
     losses: list[Loss] = []
-    thinking, reasoning = _lift_thinking(params)
+    thinking, reasoning = _lift_thinking(params, losses)
     tools = lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed)
     if not relayed:
         tools += lift_mcp_servers(params, losses)
@@ -78,12 +78,17 @@ def _lift_system(system: Any) -> str | None:
     return "\n\n".join(block["text"] for block in system) or None
 
 
-def _lift_thinking(params: Mapping[str, Any]) -> tuple[bool | None, Json | None]:
-    """Returns (thinking, reasoning) from `thinking` and `output_config.effort`."""
+def _lift_thinking(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool | None, Json | None]:
+    """Returns (thinking, reasoning) from `thinking` and `output_config.effort`.
+
+    An effort without thinking shortens the answer of Anthropic's models. Elsewhere it would turn thinking on.
+    """
     requested = params.get("thinking") or {}
     kind = requested.get("type")
     effort = (params.get("output_config") or {}).get("effort")
     if kind == "disabled":
+        if effort is not None:
+            losses.append(Loss("output_config.effort", "dropped"))
         return False, None
     reasoning: Json = {} if effort is None else {"effort": effort}
     if kind == "enabled":

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, with_readable_content
+from translation.lowering.reasoning_losses import thinking_losses
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
@@ -240,11 +241,10 @@ def _reasoning_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
         body["reasoning"] = options
     if reasoning.get("max_tokens") is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
-    if turn.thinking is not None:
-        if profile.thinking_switch == "chat_template_kwargs":
-            body["chat_template_kwargs"] = {"enable_thinking": turn.thinking}
-        else:
-            losses.append(Loss("thinking", "dropped"))
+    if turn.thinking is not None and profile.thinking_switch == "chat_template_kwargs":
+        body["chat_template_kwargs"] = {"enable_thinking": turn.thinking}
+    else:
+        losses += thinking_losses(turn.thinking, reasoning.get("effort"))
     return body
 
 

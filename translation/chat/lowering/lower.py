@@ -7,7 +7,7 @@ from translation.chat.lowering.items import lower_items
 from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.reasoning_losses import reasoning_losses
+from translation.lowering.reasoning_losses import reasoning_losses, thinking_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -134,9 +134,11 @@ def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> Non
     body["reasoning"] = {**(body.get("reasoning") or {}), "enabled": thinking}
 
 
-def _report_no_switch(_body: Json, _thinking: bool, losses: list[Loss]) -> None:
-    """Reports that this upstream has no switch: the model keeps its default behaviour."""
-    losses.append(Loss("thinking", "dropped"))
+def _report_no_switch(body: Json, thinking: bool, losses: list[Loss]) -> None:
+    """Reports that this upstream has no switch: the model thinks as its effort says, or else by default."""
+    reasoning = body.get("reasoning") or {}
+    effort = body.get("reasoning_effort", reasoning.get("effort"))
+    losses += thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)
 
 
 _THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {

@@ -134,6 +134,15 @@ def test_a_relay_reports_what_only_the_gateway_could_have_said(
     assert not asked.keys() & provider.relayed[1].keys()
 
 
+@pytest.mark.parametrize("thinking", [True, False])
+def test_a_relayed_effort_turns_thinking_on(thinking: bool) -> None:
+    planned, provider = plan(CHAT, "chat", thinking=thinking, reasoning_effort="high")
+    assert isinstance(planned, RelayPlan)
+    assert planned.losses == ([] if thinking else [Loss("thinking", "dropped")])
+    assert provider.relayed is not None
+    assert provider.relayed[1]["reasoning_effort"] == "high"
+
+
 REFUSED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, str]] = {
     "images, relayed as Responses": (
         RESPONSES,

@@ -132,7 +132,11 @@ def test_what_is_not_honoured_is_a_loss() -> None:
     }
     assert lost(extra={"top_a": None}) == set()
     assert lost(ONE, reasoning={"max_tokens": 5}) == {"reasoning.max_tokens"}
-    assert lost(replace(ONE, thinking_switch="none"), thinking=False) == {"thinking"}
+    without_switch = replace(ONE, thinking_switch="none")
+    assert lost(without_switch, thinking=False) == {"thinking"}
+    assert lost(without_switch, thinking=True) == {"thinking"}
+    assert lost(without_switch, thinking=True, reasoning={"effort": "high"}) == set()
+    assert lost(without_switch, thinking=False, reasoning={"effort": "high"}) == {"thinking"}
 
 
 def test_several_choices_are_refused() -> None:

@@ -71,7 +71,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     "an effort alone": ({"output_config": {"effort": "low"}}, {"thinking": None, "reasoning": {"effort": "low"}}),
     "no thinking": (
         {"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}},
-        {"thinking": False, "reasoning": None},
+        {"thinking": False, "reasoning": None, "losses": (Loss("output_config.effort", "dropped"),)},
     ),
     "a form of the answer": (
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},

@@ -68,6 +68,10 @@ BODIES: dict[str, tuple[Json, Json]] = {
         {"reasoning": {"effort": "low", "summary": "auto"}},
         {"reasoning": {"effort": "low", "summary": "auto"}},
     ),
+    "thinking, which an effort turns on": (
+        {"thinking": True, "reasoning": {"effort": "high"}},
+        {"reasoning": {"effort": "high"}},
+    ),
 }
 
 
@@ -90,6 +94,11 @@ LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
     ),
     "a reasoning budget": ({"reasoning": {"max_tokens": 5}}, {}, [Loss("reasoning.max_tokens", "dropped")]),
     "the thinking switch": ({"thinking": False}, {}, [Loss("thinking", "dropped")]),
+    "the thinking switch, against the effort": (
+        {"thinking": False, "reasoning": {"effort": "high"}},
+        {"reasoning": {"effort": "high"}},
+        [Loss("thinking", "dropped")],
+    ),
     "unknown parameters": ({"extra": {"top_k": 3}}, {}, [Loss("top_k", "dropped")]),
 }
 

@@ -214,6 +214,42 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
         ["reasoning.max_tokens=dropped"],
     ),
     "thinking without a switch": ({"thinking": True}, DEFAULT_PROFILE, {}, ["thinking=dropped"]),
+    "thinking without a switch that an effort turns on": (
+        {"thinking": True, "reasoning": {"effort": "high"}},
+        DEFAULT_PROFILE,
+        {"reasoning_effort": "high"},
+        [],
+    ),
+    "thinking without a switch that an effort turns off": (
+        {"thinking": False, "reasoning": {"effort": "none"}},
+        DEFAULT_PROFILE,
+        {"reasoning_effort": "none"},
+        [],
+    ),
+    "thinking without a switch, against the effort": (
+        {"thinking": False, "reasoning": {"effort": "high"}},
+        DEFAULT_PROFILE,
+        {"reasoning_effort": "high"},
+        ["thinking=dropped"],
+    ),
+    "thinking with a budget where an effort is all there is": (
+        {"thinking": True, "reasoning": {"effort": "high", "max_tokens": 2000}},
+        DEFAULT_PROFILE,
+        {"reasoning_effort": "high"},
+        ["reasoning.max_tokens=dropped"],
+    ),
+    "thinking where there is no word for an effort": (
+        {"thinking": True, "reasoning": {"effort": "high"}},
+        Profile(effort_field="none"),
+        {},
+        ["reasoning.effort=dropped", "thinking=dropped"],
+    ),
+    "thinking that a budget turns on": (
+        {"thinking": True, "reasoning": {"max_tokens": 2000}},
+        Profile(effort_field="reasoning"),
+        {"reasoning": {"max_tokens": 2000}},
+        [],
+    ),
     "keys of tools that chat does not have": (
         {"tools": [{**F, "defer_loading": True, "async": False}, {**G, "defer_loading": True}]},
         DEFAULT_PROFILE,
