@@ -109,7 +109,12 @@ def text_of_item(item: Item) -> str:
     """Returns the text of a message, of a call, or of the output of a call."""
     if item["type"] == "function_call":
         return f"{item['name']} {item.get('arguments', '')}"
-    return " ".join(str(part.get("text") or "") for part in _parts_of(item))
+    return " ".join(texts_of_item(item))
+
+
+def texts_of_item(item: Item) -> list[str]:
+    """Returns the text of each part of a message or of the output of a call, empty for media."""
+    return [str(part.get("text") or "") for part in _parts_of(item)]
 
 
 def _parts_of(item: Item) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""The provider for the demo model. What the model was not trained for gets one fixed sentence instead of nonsense."""
+"""The provider for the demo model. What the model was not trained for gets a fixed answer instead of nonsense."""
 
 from dataclasses import replace
 from typing import Final
@@ -7,7 +7,7 @@ from providers.base import CountMethod, Exchange
 from providers.config import ProviderConfig
 from providers.demo.files import MODEL_FILE
 from providers.demo.prompts import is_held_to_form, select_trained_turn
-from providers.demo.summary import asks_for_summary, quote_conversation
+from providers.demo.summary import asks_for_summary, quote_conversation, quote_last_message
 from providers.llamacpp.provider import LlamacppProvider
 from providers.scripted.provider import ScriptedExchange
 from providers.scripted.reply import ScriptedReply, cut_at_stop
@@ -19,15 +19,15 @@ BEYOND_DEMO: Final = (
     "I am the demo model. I know only a few prompts, such as: What is 3 + 4? Count to 12. "
     "Configure a real model for anything else; an agent needs one too."
 )
-"""The answer to every turn that the model was not trained for."""
+"""The answer to every turn that the model was not trained for. The user's message is quoted after it."""
 
 _ENGINE: Final = {"n_ctx": 8192, "cpuparams": {"n_threads": 1}}
 """One thread: with so small a model, several threads wait for each other longer than they compute."""
 
 
 class DemoProvider(LlamacppProvider):
-    """An embedded llama.cpp with the demo model. A turn that was not trained for gets `BEYOND_DEMO`, and a request for
-    a summary gets quotes of the conversation, both without the engine."""
+    """An embedded llama.cpp with the demo model. A turn that was not trained for gets `BEYOND_DEMO` and a quote of its
+    message, and a request for a summary gets quotes of the conversation, both without the engine."""
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         super().__init__(name, config.model_copy(update={"model": str(MODEL_FILE), "engine": _ENGINE}))
@@ -39,7 +39,9 @@ class DemoProvider(LlamacppProvider):
             return _prepare_fixed_answer(turn, profile, quote_conversation(turn.items))
         trained_turn = select_trained_turn(turn)
         if trained_turn is None and not is_held_to_form(turn):
-            return _prepare_fixed_answer(turn, profile, BEYOND_DEMO)
+            quote = quote_last_message(turn.items)
+            text = f"{BEYOND_DEMO} You wrote: {quote}" if quote else BEYOND_DEMO
+            return _prepare_fixed_answer(turn, profile, text)
         turn = trained_turn or turn
         return super().prepare(replace(turn, sampling={"temperature": 0, **turn.sampling}), profile)
 

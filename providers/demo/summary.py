@@ -1,9 +1,9 @@
-"""Summarizes a conversation for the demo model, which cannot write summaries, by quoting it."""
+"""Quotes a conversation for the demo model, which cannot write summaries."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from providers.demo.prompts import text_of_item
+from providers.demo.prompts import text_of_item, texts_of_item
 from translation.representation.json_types import Item
 from translation.responses.compaction import SUMMARY_PROMPT
 
@@ -24,11 +24,26 @@ def quote_conversation(items: Sequence[Item]) -> str:
     return "\n".join([*omitted, *quotes[-_MAX_QUOTES:]]) or "The conversation was empty."
 
 
+def quote_last_message(items: Sequence[Item]) -> str:
+    """Returns the beginning of the user's last text, empty if there is none.
+
+    It is the last part of a message, because agents such as Claude Code put reminders of their own before it.
+    """
+    for item in reversed(items):
+        texts = [text for text in texts_of_item(item) if text.strip()] if item.get("role") == "user" else []
+        if texts:
+            return _shorten(texts[-1])
+    return ""
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return f"{text[:_MAX_QUOTE_CHARS]}…" if len(text) > _MAX_QUOTE_CHARS else text
+
+
 def _quotes(items: Sequence[Item]) -> Iterator[str]:
     for item in items:
-        text = " ".join(text_of_item(item).split())
-        if len(text) > _MAX_QUOTE_CHARS:
-            text = f"{text[:_MAX_QUOTE_CHARS]}…"
+        text = _shorten(text_of_item(item))
         if item["type"] == "message" and item.get("role") in _ROLES:
             yield f"{_ROLES[item['role']]}: {text}"
         elif item["type"] == "function_call":

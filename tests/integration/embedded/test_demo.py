@@ -50,10 +50,10 @@ def answer_of(response: dict[str, Any]) -> str:
 
 def test_an_agent_gets_the_sentence(client: httpx.Client) -> None:
     response = post(client, "/responses", **AGENT)
-    assert (response["status"], answer_of(response)) == ("completed", BEYOND_DEMO)
+    assert (response["status"], answer_of(response)) == ("completed", f"{BEYOND_DEMO} You wrote: {AGENT['input']}")
     messages = [{"role": "system", "content": AGENT["instructions"]}, {"role": "user", "content": "Fix the bug."}]
     completion = post(client, "/chat/completions", model="demo", messages=messages, max_tokens=32_000)
-    assert completion["choices"][0]["message"]["content"] == BEYOND_DEMO
+    assert completion["choices"][0]["message"]["content"] == f"{BEYOND_DEMO} You wrote: Fix the bug."
 
 
 def test_a_compacted_conversation_goes_on(client: httpx.Client) -> None:

@@ -50,10 +50,14 @@ async def test_a_trained_prompt_is_answered_by_the_model(demo: Provider) -> None
     assert text_of(events) == "The user asks for 3 + 4. That makes 7.The answer is 7."
 
 
-@pytest.mark.parametrize("prompt", ["Why is the sky blue?", "hey!", "word " * 20_000], ids=["other", "near", "long"])
-async def test_any_other_prompt_gets_the_same_sentence(demo: Provider, prompt: str) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "quote"),
+    [("Why is the sky blue?", "Why is the sky blue?"), ("hey!", "hey!"), ("word " * 20_000, "word " * 40 + "…")],
+    ids=["other", "near", "long"],
+)
+async def test_any_other_prompt_gets_the_same_sentence_and_is_quoted(demo: Provider, prompt: str, quote: str) -> None:
     events = await run(demo, message("user", prompt), tools=[{"type": "function", "name": "shell", "parameters": {}}])
-    assert text_of(events) == BEYOND_DEMO
+    assert text_of(events) == f"{BEYOND_DEMO} You wrote: {quote}"
     assert isinstance(events[-1], Finished)
     assert events[-1].reason == "stop"
 
@@ -64,6 +68,17 @@ async def test_the_sentence_obeys_the_limits_of_a_turn(demo: Provider) -> None:
     assert isinstance(events[-1], Finished)
     assert events[-1].reason == "length"
     assert text_of(await run(demo, message("user", "Why?"), sampling={"stop": ["demo"]})) == "I am the "
+
+
+async def test_the_quote_is_what_the_user_wrote_last(demo: Provider) -> None:
+    asked = message("user", "<reminder>Be brief.</reminder>")
+    asked["content"].append({"type": "input_text", "text": "Fix the bug."})
+    call = {"type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    assert text_of(await run(demo, message("user", "Hi"), asked, message("system", "Go on."), call, output)).endswith(
+        ". You wrote: Fix the bug."
+    )
+    assert text_of(await run(demo, message("system", "Be brief."))) == BEYOND_DEMO
 
 
 async def test_earlier_turns_do_not_confuse_it(demo: Provider) -> None:
