@@ -11,8 +11,6 @@ export PYTHONDONTWRITEBYTECODE :=
 # One worker more than there are processors, because tests wait for servers and databases for two fifths of their time.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-# The tests of translation/, which alone cover it to the last branch. To measure them doubles their time: no other is.
-COVERING := tests/unit/translation tests/unit/gateway/replies/test_reply_streams_alike.py
 # Tests with targets of their own. Their markers leave them out too, after they have been collected.
 APART := tests/clients tests/engine
 
@@ -48,9 +46,10 @@ run: $(SERVING) ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port
 	$(BIN)/responses-gateway serve $(ARGS)
 
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
-	$(PYTEST) --cov --cov-report= $(COVERING) $(ARGS)
-	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
-	$(PYTEST) $(addprefix --ignore=,$(COVERING) $(APART)) $(ARGS)
+	@rm -f .coverage .coverage.*
+	$(PYTEST) -p tests.translation_coverage $(addprefix --ignore=,$(APART)) $(ARGS)
+	@$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --fail-under=100
 
 test-pure: setup ## what reads and writes streams once more, without the compiled core
 	PYTHONPATH="$(CURDIR)/tests/without_core" $(PYTEST) tests/contract tests/faults \
