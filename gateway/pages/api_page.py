@@ -28,13 +28,14 @@ def build_api_page(document: Mapping[str, Any]) -> HtmlDocument:
     """Return the page for an OpenAPI document."""
     groups: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
+    schemas = document.get("components", {}).get("schemas", {})
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             tag = (operation.get("tags") or ["Other"])[0]
             id = f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}"
             name = f'<span class="method">{method.upper()}</span> <code>{escape(path)}</code>'
             contents.setdefault(tag, []).append(f'<li><a href="#{id}">{name}</a></li>')
-            groups.setdefault(tag, []).append(_render_operation(id, name, operation))
+            groups.setdefault(tag, []).append(_render_operation(id, name, operation, schemas))
     sections = "\n".join(
         f"<section>\n<h2>{escape(tag)}</h2>\n{''.join(entries)}</section>" for tag, entries in groups.items()
     )
@@ -49,11 +50,12 @@ Programs can read <a href="openapi.json">openapi.json</a>. <a href=".">Home page
     return build_document("API of responses-gateway", content, style=_STYLE)
 
 
-def _render_operation(id: str, name: str, operation: Mapping[str, Any]) -> str:
+def _render_operation(id: str, name: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     paragraphs = "".join(
         f"<p>{_render_text(text)}</p>" for text in operation.get("description", "").split("\n\n") if text
     )
-    schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    schema = schemas[_name_of(schema)] if "$ref" in schema else schema
     return f"""<article id="{id}">
 <h3>{name}</h3>
 {paragraphs}
@@ -85,7 +87,7 @@ def _render_text(text: str) -> str:
 def _describe_type(schema: Mapping[str, Any]) -> str:
     """Return the type of a JSON schema in words. Alternatives to null are left out: every optional field has one."""
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+        return _name_of(schema).rpartition(".")[2]
     if "const" in schema:
         return repr(schema["const"])
     if "enum" in schema and len(schema["enum"]) <= _MAX_ENUM_VALUES:
@@ -97,3 +99,8 @@ def _describe_type(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_describe_type(schema.get('items', {}))}"
     return str(schema.get("type", "any"))
+
+
+def _name_of(reference: Mapping[str, Any]) -> str:
+    """Return the name of the schema in the document's components that a reference is to."""
+    return str(reference["$ref"]).removeprefix("#/components/schemas/")

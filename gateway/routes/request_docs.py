@@ -44,12 +44,45 @@ class DocumentedApp(FastAPI):
                 if isinstance(route, APIRoute) and route.openapi_extra is not None:
                     for content in route.openapi_extra["requestBody"]["content"].values():
                         _resolve_schema(content)
+        if self.openapi_schema is None:
+            _name_body_schemas(super().openapi())
         return super().openapi()
 
 
 def _resolve_schema(body: dict[str, Any]) -> None:
     if callable(schema := body["schema"]):
         body["schema"] = schema()
+
+
+def _name_body_schemas(document: Json) -> None:
+    """Moves the schemas of request bodies that have an `$id`, and their definitions, to the components of an OpenAPI
+    document.
+
+    Their references would be right where they are, because `$id` is the base of `#/$defs/...` (JSON Schema 2020-12,
+    8.2.1). But programs that generate clients and tests from the document resolve every reference at its root.
+    """
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                if (schema_id := content["schema"].pop("$id", None)) is None:
+                    continue
+                name = "".join(word.capitalize() for word in schema_id.split("-"))
+                schema = _with_definitions_at(f"#/components/schemas/{name}.", content["schema"])
+                schemas |= {f"{name}.{part}": definition for part, definition in schema.pop("$defs", {}).items()}
+                schemas[name] = schema
+                content["schema"] = {"$ref": f"#/components/schemas/{name}"}
+
+
+def _with_definitions_at(prefix: str, value: Any) -> Any:
+    """Returns a part of a JSON schema whose references to definitions begin with `prefix`."""
+    if isinstance(value, dict):
+        return {key: _with_definitions_at(prefix, part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_definitions_at(prefix, part) for part in value]
+    if isinstance(value, str) and value.startswith("#/$defs/"):
+        return prefix + value.removeprefix("#/$defs/")
+    return value
 
 
 def _document_failures(description: str, schema: Json) -> dict[int | str, dict[str, Any]]:

@@ -168,7 +168,7 @@ def test_the_api_page_has_every_operation_with_its_fields() -> None:
             "stop": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
             "effort": {"enum": ["low", "high"]},
             "kind": {"const": "text"},
-            "format": {"$ref": "#/$defs/Format"},
+            "format": {"$ref": "#/components/schemas/MakeThing.Format"},
             "tool": {"oneOf": [{"$ref": f"#/$defs/Tool{number}"} for number in range(12)]},
             "extra": {},
         },
@@ -176,9 +176,14 @@ def test_the_api_page_has_every_operation_with_its_fields() -> None:
     operation = {
         "tags": ["Things"],
         "description": "Make <one>.\n\nWith `a` thing.",
-        "requestBody": {"content": {"application/json": {"schema": schema}}},
+        "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/MakeThing"}}}},
     }
-    page = build_api_page({"paths": {"/v1/{id}/x": {"post": operation, "get": {}}}})
+    page = build_api_page(
+        {
+            "paths": {"/v1/{id}/x": {"post": operation, "get": {}}},
+            "components": {"schemas": {"MakeThing": schema, "MakeThing.Format": {"type": "object"}}},
+        }
+    )
     Reader(page)
     for expected in (
         '<article id="post-v1-id-x">',

@@ -1,6 +1,7 @@
 """What a client sees of paths, methods and headers, whatever it asks for."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -176,6 +177,29 @@ def test_only_answers_that_are_given_are_documented(client: httpx.Client) -> Non
     document = client.get("/openapi.json").json()
     answers = {code for path in document["paths"].values() for route in path.values() for code in route["responses"]}
     assert answers == {"200", "default"}
+
+
+def test_references_of_the_document_lead_to_its_components(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    references = set(references_in(document))
+    named = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert {"#/components/schemas/CreateResponse", "#/components/schemas/CreateMessage"} <= references <= named
+    assert not {name for name in named if not re.fullmatch("[A-Za-z0-9._-]+", name.rpartition("/")[2])}
+    assert '"$defs"' not in json.dumps(document)
+
+
+def references_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key == "$ref":
+                yield part
+            elif key == "discriminator":
+                yield from part.get("mapping", {}).values()
+            else:
+                yield from references_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from references_in(part)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/", "/docs"])
