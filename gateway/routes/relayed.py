@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS, EndpointRow
-from gateway.routes.request_docs import form_request_body, json_request_body
+from gateway.routes.request_docs import document_reply, form_request_body, json_request_body
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 
@@ -24,6 +24,7 @@ def relayed_routes(service: Service) -> APIRouter:
             summary=row.summary,
             tags=[row.tag],
             openapi_extra=_describe_body(row),
+            responses=document_reply("text/event-stream", *(() if row.replies_json else ("*/*",))),
         )
     return router
 

@@ -85,6 +85,17 @@ def _with_definitions_at(prefix: str, value: Any) -> Any:
     return value
 
 
+def document_reply(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Returns the value of `responses` for a route whose reply may have other media types than JSON, such as
+    `text/event-stream`."""
+    content: Json = {media_type: {"schema": {"type": "string"}} for media_type in media_types}
+    return {200: {"description": "The reply.", "content": content}}
+
+
+STREAMED_REPLY: Final = document_reply("text/event-stream")
+"""The value of `responses` for a route whose reply may be an event stream."""
+
+
 def _document_failures(description: str, schema: Json) -> dict[int | str, dict[str, Any]]:
     """Returns the value of `responses` for routes whose failures have this JSON schema."""
     return {"default": {"description": description, "content": {"application/json": {"schema": schema}}}}

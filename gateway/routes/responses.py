@@ -11,7 +11,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import parse_page_request
 from gateway.replies.endpoints import RESPONSES
 from gateway.replies.loss_header import stored_loss_header
-from gateway.routes.request_docs import json_request_body
+from gateway.routes.request_docs import STREAMED_REPLY, json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error, read_public_items
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
@@ -31,7 +31,11 @@ _KEY_PARAMETER = {
 def responses_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Responses"])
 
-    @router.post("/v1/responses", openapi_extra=json_request_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]})
+    @router.post(
+        "/v1/responses",
+        openapi_extra=json_request_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]},
+        responses=STREAMED_REPLY,
+    )
     async def create_response(request: Request) -> Response:
         """Create a response: one JSON object, or an event stream with `stream: true`."""
         return await service.serve_create(RESPONSES, request.scope, request.receive)
@@ -43,7 +47,7 @@ def responses_routes(service: Service) -> APIRouter:
         requested_page = parse_page_request(request.query_params)
         return await build_list_reply(requested_page, partial(service.require_store().list_responses, owner))
 
-    @router.get("/v1/responses/{response_id}")
+    @router.get("/v1/responses/{response_id}", responses=STREAMED_REPLY)
     async def get_response(response_id: str, request: Request) -> Response:
         """Get a response in its current state.
 

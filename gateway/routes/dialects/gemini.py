@@ -17,7 +17,7 @@ from gateway.replies.dialects.gemini_endpoint import GEMINI, GEMINI_ARRAY
 from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import GEMINI_FAILURES, json_request_body
+from gateway.routes.request_docs import GEMINI_FAILURES, STREAMED_REPLY, json_request_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.gemini_endpoint.embeddings import (
@@ -85,6 +85,7 @@ def gemini_routes(service: Service) -> APIRouter:
                 methods=["POST"],
                 name=f"{method}{version.replace('/', '_')}",
                 openapi_extra=json_request_body(schema),
+                responses=STREAMED_REPLY if method == "streamGenerateContent" else None,
             )
 
     @router.get("/v1beta/models")

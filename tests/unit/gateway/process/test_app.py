@@ -188,6 +188,27 @@ def test_references_of_the_document_lead_to_its_components(client: httpx.Client)
     assert '"$defs"' not in json.dumps(document)
 
 
+@pytest.mark.parametrize(
+    ("path", "method", "media_type"),
+    [
+        ("/v1/responses", "post", "text/event-stream"),
+        ("/v1/responses/{response_id}", "get", "text/event-stream"),
+        ("/v1/chat/completions", "post", "text/event-stream"),
+        ("/generate", "post", "text/event-stream"),
+        ("/v1/messages", "post", "text/event-stream"),
+        ("/v1/agui", "post", "text/event-stream"),
+        ("/v1beta/models/{model}:streamGenerateContent", "post", "text/event-stream"),
+        ("/api/chat", "post", "application/x-ndjson"),
+        ("/v1/audio/speech", "post", "*/*"),
+    ],
+)
+def test_replies_that_are_not_json_are_documented(
+    path: str, method: str, media_type: str, client: httpx.Client
+) -> None:
+    operation = client.get("/openapi.json").json()["paths"][path][method]
+    assert {"application/json", media_type} <= set(operation["responses"]["200"]["content"])
+
+
 def references_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
