@@ -7,10 +7,9 @@ from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING_BLOCKS, blocks_of
 from translation.anthropic.lower_parts import lower_parts, text_blocks
-from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import assistant_text, texts_of_parts
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, output_losses
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, output_losses, unknown_item_error
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -48,10 +47,9 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItem
     if turn.instructions and turn.instructions.strip():
         writer.system.append(turn.instructions)
     for index, item in enumerate(turn.items):
-        kind = item.get("type", "")
-        write = _ITEM_WRITERS.get(kind)
+        write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
+            raise unknown_item_error(item, index)
         write(writer, index, item)
     writer.close_assistant()
     losses += history_losses(turn.items)

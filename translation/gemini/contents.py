@@ -5,13 +5,12 @@ from typing import Any, Final
 
 import orjson
 
-from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini import details
 from translation.gemini.families import GeminiFamily
 from translation.gemini.parts import lower_parts
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import assistant_text, texts_of_parts
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, unknown_item_error
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -35,10 +34,9 @@ def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list
     """
     writer = _ContentsWriter(turn, profile, family, losses)
     for index, item in enumerate(turn.items):
-        kind = item.get("type", "")
-        write = _ITEM_WRITERS.get(kind)
+        write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise _unknown_item_error(kind, f"input[{index}]")
+            raise unknown_item_error(item, index)
         write(writer, index, item)
     writer.close_assistant()
     losses += history_losses(turn.items)
@@ -208,12 +206,6 @@ class _ContentsWriter:
 
 def _signature_field(detail: Json) -> Json:
     return {"thoughtSignature": detail["signature"]}
-
-
-def _unknown_item_error(kind: str, param: str) -> InvalidRequest:
-    if kind == "item_reference":
-        return InvalidRequest("Items are not stored here: send the item itself, not a reference.", param=param)
-    return Unrepresentable(f"this model's API has no items of type {kind!r}", param=param)
 
 
 _ITEM_WRITERS: Final[Mapping[str, Callable[[_ContentsWriter, int, Item], None]]] = {

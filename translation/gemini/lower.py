@@ -14,7 +14,7 @@ from translation.gemini.tools import lower_tools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import LoweredRequest, Turn
+from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 
 _SAMPLING_KEYS: Final = {
     "temperature": "temperature",
@@ -26,15 +26,7 @@ _SAMPLING_KEYS: Final = {
 }
 """The turn's sampling parameter -> Gemini's, in `generationConfig`."""
 
-_DROPPED_PARAMS: Final = (
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "store",
-)
+_DROPPED_PARAMS: Final = (*SERVICE_PARAMS, "store")
 """Parameters that Gemini does not have. Without them the meaning of the reply is the same."""
 
 _EXTRA_KEYS: Final = {

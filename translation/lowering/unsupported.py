@@ -1,8 +1,9 @@
-"""Losses of items: facts that the Responses API has a field for and no other API has."""
+"""What other APIs than Responses cannot express of items: losses, and the refusal of whole items."""
 
 from collections.abc import Sequence
 from typing import Final
 
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
@@ -44,3 +45,11 @@ def output_losses(item: Item, index: int) -> Sequence[Loss]:
     `index` is the position of the output in the input.
     """
     return (Loss(f"input[{index}].status", "dropped"),) if item.get("status") == "incomplete" else ()
+
+
+def unknown_item_error(item: Item, index: int) -> InvalidRequest:
+    """Returns the error for an item of a type that the upstream's API does not have. `index` is its position."""
+    kind, param = item.get("type", ""), f"input[{index}]"
+    if kind == "item_reference":
+        return InvalidRequest("Items are not stored here: send the item itself, not a reference.", param=param)
+    return Unrepresentable(f"this model's API has no items of type {kind!r}", param=param)

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from translation.errors import Unrepresentable
-from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.message_writer import MessageWriter
 from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
-from translation.lowering.unsupported import history_losses, output_losses
+from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
 from translation.ollama.lower_parts import MessageContent, lower_parts
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -26,31 +25,15 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     if turn.instructions:
         writer.add_system("system", turn.instructions)
     for index, item in enumerate(turn.items):
-        kind = item.get("type", "")
-        write = _ITEM_WRITERS.get(kind)
+        write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
+            raise unknown_item_error(item, index)
         write(writer, index, item)
     losses += history_losses(turn.items)
     return writer.finish()
 
 
-class _MessageWriter:
-    def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
-        self._messages: list[Json] = []
-        self._system_texts: list[str] = []
-        """The texts of the first message, as long as system messages may be merged into it."""
-        self._items = turn.items
-        self._profile = profile
-        self._losses = losses
-        self._pairs = turn.call_pairs
-        self._open_calls: list[int] = []
-        """Indexes of the calls in the last message, whose tool messages are not written yet."""
-        self._assistant: MessageBuilder | None = None
-        """The last message, as long as calls may be added to it."""
-        self._pending_reasoning: list[Item] = []
-        """Reasoning items whose assistant message does not exist yet."""
-
+class _MessageWriter(MessageWriter):
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
@@ -64,10 +47,6 @@ class _MessageWriter:
             self.add_system(role, "\n".join(texts_of_parts(parts, index)))
         return None
 
-    def add_reasoning(self, _index: int, item: Item) -> None:
-        if not is_signature_only(item):
-            self._pending_reasoning.append(item)
-
     def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
         self._attach_reasoning(assistant)
@@ -77,10 +56,6 @@ class _MessageWriter:
         call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
         assistant.message.setdefault("tool_calls", []).append(call)
         self._open_calls.append(index)
-
-    def check_output(self, index: int, _item: Item) -> None:
-        self.close_assistant()
-        self._pairs.check_output(index)
 
     def close_assistant(self) -> None:
         """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
@@ -98,31 +73,6 @@ class _MessageWriter:
         if moved_media:
             images = [image for content in moved_media for image in content.images]
             self._append_message("user", MessageContent("\n".join(content.text for content in moved_media), images))
-
-    def finish(self) -> list[Json]:
-        """Closes the last message and returns all of them."""
-        self.close_assistant()
-        if len(self._system_texts) > 1:
-            self._messages[0]["content"] = "\n\n".join(self._system_texts)
-        return self._messages
-
-    def add_system(self, role: str, text: str) -> None:
-        first = self._messages[0] if self._messages else None
-        merging = self._profile.system_messages
-        if merging == "keep" or first is None or role == "user":
-            if first is None:
-                self._system_texts = [text]
-            self._append_message(role, MessageContent(text, []))
-        elif first["role"] == "system" and (len(self._messages) == 1 or merging == "merge_all"):
-            self._system_texts.append(text)
-            if len(self._messages) > 1:
-                self._losses.append(Loss("input", "system messages merged"))
-        elif merging == "merge_all":
-            self._system_texts = [text]
-            self._messages.insert(0, {"role": role, "content": text})
-            self._losses.append(Loss("input", "system messages merged"))
-        else:
-            self._append_message(role, MessageContent(text, []))
 
     def _append_message(self, role: str, content: MessageContent, **fields: str) -> None:
         message: Json = {"role": role, "content": content.text, **fields}
@@ -168,17 +118,7 @@ class _MessageWriter:
         reasoning_items, self._pending_reasoning = self._pending_reasoning, []
         if not reasoning_items:
             return
-        field = self._profile.replay_reasoning
-        texts = list(map(past_reasoning_text, reasoning_items))
-        text = "\n\n".join(filter(None, texts))
-        if field == "none" or not all(texts):
-            self._losses.append(Loss("input", "reasoning dropped"))
-        if field == "none" or not text:
-            return
-        if field == "think_tags":
-            assistant.prepend("content", f"<think>\n{text}\n</think>\n\n")
-        else:
-            assistant.add_paragraph("thinking", text)
+        self._write_reasoning(assistant, reasoning_items, "thinking")
 
 
 _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {

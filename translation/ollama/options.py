@@ -6,20 +6,12 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Turn
+from translation.representation.turn import SERVICE_PARAMS, Turn
 
 _OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
 """Parameters that have an option of the same name."""
 
-_DROPPED_PARAMS: Final = (
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "store",
-)
+_DROPPED_PARAMS: Final = (*SERVICE_PARAMS, "store")
 """Parameters that Ollama does not have. Without them the meaning of the reply is the same."""
 
 _TOP_LEVEL_PARAMS: Final = frozenset({"keep_alive", "truncate", "shift"})

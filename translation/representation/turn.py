@@ -19,6 +19,16 @@ class LoweredRequest(NamedTuple):
     losses: Sequence[Loss]
 
 
+SERVICE_PARAMS: Final = (
+    "service_tier",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
+"""Parameters of the service around a reply: its tier, its labels, its cache. Without them the reply means the same."""
+
 SHARED_PARAMS: Final = frozenset(
     {
         "temperature",
@@ -27,12 +37,7 @@ SHARED_PARAMS: Final = frozenset(
         "frequency_penalty",
         "seed",
         "logit_bias",
-        "service_tier",
-        "metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
+        *SERVICE_PARAMS,
         "store",
     }
 )

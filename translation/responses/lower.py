@@ -10,19 +10,10 @@ from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losse
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import LoweredRequest, Turn
+from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 from translation.tools.searches import SEARCH_ITEM, is_search_tool
 
-_COPIED_PARAMS = (
-    "temperature",
-    "top_p",
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-)
+_COPIED_PARAMS = ("temperature", "top_p", *SERVICE_PARAMS)
 """Parameters that are sent unchanged."""
 
 _DROPPED_PARAMS = ("presence_penalty", "frequency_penalty", "seed")

@@ -8,10 +8,9 @@ from typing import Final
 
 from translation.chat.lowering.parts import lower_content, lower_parts
 from translation.chat.reasoning import is_chat_detail
-from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.message_writer import MessageWriter
 from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
-from translation.lowering.unsupported import history_losses, output_losses
+from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -58,33 +57,21 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise _unknown_item_error(item.get("type", ""), f"input[{index}]")
+            raise unknown_item_error(item, index)
         write(writer, index, item)
     losses += history_losses(turn.items)
     return writer.finish()
 
 
-class _MessageWriter:
+class _MessageWriter(MessageWriter):
     def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
-        self._messages: list[Json] = []
-        self._system_texts: list[str] = []
-        """The texts of the first message, as long as system messages may be merged into it."""
-        self._items = turn.items
-        self._profile = profile
-        self._losses = losses
-        self._pairs = turn.call_pairs
+        super().__init__(turn, profile, losses)
         self._requires_fields = profile.empty_reasoning or profile.call_signatures == "placeholder"
         """Whether assistant messages with calls may need more fields (`add_required_fields`)."""
-        self._open_calls: list[int] = []
-        """Indexes of the calls in the last message, whose tool messages are not written yet."""
-        self._assistant: MessageBuilder | None = None
-        """The last message, as long as calls may be added to it."""
-        self._pending_reasoning: list[Item] = []
-        """Reasoning items whose assistant message does not exist yet."""
 
     def add_instructions(self, text: str) -> None:
         role = "developer" if self._profile.developer_role == "developer" else "system"
-        self._add_system(role, text)
+        self.add_system(role, text)
 
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
@@ -101,11 +88,7 @@ class _MessageWriter:
         if role == "user":
             self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
         else:
-            self._add_system(role, "\n".join(texts_of_parts(parts, index)))
-
-    def add_reasoning(self, _index: int, item: Item) -> None:
-        if not is_signature_only(item):
-            self._pending_reasoning.append(item)
+            self.add_system(role, "\n".join(texts_of_parts(parts, index)))
 
     def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
@@ -119,10 +102,6 @@ class _MessageWriter:
             call = {"id": item["call_id"], "type": "custom", "custom": custom}
         assistant.message.setdefault("tool_calls", []).append(call)
         self._open_calls.append(index)
-
-    def check_output(self, index: int, _item: Item) -> None:
-        self.close_assistant()
-        self._pairs.check_output(index)
 
     def close_assistant(self) -> None:
         """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
@@ -142,13 +121,6 @@ class _MessageWriter:
             self._messages.append({"role": "user", "content": media})
         self._open_calls = []
 
-    def finish(self) -> list[Json]:
-        """Closes the last message and returns all of them."""
-        self.close_assistant()
-        if len(self._system_texts) > 1:
-            self._messages[0]["content"] = "\n\n".join(self._system_texts)
-        return self._messages
-
     def _open_assistant(self) -> MessageBuilder:
         if self._assistant is not None:
             self._finish_assistant(self._assistant)
@@ -161,25 +133,6 @@ class _MessageWriter:
         if self._open_calls and self._requires_fields:
             message |= add_required_fields(message, self._profile)
         self._assistant = None
-
-    def _add_system(self, role: str, text: str) -> None:
-        first = self._messages[0] if self._messages else None
-        if self._profile.system_messages == "keep" or first is None:
-            if first is None:
-                self._system_texts = [text]
-            self._messages.append({"role": role, "content": text})
-        elif first["role"] in _SYSTEM_ROLES and (
-            len(self._messages) == 1 or self._profile.system_messages == "merge_all"
-        ):
-            self._system_texts.append(text)
-            if len(self._messages) > 1:
-                self._losses.append(Loss("input", "system messages merged"))
-        elif self._profile.system_messages == "merge_all":
-            self._system_texts = [text]
-            self._messages.insert(0, {"role": role, "content": text})
-            self._losses.append(Loss("input", "system messages merged"))
-        else:
-            self._messages.append({"role": role, "content": text})
 
     def _add_tool(self, index: int, media: list[Json]) -> None:
         """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
@@ -207,28 +160,10 @@ class _MessageWriter:
         reasoning_items, self._pending_reasoning = self._pending_reasoning, []
         field = self._profile.replay_reasoning
         details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
-        texts = list(map(past_reasoning_text, reasoning_items))
-        text = "\n\n".join(filter(None, texts))
         if field == "reasoning_details" and details:
             assistant.message.setdefault("reasoning_details", []).extend(details)
             return
-        if field == "none" or not all(texts):
-            self._losses.append(Loss("input", "reasoning dropped"))
-        if field == "none" or not text:
-            return
-        if field == "think_tags":
-            assistant.prepend("content", f"<think>\n{text}\n</think>\n\n")
-        else:
-            assistant.add_paragraph("reasoning" if field == "reasoning_details" else field, text)
-
-
-_SYSTEM_ROLES: Final = ("system", "developer")
-
-
-def _unknown_item_error(kind: str, param: str) -> InvalidRequest:
-    if kind == "item_reference":
-        return InvalidRequest("Items are not stored here: send the item itself, not a reference.", param=param)
-    return Unrepresentable(f"this model's API has no items of type {kind!r}", param=param)
+        self._write_reasoning(assistant, reasoning_items, "reasoning" if field == "reasoning_details" else field)
 
 
 _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {

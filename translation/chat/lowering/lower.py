@@ -11,7 +11,7 @@ from translation.lowering.reasoning_losses import reasoning_losses, thinking_los
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import LoweredRequest, Turn
+from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 
 SAMPLING_PARAMS: Final = frozenset(
     {
@@ -22,12 +22,7 @@ SAMPLING_PARAMS: Final = frozenset(
         "seed",
         "stop",
         "logit_bias",
-        "service_tier",
-        "metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
+        *SERVICE_PARAMS,
     }
 )
 """Parameters that have the same name in chat and are sent unchanged."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from translation.lowering.unsupported import history_losses, output_losses
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 
@@ -34,3 +35,17 @@ def test_what_no_other_api_can_say_of_the_past_is_told(items: list[Item], lost: 
 def test_an_output_that_is_not_whole_says_so_nowhere_else() -> None:
     assert list(output_losses({**OUTPUT, "status": "incomplete"}, 0)) == [Loss("input[0].status", "dropped")]
     assert list(output_losses({**OUTPUT, "status": "completed"}, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        ("computer_call", Unrepresentable, "this model's API has no items of type 'computer_call'"),
+        ("item_reference", InvalidRequest, "Items are not stored here: send the item itself, not a reference."),
+    ],
+)
+def test_an_item_that_an_api_does_not_have_is_refused_by_its_place(
+    kind: str, error: type[InvalidRequest], message: str
+) -> None:
+    found = unknown_item_error({"type": kind}, 3)
+    assert (type(found), found.param, str(found)) == (error, "input[3]", message)
