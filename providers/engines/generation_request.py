@@ -1,6 +1,6 @@
 """Builds an engine request from a turn: the chat to render, and the parameters of the generated text. No I/O."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -140,21 +140,29 @@ def _build_chat(turn: Turn, profile: Profile) -> LoweredRequest:
     return LoweredRequest({name: body[name] for name in names if name in body}, losses)
 
 
-def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[Loss]:
-    supported_keys = {"effort", "max_tokens"} if profile.two_pass != "off" else {"effort"}
-    reasoning = {
-        key: value for key, value in (turn.reasoning or {}).items() if value is not None and key not in supported_keys
-    }
+def list_lost_params(turn: Turn, honoured: Container[str]) -> list[str]:
+    """Returns the parameters of a turn that an engine does not have and that are set to more than their default.
+
+    `honoured` are the sampling parameters that it has. Parameters that no API defines are not looked at.
+    """
     lost: list[str] = []
     if turn.verbosity is not None:
         lost.append("text.verbosity")
     if (turn.text_format or {}).get("description"):
         lost.append("text.format.description")
-    honoured = _SEPARATE_PARAMETERS | supported
     for name, value in turn.sampling.items():
         is_default = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
         if not is_default and name not in honoured:
             lost.append(name)
+    return lost
+
+
+def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[Loss]:
+    supported_keys = {"effort", "max_tokens"} if profile.two_pass != "off" else {"effort"}
+    reasoning = {
+        key: value for key, value in (turn.reasoning or {}).items() if value is not None and key not in supported_keys
+    }
+    lost = list_lost_params(turn, _SEPARATE_PARAMETERS | supported)
     for name, value in turn.extra.items():
         is_honoured = (
             name in profile.extra_params

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from providers.engines.generation_request import list_lost_params
 from providers.engines.servers.llama_server import LLAMA_PARAMETERS
 from providers.engines.thinking_budget import may_think
 from providers.harmony.encoding import Encoding
@@ -35,7 +36,7 @@ _EFFORT_LEVELS: Final[Mapping[str, HarmonyEffort]] = {
 }
 """`reasoning.effort` -> the effort in gpt-oss's system message."""
 
-_HANDLED_PARAMETERS: Final = frozenset({"stop", "n"})
+_HONOURED_PARAMETERS: Final = frozenset({"stop", "n", *LLAMA_PARAMETERS})
 
 
 class CompletionRequest(NamedTuple):
@@ -176,15 +177,7 @@ def _sampling_of(turn: Turn, profile: Profile) -> Json:
 
 
 def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
-    lost: list[str] = []
-    if turn.verbosity is not None:
-        lost.append("text.verbosity")
-    if (turn.text_format or {}).get("description"):
-        lost.append("text.format.description")
-    for name, value in turn.sampling.items():
-        is_default = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
-        if not is_default and name not in LLAMA_PARAMETERS and name not in _HANDLED_PARAMETERS:
-            lost.append(name)
+    lost = list_lost_params(turn, _HONOURED_PARAMETERS)
     for name, value in turn.extra.items():
         if value is not None and not (name in profile.extra_params and name in LLAMA_PARAMETERS):
             lost.append(name)

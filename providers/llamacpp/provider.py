@@ -1,7 +1,7 @@
 """The provider for llama.cpp in a child process. While the process is up, it is used like any llama-server."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -9,11 +9,12 @@ import httpx
 from pydantic import SecretStr
 
 from dataplane.transport import PooledTransport
-from providers.base import Capabilities, CountMethod, Dialect, EngineStatus, Exchange, RelayExchange
+from providers.base import Capabilities, CountMethod, Dialect, Exchange, RelayExchange
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
+from providers.engines.embedded_provider import EmbeddedEngineProvider
 from providers.engines.servers.llama_provider import LlamaServerProvider
-from providers.engines.supervisor import ReportProgress, Supervisor
+from providers.engines.supervisor import ReportProgress
 from providers.errors import EngineUnavailable
 from providers.http.transports import build_pooled_transport
 from providers.http.upstream import Upstream
@@ -24,33 +25,12 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 
-class LlamacppProvider:
+class LlamacppProvider(EmbeddedEngineProvider["_RunningEngine"]):
     """A `Provider` and an `EngineHost`. While the engine is not up, methods that need it raise EngineUnavailable."""
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
-        self._name = name
         self._config = config
-        self._capabilities = _capabilities(config)
-        self._supervisor = Supervisor(name, self._start)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    @property
-    def engine_status(self) -> EngineStatus:
-        status = self._supervisor.engine_status
-        return replace(status, running=self._supervisor.engine.transport.busy) if status.state == "ready" else status
-
-    def run_engine(self) -> AbstractAsyncContextManager[None]:
-        return self._supervisor.run_engine()
-
-    async def wait_until_settled(self) -> None:
-        await self._supervisor.wait_until_settled()
+        super().__init__(name, _capabilities(config))
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return self._server_provider.prepare(turn, profile)
@@ -66,9 +46,6 @@ class LlamacppProvider:
 
     def redact(self, message: str) -> str:
         return self._server_provider.redact(message) if self._supervisor.engine_status.state == "ready" else message
-
-    async def aclose(self) -> None:
-        """Does nothing: the end of `run_engine` closes everything."""
 
     @property
     def _server_provider(self) -> LlamaServerProvider:
@@ -95,6 +72,10 @@ class _RunningEngine:
     process: EngineProcess
     provider: LlamaServerProvider
     transport: PooledTransport
+
+    @property
+    def running_requests(self) -> int:
+        return self.transport.busy
 
     async def wait_until_dead(self) -> str:
         return await self.process.wait_until_dead()

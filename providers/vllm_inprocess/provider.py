@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from providers.base import Capabilities, CountMethod, Dialect, EngineStatus, Exchange, RelayExchange
+from providers.base import Capabilities, CountMethod, Dialect, Exchange, RelayExchange
 from providers.config import ProviderConfig
 from providers.egress import EgressClient
+from providers.engines.embedded_provider import EmbeddedEngineProvider
 from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
-from providers.engines.supervisor import ReportProgress, Supervisor
+from providers.engines.supervisor import ReportProgress
 from providers.vllm_inprocess.lifecycle import RunningEngine, run_engine
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
@@ -31,35 +32,14 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class VllmProvider:
+class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
     """A `Provider` and an `EngineHost`. While the engine is not up, methods that need it raise EngineUnavailable."""
 
     def __init__(self, name: str, config: ProviderConfig, egress: EgressClient) -> None:
         """`egress` fetches images by the URLs in requests."""
-        self._name = name
         self._config = config
         self._egress = egress
-        self._capabilities = _capabilities(config)
-        self._supervisor = Supervisor(name, self._start)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    @property
-    def engine_status(self) -> EngineStatus:
-        status = self._supervisor.engine_status
-        return replace(status, running=self._supervisor.engine.running_requests) if status.state == "ready" else status
-
-    def run_engine(self) -> AbstractAsyncContextManager[None]:
-        return self._supervisor.run_engine()
-
-    async def wait_until_settled(self) -> None:
-        await self._supervisor.wait_until_settled()
+        super().__init__(name, _capabilities(config))
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
@@ -81,9 +61,6 @@ class VllmProvider:
 
     def redact(self, message: str) -> str:
         return message
-
-    async def aclose(self) -> None:
-        """Does nothing: the end of `run_engine` closes everything."""
 
     @asynccontextmanager
     async def _start(self, progress: ReportProgress) -> AsyncGenerator[RunningEngine, None]:
