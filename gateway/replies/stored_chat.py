@@ -5,7 +5,6 @@ from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
-from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
 
@@ -19,9 +18,7 @@ class StoredChatEncoder(EncoderWrapper[ChatEncoder]):
     @property
     def response(self) -> Json | None:
         """The completion that the sent chunks add up to; None unless the reply ended well."""
-        if self.failed is not None or not self.ended:
-            return None
-        return _build_completion([*self._sent_frames, self._encoder.closing_frames], self._encoder.usage)
+        return _build_completion(self._sent_frames, self._encoder)
 
     def _process_frames(self, frames: bytes) -> bytes:
         self._sent_frames.append(frames)
@@ -38,18 +35,18 @@ class StoredChatRelay(RelayWrapper[ChatRelay]):
     @property
     def response(self) -> Json | None:
         """The completion that the sent chunks add up to; None unless the reply ended well."""
-        if self.failed is not None or not self.ended:
-            return None
-        return _build_completion([*self._sent_frames, self._relay.closing_frames], self._relay.usage)
+        return _build_completion(self._sent_frames, self._relay)
 
     def _process_frames(self, frames: bytes) -> bytes:
         self._sent_frames.append(frames)
         return frames
 
 
-def _build_completion(frames: list[bytes], usage: Usage | None) -> Json:
-    completion = completion_of(b"".join(frames))
+def _build_completion(sent_frames: list[bytes], reply: ChatEncoder | ChatRelay) -> Json | None:
+    if reply.failed is not None or not reply.ended:
+        return None
+    completion = completion_of(b"".join([*sent_frames, reply.closing_frames]))
     # The stored completion has the usage even if the client did not request it in its stream.
-    if (usage_object := reply_objects.build_usage(usage)) is not None:
+    if (usage_object := reply_objects.build_usage(reply.usage)) is not None:
         completion["usage"] = usage_object
     return completion

@@ -13,6 +13,7 @@ from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
@@ -132,18 +133,7 @@ class SqlCompletionStore:
 async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
     """Delete the completions with these keys (owner, id) and their metadata, within a transaction. Returns how many
     existed."""
-    deleted_count = 0
-    for owner, completion_id in keys:
-        result = await connection.execute(
-            delete(completions).where(completions.c.owner == owner, completions.c.id == completion_id)
-        )
-        await connection.execute(
-            delete(completion_metadata).where(
-                completion_metadata.c.owner == owner, completion_metadata.c.completion_id == completion_id
-            )
-        )
-        deleted_count += result.rowcount
-    return deleted_count
+    return await delete_with_parts(connection, completions, completion_metadata.c.completion_id, keys)
 
 
 def _build_metadata_rows(owner: str, completion_id: str, metadata: Json | None) -> list[dict[str, str]]:

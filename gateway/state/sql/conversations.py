@@ -13,6 +13,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
 from gateway.state.threads import LAST_RUN_KEY, STATE_KEY, ThreadTurn
@@ -180,19 +181,7 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
 async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
     """Delete the conversations with these keys (owner, id) and their items, within a transaction. Returns how many
     existed."""
-    deleted_count = 0
-    for owner, conversation_id in keys:
-        # The conversation first: a transaction that appends to it waits for this row and then finds none.
-        result = await connection.execute(
-            delete(conversations).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
-        )
-        await connection.execute(
-            delete(conversation_items).where(
-                conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
-            )
-        )
-        deleted_count += result.rowcount
-    return deleted_count
+    return await delete_with_parts(connection, conversations, conversation_items.c.conversation_id, keys)
 
 
 async def _load_conversation(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:

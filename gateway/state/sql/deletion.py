@@ -1,6 +1,10 @@
-"""Deletes responses in SQL: for their owner at once, from the tables once no other response needs them as history."""
+"""Deletes rows in SQL: responses for their owner at once, from the tables once no other response needs them as history,
+and objects that consist of parts."""
 
-from sqlalchemy import delete, select, update
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Table, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
@@ -47,3 +51,20 @@ async def delete_response_rows(connection: AsyncConnection, database: Database, 
 
 
 _IDS_PER_STATEMENT = 1000
+
+
+async def delete_with_parts(
+    connection: AsyncConnection, objects: Table, part_of: Column[Any], keys: Sequence[tuple[str, str]]
+) -> int:
+    """Delete the objects with these keys (owner, id) and their parts, within a transaction.
+
+    `part_of` is the column of the parts' table that names the object. Returns how many objects existed.
+    """
+    parts = part_of.table
+    deleted_count = 0
+    for owner, object_id in keys:
+        # The object first: a transaction that adds a part waits for this row and then finds none.
+        result = await connection.execute(delete(objects).where(objects.c.owner == owner, objects.c.id == object_id))
+        await connection.execute(delete(parts).where(parts.c.owner == owner, part_of == object_id))
+        deleted_count += result.rowcount
+    return deleted_count
