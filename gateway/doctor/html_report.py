@@ -82,7 +82,7 @@ configuration <code>{escape(origin.config_digest)}</code></p>
 
 
 def _group_by_advice(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, list[_Failure]]]:
-    """Return the failed checks by the advice that mends them, the advice that mends most first."""
+    """Return the failed checks by the advice that fixes them, the advice that fixes most first."""
     failures_by_advice: dict[str, list[_Failure]] = {}
     for number, diagnosis in enumerate(diagnoses):
         for finding in diagnosis.findings:
@@ -127,7 +127,7 @@ def _render_overview(diagnoses: Sequence[Diagnosis], cards: Sequence[tuple[str, 
 
 
 def _render_cards(cards: Sequence[tuple[str, Sequence[_Failure]]]) -> str:
-    """Render one card per advice, with the checks that it mends. Returns "" if no check failed."""
+    """Render one card per advice, with the checks that it fixes. Returns "" if no check failed."""
     if not cards:
         return ""
     content = "\n".join(_render_card(number, advice, failures) for number, (advice, failures) in enumerate(cards))

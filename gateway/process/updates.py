@@ -31,7 +31,7 @@ SettingsUpdate: TypeAlias = Settings | RejectedConfiguration
 
 
 class ConfigurationSource:
-    """Where the configuration of a server comes from. It remembers the last one that could be used.
+    """Where the configuration of a server comes from. It holds the last one that could be used.
 
     `sealing` replaces that section of every configuration: it may have a key that was made when the server started.
     """
