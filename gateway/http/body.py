@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope
 
 from dataplane.core import measure_json
 from dataplane.http_protocol import CLIENT, ClientWriter
+from dataplane.json_shape import JsonShape
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
@@ -48,8 +49,8 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads:
     if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
     body = await _read_body(receive, headers_of(scope), limits)
-    weight = weigh_body(body)
-    return SizedBody(await threads.run(weight, parse_json_object, body, limits, weight), len(body), weight)
+    weight, shape = weigh_body(body)
+    return SizedBody(await threads.run(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
@@ -70,8 +71,8 @@ def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
     return SizedBody(parse_json_object(body, limits, len(body)), len(body), len(body))
 
 
-def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
-    """Parses a body of this `weight` (see `weigh_body`) as one JSON object.
+def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonShape | None = None) -> Json:
+    """Parses a body of this `weight` as one JSON object. `shape` is its shape if it was measured (see `weigh_body`).
 
     Raises NotJson, with the byte offset of the first error, if the body is empty, not UTF-8, not JSON, not an object,
     or if it is nested too deeply or has too many values.
@@ -79,7 +80,9 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int) -> Json:
     if not body:
         raise NotJson("the body is empty: send a JSON object")
     max_depth = limits.max_depth
-    values, depth = measure_json(body) if _needs_measuring(body, limits, weight) else (0, 0)
+    if shape is None and _needs_measuring(body, limits, weight):
+        shape = measure_json(body)
+    values, depth = (0, 0) if shape is None else shape
     if values > limits.max_values:
         raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:

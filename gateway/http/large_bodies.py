@@ -5,9 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from dataplane.core import measure_json
+from dataplane.json_shape import JsonShape
 from gateway.logs import adopt_fields
 
 INLINE_BYTES: Final = 64 * 1024
@@ -27,20 +28,29 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def weigh_body(body: bytes) -> int:
-    """Returns the size in bytes of the worst body that costs no less than this one.
+class BodyWeight(NamedTuple):
+    """What decides where a body is worked on."""
 
-    For a heavy body it may be less. The number of its values decides, and next to that its length. Histories of agents
-    are long texts and few values: one of 400 KB weighs as much as 15 KB of small values. A body has no more values than
-    its weight, unless it is heavier than `INLINE_BYTES`.
+    weight: int
+    """The size in bytes of the worst body that costs no less. For a heavy body it may be less."""
+    shape: JsonShape | None
+    """The shape of the body, if it had to be measured to weigh it."""
+
+
+def weigh_body(body: bytes) -> BodyWeight:
+    """Returns the weight of a body, and its shape if that was measured.
+
+    The number of its values decides, and next to that its length. Histories of agents are long texts and few values:
+    one of 400 KB weighs as much as 15 KB of small values. A body has no more values than its weight, unless it is
+    heavier than `INLINE_BYTES`.
     """
     if len(body) <= INLINE_BYTES:
-        return len(body)
+        return BodyWeight(len(body), None)
     weight = len(body) // _TEXT_BYTES
     if weight > INLINE_BYTES:
-        return weight
-    values, _ = measure_json(body)
-    return max(weight, min(len(body), values * _VALUE_BYTES))
+        return BodyWeight(weight, None)
+    values, _ = shape = measure_json(body)
+    return BodyWeight(max(weight, min(len(body), values * _VALUE_BYTES)), shape)
 
 
 class LargeBodyThreads:

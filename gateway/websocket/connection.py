@@ -150,8 +150,8 @@ class WebSocketConnection:
         if len(body) > self._limits.body.max_bytes:
             limit_mb = self._limits.body.max_bytes / (1024 * 1024)
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
-        weight = weigh_body(body)
-        event = await self._threads.run(weight, parse_json_object, body, self._limits.body, weight)
+        weight, shape = weigh_body(body)
+        event = await self._threads.run(weight, parse_json_object, body, self._limits.body, weight, shape)
         return SizedBody(event, len(body), weight)
 
     def _start_turns(self) -> None:

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from dataplane.core import measure_json
+from dataplane.json_shape import JsonShape
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
+from gateway.http import body as bodies
+from gateway.http import large_bodies
 from gateway.http.body import BodyLimits, parse_json_object, read_json
 from gateway.http.guard import ClientDisconnected
 from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
@@ -125,4 +129,19 @@ def test_a_body_one_level_too_deep_is_refused(text: str) -> None:
 def test_the_values_of_a_light_body_are_limited_too() -> None:
     body = b'{"a":[' + b"1," * 1000 + b"1]}"
     with pytest.raises(NotJson, match="more than 1000 JSON values"):
-        parse_json_object(body, BodyLimits(MB, 10, 1000), weigh_body(body))
+        parse_json_object(body, BodyLimits(MB, 10, 1000), *weigh_body(body))
+
+
+@pytest.mark.parametrize("text", ["x", "x" * 1_000_000, "x" * 3_000_000], ids=["small", "planned here", "heavy"])
+async def test_a_body_is_measured_at_most_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def measure(body: bytes) -> JsonShape:
+        measured.append(len(body))
+        return measure_json(body)
+
+    for module in (bodies, large_bodies):
+        monkeypatch.setattr(module, "measure_json", measure)
+    body = b'{"a":"%b"}' % text.encode()
+    assert await read(request([body[:10], body[10:]]), max_bytes=4 * MB) == {"a": text}
+    assert measured == ([] if len(body) <= INLINE_BYTES else [len(body)])
