@@ -31,15 +31,19 @@ def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
     """
     if not losses:
         return {}
-    entries = list(dict.fromkeys(_UNPRINTABLE.sub("?", str(loss)) for loss in losses))
-    rendered: list[str] = []
+    # A request may have a hundred thousand losses, of which the header has room for a few dozen.
+    entries = dict.fromkeys(losses)
+    rendered: dict[str, None] = {}
     room = _MAX_CHARS
-    for entry in entries:
+    for count, loss in enumerate(entries):
+        entry = _UNPRINTABLE.sub("?", str(loss))
+        if entry in rendered:
+            continue
         room -= len(entry) + 2
         if room < 0:
-            rendered.append(f"...={len(entries) - len(rendered)} more")
+            rendered[f"...={len(entries) - count} more"] = None
             break
-        rendered.append(entry)
+        rendered[entry] = None
     return stored_loss_header(", ".join(rendered))
 
 

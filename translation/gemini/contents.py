@@ -148,9 +148,10 @@ class _ContentsWriter:
 
     def _add_parts(self, role: str, parts: list[Json]) -> None:
         """Adds parts of a role, to the last content if that has the same role: some models depend on the contents'
-        number. Parts beside results of calls get no reply from the model, so those go into a content of their own."""
+        number. Parts beside results of calls get no reply from the model, so those go into a content of their own.
+        A content with results begins with one."""
         last = self.contents[-1] if self.contents else {}
-        if last.get("role") == role and not any("functionResponse" in part for part in last["parts"]):
+        if last.get("role") == role and "functionResponse" not in last["parts"][0]:
             last["parts"] += parts
         else:
             self.contents.append({"role": role, "parts": parts})

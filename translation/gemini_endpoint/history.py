@@ -11,6 +11,7 @@ from translation.gemini_endpoint.signatures import unpack_signature
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.tools.open_calls import OpenCalls
 
 _CODE_KEYS: Final = ("executableCode", "codeExecutionResult")
 
@@ -44,18 +45,17 @@ class _History:
     def __init__(self, losses: list[Loss]) -> None:
         self.items: list[Item] = []
         self._losses = losses
-        self._answer: Json | None = None
-        """The text of the model's open message. A stream's pieces of it come back as parts, or as whole contents."""
+        self._answer: list[str] | None = None
+        """The texts of the model's open message. A stream's pieces of it come back as parts, or as whole contents."""
         self._thoughts: list[str] = []
         """Texts of thoughts whose seal is in the signature of the part after them."""
-        self._open_calls: list[tuple[Item, str]] = []
-        """Calls without their response, each with its path."""
+        self._open_calls = OpenCalls()
         self._responses: dict[str, Json] = {}
         """Responses so far that have an id, by that of their call."""
 
     def add_user_parts(self, parts: Sequence[Json], param: str) -> None:
         self._end_thoughts()
-        self._answer = None
+        self._end_answer()
         lifted: list[Json] = []
         for position, part in enumerate(parts):
             place = f"{param}[{position}]"
@@ -78,7 +78,7 @@ class _History:
 
     def add_model_part(self, part: Json, param: str) -> None:
         if part.get("thought") and "text" in part:
-            self._answer = None
+            self._end_answer()
             self._thoughts.append(part["text"])
             return
         signature = unpack_signature(part.get("thoughtSignature"))
@@ -99,7 +99,9 @@ class _History:
     def finish(self) -> None:
         """Ends the history. Raises InvalidRequest for a call that has no response."""
         self._end_thoughts()
-        for call, param in self._open_calls:
+        self._end_answer()
+        if (first := self._open_calls.first()) is not None:
+            call, param = first
             raise InvalidRequest(
                 f"The call of {call['name']!r:.100} has no functionResponse in the contents after it.", param=param
             )
@@ -109,6 +111,7 @@ class _History:
         text = "".join(self._thoughts)
         self._thoughts = []
         for encrypted in sealed or ([""] if text else []):
+            self._end_answer()
             item: Item = {"type": "reasoning", "summary": []}
             if text:
                 item["content"] = [{"type": "reasoning_text", "text": text}]
@@ -116,17 +119,20 @@ class _History:
             if encrypted:
                 item["encrypted_content"] = encrypted
             self.items.append(item)
-            self._answer = None
 
     def _add_text(self, text: str) -> None:
+        if self._answer is None:
+            self._answer = []
+        self._answer.append(text)
+
+    def _end_answer(self) -> None:
         if self._answer is not None:
-            self._answer["text"] += text
-            return
-        self._answer = {"type": "output_text", "text": text, "annotations": []}
-        self.items.append({"type": "message", "role": "assistant", "content": [self._answer]})
+            part = {"type": "output_text", "text": "".join(self._answer), "annotations": []}
+            self.items.append({"type": "message", "role": "assistant", "content": [part]})
+            self._answer = None
 
     def _add_call(self, call: Json, param: str, sealed: str | None) -> None:
-        self._answer = None
+        self._end_answer()
         name = call["name"]
         call_id = _restore_id(call.get("id"), name) or f"call_{len(self.items)}"
         arguments = orjson.dumps(call.get("args") or {}).decode()
@@ -134,7 +140,7 @@ class _History:
         if sealed:
             item["encrypted_content"] = sealed
         self.items.append(item)
-        self._open_calls.append((item, param))
+        self._open_calls.add(item, param)
 
     def _add_response(self, response: Json, param: str) -> None:
         if response.get("willContinue"):
@@ -144,10 +150,12 @@ class _History:
         name, call_id = response["name"], _restore_id(response.get("id"), response["name"])
         if self._is_repeated(response, call_id, param):
             return
-        found = self._find_call(call_id, name)
-        if found is None:
+        # Ids are optional in the API, and not every client sends them back.
+        call = self._open_calls.pop_id(call_id) if call_id is not None else None
+        if call is None:
+            call = self._open_calls.pop_name(name)
+        if call is None:
             raise InvalidRequest(f"There is no call of {name!r:.100} before this response.", param=param)
-        call, _ = self._open_calls.pop(found)
         if call_id is not None:
             self._responses[call_id] = response
         parts = [
@@ -170,22 +178,11 @@ class _History:
 
         Raises InvalidRequest for another response to the same call, which must not become that of the next call.
         """
-        earlier = self._responses.get(call_id) if call_id is not None else None
-        if earlier is None or any(call["call_id"] == call_id for call, _ in self._open_calls):
+        if call_id is None or (earlier := self._responses.get(call_id)) is None or self._open_calls.has(call_id):
             return False
         if response != earlier:
             raise InvalidRequest(f"The call {call_id!r:.100} has another response before this one.", param=param)
         return True
-
-    def _find_call(self, call_id: str | None, name: str) -> int | None:
-        """Returns which open call a response belongs to: by its id, or else the first one of that name.
-
-        Ids are optional in the API, and not every client sends them back.
-        """
-        for index, (call, _) in enumerate(self._open_calls):
-            if call["call_id"] == call_id:
-                return index
-        return next((index for index, (call, _) in enumerate(self._open_calls) if call["name"] == name), None)
 
     def _add_user_message(self, parts: list[Json]) -> None:
         self.items.append({"type": "message", "role": "user", "content": parts})

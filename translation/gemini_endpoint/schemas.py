@@ -93,7 +93,8 @@ def _close(schema: Any) -> Any:
         if not (isinstance(properties, dict) and isinstance(required, list)):
             raise _CannotCloseError
         is_open = schema.get("additionalProperties", False) is not False
-        if is_open or len(required) != len(properties) or any(name not in required for name in properties):
+        names = {name for name in required if isinstance(name, str)}
+        if is_open or len(required) != len(properties) or not names.issuperset(properties):
             raise _CannotCloseError
         closed |= {"properties": closed.get("properties", {}), "additionalProperties": False}
     return closed

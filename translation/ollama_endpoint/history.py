@@ -8,6 +8,7 @@ from translation.errors import InvalidRequest
 from translation.ollama_endpoint.images import lift_images
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.tools.open_calls import OpenCalls
 
 
 def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
@@ -23,8 +24,7 @@ class _MessageLifter:
     def __init__(self, losses: list[Loss]) -> None:
         self._losses = losses
         self._items: list[Item] = []
-        self._open_calls: dict[str, str] = {}
-        """Id of a call without an output -> the name of its function, in the order of the calls."""
+        self._open_calls = OpenCalls()
         self._call_count = 0
 
     def lift(self, messages: Sequence[Json]) -> list[Item]:
@@ -56,29 +56,35 @@ class _MessageLifter:
             call_id = call.get("id") or f"call_{self._call_count}"
             function = call["function"]
             arguments = orjson.dumps(function.get("arguments") or {}).decode()
-            self._items.append(
-                {"type": "function_call", "call_id": call_id, "name": function["name"], "arguments": arguments}
-            )
-            self._open_calls[call_id] = function["name"]
+            item: Item = {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": function["name"],
+                "arguments": arguments,
+            }
+            self._items.append(item)
+            self._open_calls.pop_id(call_id)  # a repeated id has one output
+            self._open_calls.add(item)
 
     def _lift_output(self, message: Json, index: int) -> None:
-        call_id = self._find_call(message, index)
-        del self._open_calls[call_id]
+        call_id = self._close_call(message, index)
         parts = _lift_content(message, index)
         output = parts if message.get("images") else message.get("content") or ""
         self._items.append({"type": "function_call_output", "call_id": call_id, "output": output})
 
-    def _find_call(self, message: Json, index: int) -> str:
+    def _close_call(self, message: Json, index: int) -> str:
         """Returns the id of the call that a tool message answers: by its id, else the first open one of its name,
         else the first open one."""
-        if (call_id := message.get("tool_call_id")) in self._open_calls:
-            assert isinstance(call_id, str)
-            return call_id
-        name = message.get("tool_name")
-        for open_id, function in self._open_calls.items():
-            if not call_id and (not name or name == function):
-                return open_id
-        key = "tool_call_id" if call_id else "tool_name" if name else "role"
+        call_id, name = message.get("tool_call_id"), message.get("tool_name")
+        if call_id:
+            key, call = "tool_call_id", self._open_calls.pop_id(call_id)
+        elif name:
+            key, call = "tool_name", self._open_calls.pop_name(name)
+        else:
+            key, call = "role", self._open_calls.pop_first()
+        if call is not None:
+            closed_id: str = call["call_id"]
+            return closed_id
         raise InvalidRequest(
             f"messages[{index}] is the result of a tool, but no earlier message has a call for it.",
             param=f"messages[{index}].{key}",

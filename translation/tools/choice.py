@@ -11,17 +11,22 @@ from translation.tools.names import Callee, ToolNames
 
 def matches_choice(tool: Json, choice: Json) -> bool:
     """Whether a choice, or one entry of `allowed_tools`, names this tool."""
-    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))
+    return _type_and_name(tool) == _type_and_name(choice)
+
+
+def _type_and_name(tool: Json) -> tuple[str | None, str | None]:
+    return tool.get("type"), tool.get("name")
 
 
 def select_allowed_tools(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
     """Returns the tools that `allowed_tools` lists. Raises InvalidRequest if it lists one that is not in `tools`."""
+    present, chosen = set(map(_type_and_name, tools)), set(map(_type_and_name, allowed))
     for choice in allowed:
-        if not any(matches_choice(tool, choice) for tool in tools):
+        if _type_and_name(choice) not in present:
             raise InvalidRequest(
                 f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
             )
-    return [tool for tool in tools if any(matches_choice(tool, choice) for choice in allowed)]
+    return [tool for tool in tools if _type_and_name(tool) in chosen]
 
 
 def filter_allowed_tools(

@@ -59,6 +59,9 @@ class ToolNames:
         self._callees: dict[str, Callee] = {}
         self._tools: dict[Callee, Json] = {}
         self._used_names: set[str] = set()
+        self._index: dict[str | tuple[str, str] | None, list[Callee]] = {}
+        """The callees of a namespace, and those of a kind and name. It is made when a tool choice needs it."""
+        self._indexed_count = 0
 
     def reserve(self, callee: Callee) -> None:
         """Keeps the name of a tool that the upstream knows, without any check of its form."""
@@ -92,11 +95,19 @@ class ToolNames:
 
     def callees_named(self, kind: str, name: str) -> list[Callee]:
         """Returns all callees of a kind and name, in any namespace."""
-        return [callee for callee in self._wire_names if callee.kind == kind and callee.name == name]
+        return self._find((kind, name))
 
     def callees_in(self, namespace: str) -> list[Callee]:
         """Returns all callees in a namespace."""
-        return [callee for callee in self._wire_names if callee.namespace == namespace]
+        return self._find(namespace)
+
+    def _find(self, key: str | tuple[str, str]) -> list[Callee]:
+        if self._indexed_count != len(self._wire_names):
+            self._index, self._indexed_count = {}, len(self._wire_names)
+            for callee in self._wire_names:
+                self._index.setdefault((callee.kind, callee.name), []).append(callee)
+                self._index.setdefault(callee.namespace, []).append(callee)
+        return self._index.get(key, [])
 
     def __bool__(self) -> bool:
         """Whether any wire name was claimed, so that calls must be mapped back."""

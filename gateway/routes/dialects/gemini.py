@@ -114,7 +114,8 @@ async def _fetch_embeddings(
     _adopt_query_key(request)
     principal = service.authenticate(request)
     losses: list[Loss] = []
-    lifted = lift(await service.read_body(request), model, losses)
+    body, _, weight = await service.read_sized_body(request)
+    lifted = await service.large_bodies.run(weight, lift, body, model, losses)
     return await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="outputDimensionality")
 
 

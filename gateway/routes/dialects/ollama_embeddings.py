@@ -50,7 +50,8 @@ async def _fetch_embeddings(
     """Returns the model and the embeddings that a request asks for. Without a text it asks for none."""
     principal = service.authenticate(request)
     losses: list[Loss] = []
-    lifted = lift(await service.read_body(request), losses)
+    body, _, weight = await service.read_sized_body(request)
+    lifted = await service.large_bodies.run(weight, lift, body, losses)
     lifted["model"] = service.catalogue.remove_default_tag(lifted["model"])
     found = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
     return lifted["model"], found

@@ -41,6 +41,20 @@ def test_what_there_is_no_room_for_is_counted(losses: list[Loss]) -> None:
     assert rest == f"...={len(losses) - len(kept)} more"
 
 
+def test_losses_that_there_is_no_room_for_are_not_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Loss] = []
+    render = Loss.__str__
+
+    def note(loss: Loss) -> str:
+        rendered.append(loss)
+        return render(loss)
+
+    monkeypatch.setattr(Loss, "__str__", note)
+    losses = [Loss(f"parameter_{number}", "dropped") for number in range(5_000)] * 2
+    assert render_loss_header(losses)["x-gateway-loss"].endswith(f"...={5_000 - len(rendered) + 1} more")
+    assert len(rendered) < 200
+
+
 @pytest.mark.parametrize("told", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
 def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_ours(told: object) -> None:
     assert warnings_of({"tool_warnings": told}) == []

@@ -1,0 +1,72 @@
+"""Tool choices name tools, and thousands of them are found at once."""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import InvalidRequest
+from translation.tools.choice import bridge_tool_choice, select_allowed_tools
+from translation.tools.names import Callee, ToolNames
+
+
+class CountedTool(dict[str, Any]):
+    """A tool that counts how often it is looked at."""
+
+    looks = 0
+
+    def get(self, *arguments: Any) -> Any:
+        CountedTool.looks += 1
+        return super().get(*arguments)
+
+
+def test_allowed_tools_are_selected_in_the_order_of_the_tools() -> None:
+    f, g = {"type": "function", "name": "f"}, {"type": "function", "name": "g"}
+    custom = {"type": "custom", "name": "f"}
+    assert select_allowed_tools([f, g, custom], [custom, f]) == [f, custom]
+    with pytest.raises(InvalidRequest, match="allows 'h'"):
+        select_allowed_tools([f, g], [f, {"type": "function", "name": "h"}])
+
+
+def test_each_allowed_tool_is_looked_at_a_few_times() -> None:
+    tools = [CountedTool(type="function", name=f"f{number}") for number in range(500)]
+    CountedTool.looks = 0
+    assert select_allowed_tools(tools, tools) == tools
+    assert CountedTool.looks <= 8 * len(tools)
+
+
+class CountedNames(ToolNames):
+    """Names that count how often all of them are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wire_names = CountedDict()
+
+
+class CountedDict(dict[Callee, str]):
+    reads = 0
+
+    def __iter__(self) -> Any:
+        CountedDict.reads += 1
+        return super().__iter__()
+
+
+def test_thousands_of_choices_read_the_names_once() -> None:
+    names = CountedNames()
+    for number in range(500):
+        names.claim(Callee("function", f"f{number}"))
+    CountedDict.reads = 0
+    allowed = [{"type": "function", "name": f"f{number}"} for number in range(500)]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+    assert bridge_tool_choice(choice, frozenset({"function"}), names, []) == choice
+    assert CountedDict.reads == 1
+
+
+def test_callees_that_are_claimed_later_are_found() -> None:
+    names = ToolNames()
+    assert names.callees_named("function", "f") == names.callees_in("n") == []
+    first, second = Callee("function", "f"), Callee("function", "f", "n")
+    names.claim(first)
+    assert names.callees_named("function", "f") == [first]
+    names.claim(second)
+    assert names.callees_named("function", "f") == [first, second]
+    assert names.callees_in("n") == [second]
