@@ -1,7 +1,7 @@
 """LangChain's own standard tests of a chat model; `pytest` of the clients' environment runs them.
 
 API is `responses`, `chat`, `messages` or `state`, which is `responses` with what was said before left to the server;
-BASE_URL and MODEL say what is asked.
+BASE_URL and MODEL say what is asked, and MAX_TOKENS limits the answers of `messages`.
 """
 
 import base64
@@ -34,8 +34,13 @@ class TestGateway(ChatModelIntegrationTests):
     @property
     def chat_model_params(self) -> dict[str, Any]:
         if os.environ["API"] == "messages":
-            base_url = os.environ["BASE_URL"].removesuffix("/v1")
-            return {"model": os.environ["MODEL"], "base_url": base_url, "api_key": "none", "max_retries": 0}
+            return {
+                "model": os.environ["MODEL"],
+                "base_url": os.environ["BASE_URL"].removesuffix("/v1"),
+                "api_key": "none",
+                "max_retries": 0,
+                "max_tokens": int(os.environ.get("MAX_TOKENS", "1024")),
+            }
         return {
             "model": os.environ["MODEL"],
             "base_url": os.environ["BASE_URL"],
