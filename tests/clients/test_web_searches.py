@@ -8,17 +8,28 @@ import pytest
 
 from tests.clients.client_processes import InstalledClients
 from tests.clients.coding_agents.test_claude_code import ClaudeCode, blocks
-from tests.integration.messages.test_searches import ASKED, FOUND, PAGES, TOLD, anthropic_search, responses_search
+from tests.integration.messages.test_searches import (
+    ASKED,
+    FOUND,
+    PAGES,
+    TOLD,
+    anthropic_search,
+    gemini_search,
+    responses_search,
+)
 from tests.serving import serving
-from tests.upstream import ScriptedUpstream, json_reply
-from tests.upstream.builders import either, response_snapshot, responses_sse, responses_text
+from tests.upstream import Script, ScriptedUpstream, gemini, json_reply
+from tests.upstream.builders import data_frame, either, response_snapshot, responses_sse, responses_text, sse_reply
 from tests.upstream.script import Exchange
 
 Json = dict[str, Any]
 UPSTREAMS: dict[str, Json] = {
     "responses": {"type": "openai", "dialects": ["responses"]},
     "anthropic": {"type": "anthropic", "dialects": []},
+    "gemini": {"type": "gemini"},
 }
+RETURNED_TO = ("responses", "anthropic")
+"""The upstreams that get their searches back in later turns."""
 
 
 def config(url: str, api: str) -> Json:
@@ -35,7 +46,7 @@ def check_returned(api: str, asked: Json) -> None:
         assert (use, result) == ({**ASKED, "input": {"query": "who"}}, TOLD)
 
 
-@pytest.mark.parametrize("api", UPSTREAMS)
+@pytest.mark.parametrize("api", RETURNED_TO)
 async def test_searches_are_blocks_of_the_sdk(clients: InstalledClients, upstream: ScriptedUpstream, api: str) -> None:
     upstream.on("/responses", responses_search())
     upstream.on("/messages", anthropic_search())
@@ -46,7 +57,7 @@ async def test_searches_are_blocks_of_the_sdk(clients: InstalledClients, upstrea
     check_returned(api, upstream.requests[1].json)
 
 
-@pytest.mark.parametrize("api", UPSTREAMS)
+@pytest.mark.parametrize("api", RETURNED_TO)
 async def test_searches_are_tools_and_sources_of_the_ai_sdk(
     clients: InstalledClients, upstream: ScriptedUpstream, api: str
 ) -> None:
@@ -82,6 +93,32 @@ async def test_claude_code_gets_the_pages_of_its_search(
     assert '"url":"https://a.org"' in result["content"]
     [searching] = [body for body in (request.json for request in upstream.requests) if body.get("max_tool_calls")]
     assert searching["tool_choice"] == {"type": "web_search"}
+
+
+async def test_claude_code_searches_with_gemini(
+    clients: InstalledClients, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    def whole_or_streamed(*parts: Json) -> Script:
+        return either(sse_reply(data_frame(gemini.last(*parts))), json_reply(gemini.last(*parts)))
+
+    async def reply(exchange: Exchange) -> None:
+        asked = exchange.request.json
+        if asked["tools"] == [{"googleSearch": {}}]:
+            script = gemini_search()
+        elif any("functionResponse" in part for content in asked["contents"] for part in content["parts"]):
+            script = whole_or_streamed(gemini.text("It was Shannon."))
+        else:
+            script = whole_or_streamed(gemini.call("WebSearch", {"query": "who"}))
+        await script(exchange)
+
+    for verb in ("generateContent", "streamGenerateContent"):
+        upstream.on(f"/models/claude-opus-4-6:{verb}", reply)
+    with serving(config(upstream.url, "gemini")) as gateway:
+        claude = ClaudeCode(clients, gateway, tmp_path)
+        events = await claude.do("Who?", "--allowedTools", "WebSearch", model="claude-opus-4-6")
+    assert events[-1]["result"] == "It was Shannon."
+    [result] = blocks(events, "tool_result")
+    assert '"url":"https://a.org"' in result["content"]
 
 
 def responses_call(name: str, arguments: Json) -> Any:

@@ -127,9 +127,10 @@ class _ContentsWriter:
         self.close_assistant()
         self._pairs.check_output(index)
 
-    def add_search(self, _index: int, _item: Item) -> None:
-        """Reports the loss of a search. The API has no part for past searches, and their results are in the text."""
-        self._losses.append(Loss("input", "web_search_call dropped"))
+    def add_search(self, _index: int, item: Item) -> None:
+        """Reports the loss of another model's search. The API has no part for past searches, not for its own either."""
+        if not details.is_own_search(item):
+            self._losses.append(Loss("input", "web_search_call dropped"))
 
     def close_assistant(self) -> None:
         """Finishes the model's content and writes the results of its calls, before any other content."""

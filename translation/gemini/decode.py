@@ -6,7 +6,7 @@ from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.gemini import details
 from translation.gemini.failures import BROKEN_FINISH_REASONS, failure_from_block, failure_from_finish, failure_in
-from translation.gemini.grounding import build_url_citations
+from translation.gemini.grounding import build_search, build_url_citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
 from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
@@ -41,10 +41,10 @@ class GeminiDecoder(ChunkDecoder):
     """Decodes one reply: its first candidate. The caller feeds every chunk, then calls `finish`. A whole reply is one
     chunk.
 
-    Thoughts become summaries, as Gemini calls them. Signatures are in the `details` of a reasoning item: of the open
-    one, or of a separate one before the signed call or after the signed text. Raises ProtocolViolation for input that
-    is not a reply of this API. A reply that broke off ends with Failed. The profile is not used, because Gemini parses
-    its models' text itself.
+    Thoughts become summaries, as Gemini calls them. The searches of a reply are one item after its text. Signatures are
+    in the `details` of a reasoning item: of the open one, or of a separate one before the signed call or after the
+    signed text. Raises ProtocolViolation for input that is not a reply of this API. A reply that broke off ends with
+    Failed. The profile is not used, because Gemini parses its models' text itself.
     """
 
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
@@ -62,6 +62,8 @@ class GeminiDecoder(ChunkDecoder):
         self._details: list[Json] = []
         """Details with the signatures that belong to the open item."""
         self._citation_metadata: Json = {}
+        self._grounding: Json = {}
+        """The grounding metadata reported so far."""
 
     @property
     def is_complete(self) -> bool:
@@ -104,6 +106,9 @@ class GeminiDecoder(ChunkDecoder):
         if reason == "stop" and self._has_calls:
             reason = "tool_calls"
         events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
+        # In a stream the last chunk reports the searches, when their answer has been sent.
+        if (search := build_search(self._grounding, self._new_id("ws"))) is not None:
+            events += self._writer.write_item(search)
         self.ended = True
         return [*events, self._writer.terminal_event(reason, self._finish_reason, self.usage)]
 
@@ -125,6 +130,8 @@ class GeminiDecoder(ChunkDecoder):
             if self.ended:
                 return events
         self._citation_metadata |= {key: candidate[key] for key in _CITATION_KEYS if candidate.get(key)}
+        if isinstance(grounding := candidate.get("groundingMetadata"), dict):
+            self._grounding |= grounding
         reason = candidate.get("finishReason")
         if reason in BROKEN_FINISH_REASONS:
             return [*events, *self._fail(failure_from_finish(reason, candidate))]

@@ -1,8 +1,9 @@
-"""Builds and reads Gemini's signatures, which later turns send back verbatim, in the `details` of reasoning items.
+"""Builds and reads the `details` of items: Gemini's signatures, which later turns send back verbatim.
 
 `gemini.call`     the signature of the call with this `call_id`
 `gemini.text`     the signature of the text before it, or, if `empty`, of a part without text after that text
 `gemini.thought`  the signature of the thought in the same item
+`gemini.search`   says that Gemini made this search, and is no signature
 
 Details of other upstreams are ignored. https://ai.google.dev/gemini-api/docs/thought-signatures
 """
@@ -16,6 +17,8 @@ CALL_TYPE: Final = "gemini.call"
 TEXT_TYPE: Final = "gemini.text"
 THOUGHT_TYPE: Final = "gemini.thought"
 
+SEARCH_DETAIL: Final[Json] = {"type": "gemini.search"}
+
 
 def detail_of_call(signature: str, call_id: str) -> Json:
     return {"type": CALL_TYPE, "call_id": call_id, "signature": signature}
@@ -27,6 +30,12 @@ def detail_of_text(signature: str, *, empty: bool) -> Json:
 
 def detail_of_thought(signature: str) -> Json:
     return {"type": THOUGHT_TYPE, "signature": signature}
+
+
+def is_own_search(item: Item) -> bool:
+    """Whether an item is a search that Gemini made."""
+    details = item.get("details")
+    return isinstance(details, list) and SEARCH_DETAIL in details
 
 
 def gemini_details(item: Item) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""Converts Gemini's grounding and citation metadata to URL citations of the Responses API.
+"""Converts Gemini's grounding and citation metadata to URL citations and searches of the Responses API.
 
 https://ai.google.dev/gemini-api/docs/google-search#attributing_sources
 """
@@ -6,7 +6,9 @@ https://ai.google.dev/gemini-api/docs/google-search#attributing_sources
 from collections.abc import Iterator
 from typing import Any
 
-from translation.representation.json_types import Json
+from translation.gemini.details import SEARCH_DETAIL
+from translation.representation.json_types import Item, Json
+from translation.tools.searches import SEARCH_ITEM
 
 
 def build_url_citations(candidate: Json, text: str) -> list[Json]:
@@ -19,6 +21,26 @@ def build_url_citations(candidate: Json, text: str) -> list[Json]:
         *_source_citations(candidate, text),
     ]
     return [citation for position, citation in enumerate(citations) if citation not in citations[:position]]
+
+
+def build_search(metadata: Json, item_id: str) -> Item | None:
+    """Returns the item of the searches that a candidate's grounding metadata reports; None if there was none.
+
+    It is one item, because the API lists the queries and the pages of a reply without saying which belong together.
+    """
+    queries = [query for query in _list_or_empty(metadata.get("webSearchQueries")) if isinstance(query, str) and query]
+    if not queries:
+        return None
+    chunks = map(_dict_or_empty, _list_or_empty(metadata.get("groundingChunks")))
+    pages = [page for chunk in chunks if isinstance((page := _dict_or_empty(chunk.get("web"))).get("uri"), str)]
+    action = {"type": "search", "query": "; ".join(queries), "queries": queries, "sources": list(map(_source, pages))}
+    details = [SEARCH_DETAIL]
+    return {"id": item_id, "type": SEARCH_ITEM, "status": "completed", "action": action, "details": details}
+
+
+def _source(page: Json) -> Json:
+    title = page.get("title")
+    return {"type": "url", "url": page["uri"]} | ({"title": title} if isinstance(title, str) and title else {})
 
 
 def _grounding_citations(metadata: Json, text: str) -> Iterator[Json]:

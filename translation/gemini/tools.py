@@ -21,8 +21,9 @@ _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", 
 def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
     """Returns `tools` and `toolConfig` as keys of a body, an empty object without tools.
 
-    Raises InvalidRequest for a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for what
-    Gemini does not have: other types of tools, and a search that is required.
+    Nothing requires a search of the model: a request for one gets the search as its only tool, and a loss. Raises
+    InvalidRequest for a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for other types of
+    tools, which Gemini does not have.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
         tools = select_allowed_tools(tools, choice.get("tools") or ())
@@ -33,11 +34,24 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
     searches = [tool for tool in tools if is_search_tool(tool)]
+    if searches and _requires_search(tools, choice):
+        losses.append(Loss("tool_choice", "not enforced"))
+        losses += [
+            Loss(f"tools[{index}]", f"{tool.get('type')} left out")
+            for index, tool in enumerate(tools)
+            if tool not in searches
+        ]
+        return _lower_search(searches, losses)
     functions = [
         _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches
     ]
+    if not functions and choice == "none":
+        losses.append(Loss("tools", "dropped"))
+        return {}
+    if not functions and choice not in (None, "auto"):
+        raise InvalidRequest("tool_choice asks for a tool that is not in tools.", param="tool_choice")
     if not functions:
-        return _lower_search(searches, choice, losses)
+        return _lower_search(searches, losses)
     # Most models refuse a search beside functions, and some clients send a search tool with every request.
     losses += [
         Loss(f"tools[{index}]", f"{tool['type']} left out") for index, tool in enumerate(tools) if tool in searches
@@ -85,12 +99,17 @@ def _lower_choice(tools: Sequence[Json], choice: str | Json | None) -> Json:
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
 
-def _lower_search(searches: Sequence[Json], choice: str | Json | None, losses: list[Loss]) -> Json:
-    if choice == "none":
-        losses.append(Loss("tools", "dropped"))
-        return {}
-    if choice not in (None, "auto"):
-        raise Unrepresentable("this model decides itself whether to search: leave out tool_choice", param="tool_choice")
+def _requires_search(tools: Sequence[Json], choice: str | Json | None) -> bool:
+    """Whether only a search satisfies a choice."""
+    if not isinstance(choice, dict):
+        return choice == "required" and all(map(is_search_tool, tools))
+    if choice["type"] == "allowed_tools":
+        allowed = select_allowed_tools(tools, choice.get("tools") or ())
+        return bool(allowed) and all(map(is_search_tool, allowed))
+    return is_search_tool(choice)
+
+
+def _lower_search(searches: Sequence[Json], losses: list[Loss]) -> Json:
     for tool in searches:
         filters = {f"filters.{key}": value for key, value in (tool.get("filters") or {}).items()}
         losses += [

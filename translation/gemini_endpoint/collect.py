@@ -65,6 +65,8 @@ class _Parts:
                 self.fault = self.fault or fault
                 if call is not None:
                     self._sign({"functionCall": call}, sealed or None)
+            case "web_search_call":
+                self.grounding.add_search(item)
             case _:
                 if (image := reply_objects.build_image(item)) is not None:
                     self._sign(image)

@@ -180,6 +180,8 @@ class GeminiEncoder(EventEncoder):
             case "reasoning":
                 self._write_missing_thought(event.index, item, frames)
                 self._sealed_thoughts += [sealed] if sealed else []
+            case "web_search_call":
+                self._grounding.add_search(item)
             case _:
                 if (image := reply_objects.build_image(item)) is not None:
                     frames.append(self._frame(self._build_chunk(self._sign(image))))

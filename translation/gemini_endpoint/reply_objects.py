@@ -10,6 +10,7 @@ from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.text_fields import text_of
 from translation.tools.arguments import arguments_fault
+from translation.tools.searches import build_input, build_results, is_counted
 
 PARAGRAPH: Final = "\n\n"
 
@@ -118,18 +119,33 @@ def build_end(finished: Finished, fault: str | None) -> Json:
 
 
 class Grounding:
-    """Collects the citations of a reply's texts as `groundingMetadata`."""
+    """Collects the searches of a reply, and the citations of its texts, as `groundingMetadata`."""
 
     def __init__(self) -> None:
+        self._queries: list[str] = []
         self._sources: dict[str, Json] = {}
         self._supports: list[Json] = []
+
+    def add_search(self, item: Item) -> None:
+        """Adds the queries and the pages of a search that succeeded."""
+        if not is_counted(item):
+            return
+        tool_input = build_input(item)
+        self._queries += filter(None, tool_input.get("queries") or [tool_input["query"]])
+        pages = build_results(item)
+        for page in pages if isinstance(pages, list) else ():
+            self._add_source(page["url"], page["title"])
+
+    def _add_source(self, url: str, title: str) -> None:
+        web = self._sources.setdefault(url, {"web": {"uri": url, "title": title}})["web"]
+        if web["title"] == url:
+            web["title"] = title
 
     def cite(self, annotation: Any, text: str, before: str) -> None:
         """Adds an annotation of a text. `before` is the answer before that text. Only URLs can be cited."""
         match annotation:
             case {"type": "url_citation", "url": str(url)}:
-                web = {"uri": url, "title": annotation.get("title") or url}
-                self._sources.setdefault(url, {"web": web})
+                self._add_source(url, annotation.get("title") or url)
                 start, end = annotation.get("start_index") or 0, annotation.get("end_index") or 0
                 offset = len(before.encode())
                 segment = {
@@ -140,11 +156,15 @@ class Grounding:
                 self._supports.append({"segment": segment, "groundingChunkIndices": [[*self._sources].index(url)]})
 
     def build(self) -> Json:
-        """Returns the candidate's field with the citations; empty if there are none."""
-        if not self._sources:
-            return {}
+        """Returns the candidate's field with the searches and citations; empty if there are none."""
         chunks = [*self._sources.values()]
-        return {"groundingMetadata": {"groundingChunks": chunks, "groundingSupports": self._supports}}
+        metadata = {
+            "webSearchQueries": self._queries,
+            "groundingChunks": chunks,
+            "groundingSupports": self._supports,
+        }
+        metadata = {key: value for key, value in metadata.items() if value}
+        return {"groundingMetadata": metadata} if metadata else {}
 
 
 def build_logprobs(entries: Iterable[Json]) -> Json:

@@ -17,12 +17,22 @@ from anthropic.types import (
 
 from tests import databases
 from tests.serving import serving
-from tests.upstream import Script, ScriptedUpstream, json_reply
+from tests.upstream import Script, ScriptedUpstream, gemini, json_reply
 from tests.upstream.anthropic import anthropic_sse, block, closing, given, message, opening, text_block, text_deltas
-from tests.upstream.builders import chat_text, either, message_item, response_snapshot, responses_sse, text_events
+from tests.upstream.builders import (
+    chat_text,
+    data_frame,
+    either,
+    message_item,
+    response_snapshot,
+    responses_sse,
+    sse_reply,
+    text_events,
+)
 
 Json = dict[str, Any]
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3, "allowed_domains": ["a.org"]}
+FUNCTION: Json = {"name": "f", "input_schema": {"type": "object"}}
 WHO: Json = {"role": "user", "content": "Who?"}
 SURE: Json = {"role": "user", "content": "Sure?"}
 FORMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -93,10 +103,27 @@ def responses_search(item: Json = FOUND) -> Script:
     return either(responses_sse(events), json_reply(response_snapshot("completed", [item, answer])))
 
 
+# what Gemini sends of a search, with the last chunk of its answer
+GROUNDING: Json = {
+    "webSearchQueries": ["who"],
+    "groundingChunks": [{"web": {"uri": "https://a.org", "title": "a"}}],
+    "groundingSupports": [{"segment": {"endIndex": 8, "text": "Shannon."}, "groundingChunkIndices": [0]}],
+}
+
+
+def gemini_search() -> Script:
+    end, whole = gemini.last(), gemini.last(gemini.text("Shannon."))
+    for reply in (end, whole):
+        reply["candidates"][0]["groundingMetadata"] = GROUNDING
+    streamed = sse_reply(*map(data_frame, (gemini.chunk(gemini.text("Shannon.")), end)))
+    return either(streamed, json_reply(whole))
+
+
 @asynccontextmanager
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[AsyncAnthropic, ScriptedUpstream]]:
     async with ScriptedUpstream() as upstream:
-        for path in ("/responses", "/messages", "/chat/completions"):
+        gemini_paths = [f"/models/gemini:{verb}" for verb in ("generateContent", "streamGenerateContent")]
+        for path in ("/responses", "/messages", "/chat/completions", *gemini_paths):
             upstream.on(path, *scripts)
         upstream.on("/responses/input_tokens", json_reply({"input_tokens": 7}))
         place = {"base_url": upstream.url, "api_key": "key-1-of-gateway"}
@@ -106,8 +133,9 @@ async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[AsyncA
                 "anthropic": {"type": "anthropic", "dialects": [], **place},
                 "relayed": {"type": "anthropic", **place},
                 "chat": {"type": "openai_compatible", **place},
+                "gemini": {"type": "gemini", **place},
             },
-            "models": {name: {"provider": name} for name in ("responses", "anthropic", "relayed", "chat")},
+            "models": {name: {"provider": name} for name in ("responses", "anthropic", "relayed", "chat", "gemini")},
             **config,
         }
         with serving(settings) as served:
@@ -197,6 +225,30 @@ async def test_a_search_that_waits_for_the_next_request_is_run_by_it() -> None:
         going_on, answered = (request.json["messages"] for request in upstream.requests[1:])
     assert going_on[1:] == [{"role": "assistant", "content": [{**ASKED, "input": {"query": "who"}}]}]
     assert [message["role"] for message in answered] == ["user"]
+
+
+@FORMS
+async def test_what_gemini_searched_has_its_blocks_after_the_answer(*, stream: bool) -> None:
+    async with gateway(gemini_search()) as (client, upstream):
+        forced: Json = {"tool_choice": {"type": "tool", "name": "web_search"}, "tools": [FUNCTION, SEARCH]}
+        first = await ask(client, "gemini", WHO, stream=stream, **forced)
+        answer, *blocks = first.content
+        [page] = pages_of(first.model_copy(update={"content": [*blocks, answer]}))
+        history: Any = [WHO, reply(first), SURE]
+        again = await client.messages.with_raw_response.create(model="gemini", max_tokens=50, messages=history)
+        asked, answered = (request.json for request in upstream.requests)
+    assert (page.url, page.title) == ("https://a.org", "a")
+    assert (asked["tools"], asked.get("toolConfig")) == ([{"googleSearch": {}}], None)
+    assert answered["contents"][1] == {"role": "model", "parts": [{"text": "Shannon."}]}
+    assert "x-gateway-loss" not in again.headers
+
+
+async def test_a_forced_search_of_gemini_is_a_loss() -> None:
+    async with gateway(gemini_search()) as (client, _):
+        tools = [FUNCTION, {"type": "web_search_20250305", "name": "web_search"}]
+        forced: Any = {"messages": [WHO], "tools": tools, "tool_choice": {"type": "tool", "name": "web_search"}}
+        reply = await client.messages.with_raw_response.create(model="gemini", max_tokens=50, **forced)
+    assert reply.headers["x-gateway-loss"] == "tool_choice=not enforced, tools[0]=function left out"
 
 
 async def test_searches_reach_other_models_as_far_as_they_can() -> None:

@@ -259,6 +259,11 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
         [call("x", "oops"), output("x")],
         ("", [model(called("x", raw_arguments="oops")), user(returned("x"))], ["input[0].arguments=wrapped"]),
     ),
+    "a search of its own": (
+        DEFAULT_PROFILE,
+        [{"type": "web_search_call", "id": "ws", "details": [{"type": "gemini.search"}]}, HI],
+        ("", [user("Hi")], []),
+    ),
     "a search of another upstream": (
         DEFAULT_PROFILE,
         [{"type": "web_search_call", "id": "ws"}, HI],

@@ -259,7 +259,7 @@ def test_probabilities_are_told_once_per_chunk() -> None:
     assert [bool(delta.logprobs) for delta in deltas] == [True, False]
 
 
-GROUNDING = {
+GROUNDING: Json = {
     "groundingChunks": [{"web": {"uri": "https://a", "title": "A"}}],
     "groundingSupports": [{"segment": {"endIndex": 7}, "groundingChunkIndices": [0]}],
 }
@@ -274,6 +274,36 @@ def test_sources_told_before_the_end_are_citations_of_the_whole_text() -> None:
 def test_sources_told_after_the_text_are_citations_of_it() -> None:
     [found, _] = items_of(chunk(text("Grüße")), chunk(text("", "s"), reason="STOP", groundingMetadata=GROUNDING))
     assert found == message("msg_1", "Grüße", annotations=[CITED])
+
+
+def test_the_queries_of_a_reply_are_one_search_after_its_text() -> None:
+    pages = [*GROUNDING["groundingChunks"], {"web": {"uri": "https://b"}}, {"maps": {"uri": "https://c"}}, {"web": 7}]
+    searched = {**GROUNDING, "groundingChunks": pages, "webSearchQueries": ["who", "", 7, "when"]}
+    answer, search = items_of(
+        chunk(text("Grüße"), groundingMetadata={"webSearchQueries": ["who"]}),
+        chunk(text(""), reason="MAX_TOKENS", groundingMetadata=searched),
+    )
+    assert answer["status"] == "incomplete"
+    assert search == {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {
+            "type": "search",
+            "query": "who; when",
+            "queries": ["who", "when"],
+            "sources": [
+                {"type": "url", "url": "https://a", "title": "A"},
+                {"type": "url", "url": "https://b"},
+            ],
+        },
+        "details": [{"type": "gemini.search"}],
+    }
+
+
+@pytest.mark.parametrize("metadata", [{}, 7, {"webSearchQueries": 7}, {"webSearchQueries": []}], ids=str)
+def test_without_a_query_there_was_no_search(metadata: Any) -> None:
+    assert len(items_of(chunk(text("a"), reason="STOP", groundingMetadata=metadata))) == 1
 
 
 def test_what_geminis_own_tools_did_is_handed_on_unread() -> None:

@@ -82,6 +82,36 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
         ["tools.user_location=dropped"],
     ),
     "a search beside functions": ([SEARCH, tool("f")], "auto", declared("f"), ["tools[0]=web_search_preview left out"]),
+    "a search that must be": (
+        [SEARCH],
+        SEARCH,
+        {"tools": [{"googleSearch": {}}]},
+        ["tool_choice=not enforced"],
+    ),
+    "a search that must be, by another name": (
+        [SEARCH],
+        "required",
+        {"tools": [{"googleSearch": {}}]},
+        ["tool_choice=not enforced"],
+    ),
+    "a search that must be, beside functions": (
+        [tool("f"), {**SEARCH, "max_uses": 3}],
+        SEARCH,
+        {"tools": [{"googleSearch": {}}]},
+        ["tool_choice=not enforced", "tools[0]=function left out", "tools.max_uses=dropped"],
+    ),
+    "a search that must be, among those allowed": (
+        [tool("f"), SEARCH],
+        {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]},
+        {"tools": [{"googleSearch": {}}]},
+        ["tool_choice=not enforced", "tools[0]=function left out"],
+    ),
+    "a search or a function": (
+        [tool("f"), SEARCH],
+        "required",
+        declared("f", config={"mode": "ANY"}),
+        ["tools[1]=web_search_preview left out"],
+    ),
     "no search now": ([SEARCH], "none", {}, ["tools=dropped"]),
 }
 
@@ -104,8 +134,19 @@ REFUSED: dict[str, tuple[list[Json], str | Json | None, type[InvalidRequest], st
     "a name with a digit first": ([tool("1f")], None, InvalidRequest, "tools[0].name"),
     "no name": ([{"type": "function"}], None, InvalidRequest, "tools[0].name"),
     "another kind": ([tool("f"), {"type": "mcp"}], None, Unrepresentable, "tools[1]"),
-    "a search that must be, beside functions": ([tool("f"), SEARCH], SEARCH, Unrepresentable, "tool_choice"),
-    "a search that must be": ([SEARCH], "required", Unrepresentable, "tool_choice"),
+    "a function where there is only a search": (
+        [SEARCH],
+        {"type": "function", "name": "f"},
+        InvalidRequest,
+        "tool_choice",
+    ),
+    "a search that is not there": ([tool("f")], SEARCH, Unrepresentable, "tool_choice"),
+    "none of those that are there": (
+        [SEARCH],
+        {"type": "allowed_tools", "mode": "required", "tools": []},
+        InvalidRequest,
+        "tool_choice",
+    ),
     "a choice of one that is not there": (TWO, {"type": "function", "name": "h"}, InvalidRequest, "tool_choice"),
     "a choice of another kind": (TWO, {"type": "mcp"}, Unrepresentable, "tool_choice"),
     "some that are not there": (TWO, allowed("required", "h"), InvalidRequest, "tool_choice.tools"),

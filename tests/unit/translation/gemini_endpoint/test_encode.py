@@ -162,10 +162,34 @@ def test_citations_are_grounding_with_offsets_in_bytes() -> None:
         *text_item(3, "z", annotation={"type": "file_citation"}),
     )
     assert candidate["groundingMetadata"] == {
-        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "https://a.example"}}],
+        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "A"}}],
         "groundingSupports": [
             {"segment": {"startIndex": 4, "endIndex": 5, "text": "x"}, "groundingChunkIndices": [0]},
             {"segment": {"startIndex": 5, "endIndex": 6, "text": "y"}, "groundingChunkIndices": [0]},
+        ],
+    }
+
+
+def test_searches_are_grounding_with_their_pages() -> None:
+    sources = [{"type": "url", "url": "https://a.example"}, {"type": "url", "url": "https://b.example", "title": "B"}]
+    searches: list[Json] = [
+        {"status": "completed", "action": {"type": "search", "query": "who", "sources": sources}},
+        {"status": "completed", "action": {"type": "search", "query": "", "queries": ["when", "where"]}},
+        {"status": "completed", "action": {"type": "open_page", "url": "https://c.example"}},
+        {"status": "failed", "action": {"type": "search", "query": "why"}},
+    ]
+    candidate = both_ways(
+        *(
+            event
+            for index, search in enumerate(searches)
+            for event in whole_item(index, {"id": f"i{index}", "type": "web_search_call", **search})
+        )
+    )
+    assert candidate["groundingMetadata"] == {
+        "webSearchQueries": ["who", "when", "where"],
+        "groundingChunks": [
+            {"web": {"uri": "https://a.example", "title": "https://a.example"}},
+            {"web": {"uri": "https://b.example", "title": "B"}},
         ],
     }
 
