@@ -6,7 +6,7 @@ from typing import Final
 import orjson
 
 from translation.messages.mcp_servers import add_mcp_result, lift_mcp_use
-from translation.messages.parts import lift_block, lift_parts
+from translation.messages.parts import lift_answer_text, lift_block, lift_parts
 from translation.messages.searches import add_search_result, is_search_use, lift_search_use
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
@@ -114,7 +114,7 @@ def _lift_assistant(
             if texts is None:
                 texts = []
                 items.append({"type": "message", "role": "assistant", "content": texts})
-            texts.append({"type": "output_text", "text": block["text"], "annotations": []})
+            texts.append(lift_answer_text(block, losses))
             last = None
             continue
         texts = None

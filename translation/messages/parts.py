@@ -1,7 +1,7 @@
 """Lifts content blocks to the content parts of Responses items: text, images, documents, search results."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.representation.items import new_input_text
@@ -9,7 +9,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 CITATIONS_LOSS: Final = Loss("messages.content.citations", "dropped")
-"""Citations of documents in the request can only be had from an upstream of the same API."""
+"""Citations of documents in the request can only be had from an upstream of the same API, and only it reads them."""
 
 
 def lift_parts(content: str | Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
@@ -29,9 +29,47 @@ def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
         raise Unrepresentable(
             f"this model's upstream has no content blocks of type {kind!r:.100}: leave it out", param=param
         )
-    if (block.get("citations") or {}).get("enabled"):
+    citations = block.get("citations")
+    # Documents have a switch for them. A text has those of an answer that it repeats.
+    if citations and (not isinstance(citations, dict) or citations.get("enabled")):
         losses.append(CITATIONS_LOSS)
     return _BLOCK_LIFTERS[kind](block, param, losses)
+
+
+def lift_answer_text(block: Json, losses: list[Loss]) -> Json:
+    """Returns the part for a text of the assistant, with its citations of URLs. Others are appended to `losses`."""
+    citations = block.get("citations")
+    annotations = [
+        annotation
+        for citation in (citations if isinstance(citations, list) else ())
+        if (annotation := _lift_citation(citation, block["text"], losses)) is not None
+    ]
+    return {"type": "output_text", "text": block["text"], "annotations": annotations}
+
+
+def _lift_citation(citation: Any, text: str, losses: list[Loss]) -> Json | None:
+    """Returns the annotation for a citation of a text.
+
+    The cited text is the part of the answer if the gateway has written the citation. Anthropic's is the page's text,
+    and the citation is of the whole block.
+    """
+    match citation:
+        case {"type": "web_search_result_location", "url": str(url)} | {
+            "type": "search_result_location",
+            "source": str(url),
+        }:
+            title, cited = citation.get("title"), citation.get("cited_text")
+            start = text.find(cited) if isinstance(cited, str) and cited else -1
+            span = (0, len(text)) if start < 0 else (start, start + len(cited))
+            return {
+                "type": "url_citation",
+                "url": url,
+                "title": title if isinstance(title, str) else "",
+                "start_index": span[0],
+                "end_index": span[1],
+            }
+    losses.append(CITATIONS_LOSS)
+    return None
 
 
 def _lift_text(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:

@@ -186,6 +186,7 @@ async def test_a_search_of_a_responses_upstream_has_its_blocks_and_returns(*, st
     assert (asked["max_tool_calls"], asked["tool_choice"]) == (3, {"type": "web_search"})
     assert asked["include"] == ["web_search_call.action.sources"]
     assert answered["input"][1] == FOUND
+    assert answered["input"][2]["content"][0]["annotations"] == [CITATION]
 
 
 @FORMS
@@ -240,7 +241,8 @@ async def test_what_gemini_searched_has_its_blocks_after_the_answer(*, stream: b
     assert (page.url, page.title) == ("https://a.org", "a")
     assert (asked["tools"], asked.get("toolConfig")) == ([{"googleSearch": {}}], None)
     assert answered["contents"][1] == {"role": "model", "parts": [{"text": "Shannon."}]}
-    assert "x-gateway-loss" not in again.headers
+    # The search is no loss: the API has no place for its own ones.
+    assert again.headers["x-gateway-loss"] == "messages=annotations dropped"
 
 
 async def test_a_forced_search_of_gemini_is_a_loss() -> None:
@@ -268,7 +270,7 @@ async def test_searches_reach_other_models_as_far_as_they_can() -> None:
     action = {"type": "search", "query": "who", "sources": [{"type": "url", "url": p["url"]} for p in PAGES]}
     item = responses["input"][1]
     assert item == {"type": "web_search_call", "id": item["id"], "status": "completed", "action": action}
-    assert over_chat.headers["x-gateway-loss"] == "messages=web_search_call left out"
+    assert over_chat.headers["x-gateway-loss"] == ("messages=web_search_call left out, messages=annotations dropped")
     # The API itself would refuse what is sealed for another model.
     assert relayed["messages"][1]["content"] == [{"type": "text", "text": "Shannon."}]
 

@@ -92,6 +92,42 @@ def test_citations_are_a_loss() -> None:
     assert losses == [Loss("messages.content.citations", "dropped")]
 
 
+CITED = {"type": "web_search_result_location", "url": "https://a", "title": "A", "encrypted_index": ""}
+ANNOTATION = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 8}
+
+CITATIONS: dict[str, tuple[Any, list[Json], bool]] = {
+    "none": (None, [], False),
+    "of the gateway": ([{**CITED, "cited_text": "non."}], [{**ANNOTATION, "start_index": 4}], False),
+    "of Anthropic": ([{**CITED, "cited_text": "The page's own text."}], [ANNOTATION], False),
+    "without a text or a title": ([{**CITED, "title": None}], [{**ANNOTATION, "title": ""}], False),
+    "of a search result": (
+        [{"type": "search_result_location", "source": "https://a", "title": "A", "cited_text": ""}],
+        [ANNOTATION],
+        False,
+    ),
+    "of a document": ([{"type": "char_location", "document_index": 0}, CITED], [ANNOTATION], True),
+    "of nothing": (["odd", {"type": "web_search_result_location"}], [], True),
+    "no list": ({"enabled": False}, [], False),
+}
+
+
+@pytest.mark.parametrize(("citations", "annotations", "is_lost"), CITATIONS.values(), ids=CITATIONS)
+def test_citations_of_an_answer_are_annotations(citations: Any, annotations: list[Json], is_lost: bool) -> None:
+    losses: list[Loss] = []
+    block = {"type": "text", "text": "Shannon.", "citations": citations}
+    [item] = lift_history([{"role": "assistant", "content": [block]}], losses)
+    assert item["content"] == [{"type": "output_text", "text": "Shannon.", "annotations": annotations}]
+    assert set(losses) == ({Loss("messages.content.citations", "dropped")} if is_lost else set())
+
+
+@pytest.mark.parametrize(("citations", "is_lost"), [([CITED], True), ([], False), (None, False)], ids=str)
+def test_citations_that_a_user_repeats_are_a_loss(citations: Any, is_lost: bool) -> None:
+    losses: list[Loss] = []
+    block = {"type": "text", "text": "Shannon.", "citations": citations}
+    assert lift_history([{"role": "user", "content": [block]}], losses) == [user(text("Shannon."))]
+    assert bool(losses) is is_lost
+
+
 def test_what_no_part_can_hold_is_refused_by_name() -> None:
     with pytest.raises(Unrepresentable, match="no content blocks of type 'container_upload'") as refused:
         lift_blocks({"type": "text", "text": "a"}, {"type": "container_upload", "file_id": "f"})

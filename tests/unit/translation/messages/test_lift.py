@@ -69,7 +69,11 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"thinking": True, "reasoning": {"effort": "high"}},
     ),
     "an effort alone": ({"output_config": {"effort": "low"}}, {"thinking": None, "reasoning": {"effort": "low"}}),
-    "no thinking": (
+    "no thinking at all": (
+        {"thinking": {"type": "disabled"}},
+        {"thinking": False, "reasoning": None, "losses": ()},
+    ),
+    "no thinking, with an effort": (
         {"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}},
         {"thinking": False, "reasoning": None, "losses": (Loss("output_config.effort", "dropped"),)},
     ),
