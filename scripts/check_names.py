@@ -1,7 +1,7 @@
 """Checks names and packages of the product and of the benchmark: `python -m scripts.check_names`.
 
 It enforces docs/glossary.md, one meaning per public name, small packages and files, and a docstring in every package.
-In scripts/ it checks the sizes alone, and in tests/ that folders are small and that no name is a bare verb of speech.
+In scripts/ it checks the sizes alone, and in tests/ the sizes and that no name is a bare verb of speech.
 """
 
 import ast
@@ -18,7 +18,7 @@ FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses
 SIZED_FOLDERS: Final = ("scripts",)
 """The folders in which only the sizes are checked."""
 TEST_FOLDERS: Final = ("tests",)
-"""Folders that are checked to be small. Of names there, only bare verbs are reported: tests may use the other words."""
+"""The folders in which sizes are checked, and names only for bare verbs: tests may have other words of the glossary."""
 MAX_MODULES: Final = 16
 MAX_LINES: Final = 400
 
@@ -107,11 +107,9 @@ def main() -> None:
     """Print every problem, and exit with status 1 if there are any."""
     modules = parse_modules(ROOT)
     tests = parse_modules(ROOT, TEST_FOLDERS)
-    sized = [*modules, *parse_modules(ROOT, SIZED_FOLDERS)]
     problems = [
         *check_public_names(modules, SHARED_NAMES),
-        *check_file_sizes(sized),
-        *check_folder_sizes([*sized, *tests]),
+        *check_sizes([*modules, *parse_modules(ROOT, SIZED_FOLDERS), *tests]),
         *check_words(modules, parse_forbidden_words((ROOT / "docs/glossary.md").read_text()), WORD_EXCEPTIONS),
         *check_words(tests, {}, {}),
         *check_packages(modules),
@@ -173,19 +171,14 @@ def _public_names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
         yield from ((name, node.lineno) for name in names if not name.startswith("_"))
 
 
-def check_file_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Report files with too many lines."""
-    for module in modules:
-        length = len(module.text.splitlines())
-        if length > MAX_LINES:
-            yield Problem(module.path, length, f"The file has {length} lines. Split it: {MAX_LINES} are allowed.")
-
-
-def check_folder_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Report folders with too many modules."""
+def check_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
+    """Report folders with too many modules and files with too many lines."""
     counts: defaultdict[Path, int] = defaultdict(int)
     for module in modules:
         counts[module.path.parent] += module.path.name != "__init__.py"
+        length = len(module.text.splitlines())
+        if length > MAX_LINES:
+            yield Problem(module.path, length, f"The file has {length} lines. Split it: {MAX_LINES} are allowed.")
     for folder, count in counts.items():
         if count > MAX_MODULES:
             yield Problem(folder, 1, f"The folder has {count} modules. Split it: {MAX_MODULES} are allowed.")

@@ -102,13 +102,10 @@ def test_an_entry_of_the_table_is_needed() -> None:
 
 def test_files_and_folders_are_small() -> None:
     full = {f"full/m{number}.py": "" for number in range(16)} | {"full/__init__.py": ""}
-    assert list(check_names.check_folder_sizes(modules(full))) == []
-    assert lines_of(check_names.check_folder_sizes(modules(full | {"full/m16.py": ""}))) == [
-        "full:1: The folder has 17 modules"
-    ]
-    assert list(check_names.check_file_sizes(modules({"long.py": "\n" * 400}))) == []
-    assert lines_of(check_names.check_file_sizes(modules({"long.py": "\n" * 401}))) == [
-        "long.py:401: The file has 401 lines"
+    assert list(check_names.check_sizes(modules(full | {"long.py": "\n" * 400}))) == []
+    assert lines_of(check_names.check_sizes(modules(full | {"full/m16.py": "", "long.py": "\n" * 401}))) == [
+        "long.py:401: The file has 401 lines",
+        "full:1: The folder has 17 modules",
     ]
 
 

@@ -1,54 +1,37 @@
 """A real llama.cpp inside the gateway: it starts with it, ends with it, and when it dies everybody is told."""
 
 import json
-import operator
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import xllamacpp
 from openai import OpenAI
 
-from gateway.config.settings import parse_settings
-from gateway.config.yaml_file import ConfigError, Problem, render_path
-from providers.llamacpp.ranges import RANGES
+from tests.integration.embedded.embedded_engine import (
+    CONFIG,
+    ENDLESS,
+    ENGINE,
+    MODEL,
+    PROC,
+    children_of,
+    copy_of_the_model,
+    engine_of,
+    is_alive,
+    needs_proc,
+    ready,
+)
 from tests.polling import block_until
 from tests.processes import worker_pids
 from tests.serving import Command, command
 
-ROOT = Path(__file__).parents[3]
-MODEL = ROOT / "models/tiny-reasoner.gguf"
-PROC = Path("/proc")
-
-ENGINE: dict[str, Any] = {
-    "type": "llamacpp",
-    "model": str(MODEL),
-    "engine": {"n_ctx": 4096, "n_parallel": 1, "cpuparams.n_threads": 1},
-}
-CONFIG: dict[str, Any] = {
-    "store": {"url": None},
-    "server": {"drain_s": 5},
-    "providers": {"embedded": ENGINE},
-    "models": {
-        "tiny": {"provider": "embedded", "request_defaults": {"temperature": 0}},
-        "thinker": {"provider": "embedded", "request_defaults": {"temperature": 0}, "two_pass": True},
-        "raw": {"provider": "embedded", "request_defaults": {"temperature": 0}, "parsing_format": "direct_response"},
-    },
-}
 pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
-
-ENDLESS = {"model": "tiny", "input": "Never stop.", "stream": True}
-
-needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="there is no /proc to find the engine's process in")
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +40,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     engine = {**ENGINE, "model": str(copy_of_the_model(folder))}
     with command({**CONFIG, "providers": {"embedded": engine}}, folder, forked=True) as gateway:
         yield gateway
-
-
-def copy_of_the_model(folder: Path) -> Path:
-    """A file of its own, in the place of the one that may be there."""
-    new = folder / "new.gguf"
-    shutil.copy(MODEL, new)
-    return new.replace(folder / MODEL.name)
 
 
 @pytest.fixture
@@ -76,23 +52,6 @@ def http() -> Iterator[httpx.Client]:
 def sdk(gateway: Command) -> Iterator[OpenAI]:
     with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, timeout=30) as client:
         yield client
-
-
-def engine_of(gateway: Command) -> int:
-    """The process id of the gateway's engine."""
-    (pid,) = children_of(gateway.process.pid)
-    return pid
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
@@ -109,10 +68,6 @@ def running(http: httpx.Client, gateway: Command) -> int:
     """Requests that the engine is at work on, as the server tells."""
     said: int = ready(http, gateway).json()["engines"]["embedded"]["running"]
     return said
-
-
-def ready(http: httpx.Client, gateway: Command) -> httpx.Response:
-    return http.get(f"{gateway.url}/readyz")
 
 
 def test_it_is_ready_when_the_server_says_that_it_listens(gateway: Command, http: httpx.Client) -> None:
@@ -325,84 +280,3 @@ def test_an_engine_that_cannot_start_is_told_and_the_rest_is_served(tmp_path: Pa
         refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", **asked})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_unavailable")
         assert http.post(f"{gateway.v1}/responses", json={"model": "other", **asked}).status_code == 200
-
-
-CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "a parameter there is not": ({"n_ctxx": 1}, ["n_ctxx: llama.cpp has no such parameter; did you mean n_ctx?"]),
-    "one inside another": (
-        {"cpuparams": {"n_thread": 1}},
-        ["cpuparams.n_thread: llama.cpp has no such parameter; did you mean n_threads?"],
-    ),
-    "one with dots": (
-        {"cpuparams.n_thread": 1},
-        ['"cpuparams.n_thread": llama.cpp has no such parameter; did you mean n_threads?'],
-    ),
-    "values of other types": (
-        {"n_ctx": "big", "n_parallel": True, "warmup": 1, "rope_freq_base": "x", "prompt": 1, "tensor_split": 1},
-        [
-            "n_ctx: write a whole number",
-            "n_parallel: write a whole number",
-            "warmup: write true or false",
-            "rope_freq_base: write a number",
-            "prompt: write text",
-            "tensor_split: write a list: [a, b]",
-        ],
-    ),
-    "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
-    "a number that is too large": (
-        {"n_batch": 10**12},
-        ["n_batch: llama.cpp does not accept this value: value too large"],
-    ),
-    "numbers that it takes and cannot live with": (
-        {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
-        [
-            "n_ctx: write a number from 64 on, or 0",
-            "n_parallel: write a number from 1 to 256, or -1",
-            "cpuparams.n_threads: write a number from 1 to 512, or -1",
-            '"cpuparams_batch.n_threads": write a number from 1 to 512, or -1',
-            "n_batch: write a number from 1 on",
-        ],
-    ),
-    "numbers that mean its own choice": ({"n_ctx": 0, "n_parallel": -1, "cpuparams": {"n_threads": -1}}, []),
-    "a share that is none": ({"sampling.top_p": float("nan")}, ['"sampling.top_p": write a number from 0 to 1']),
-    "a word there is not": ({"cache_type_k": "Q8"}, ["cache_type_k: write one of GGML_TYPE_F32, "]),
-    "a structure that is made in code": ({"model_tags": ["a"]}, ["model_tags: this parameter cannot be set here"]),
-    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: the engine is only reachable through"]),
-    "all of it well": ({"n_ctx": 512, "rope_freq_base": 1, "cache_type_k": "GGML_TYPE_Q8_0", "mmproj.path": "x"}, []),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "said"), CHECKS.values(), ids=CHECKS)
-def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said: list[str]) -> None:
-    problems: Sequence[Problem] = ()
-    try:
-        parse_settings({**CONFIG, "providers": {"embedded": {**ENGINE, "engine": given}}}, environ={})
-    except ConfigError as error:
-        problems = error.problems
-    lines = [f"{render_path(problem.path)}: {problem.message}" for problem in problems]
-    lines = [line.removeprefix("providers.embedded.engine.") for line in lines]
-    assert len(lines) == len(said)
-    assert all(line.startswith(claim) for line, claim in zip(lines, said, strict=True)), lines
-
-
-def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it() -> None:
-    parameters = xllamacpp.CommonParams()
-    for path, allowed in RANGES.items():
-        value = operator.attrgetter(path)(parameters)
-        assert isinstance(value, int | float), path
-        assert allowed.problem_of(value) is None, path
-
-
-def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(json.dumps(CONFIG))
-    hiding = (
-        "import sys; from importlib.machinery import PathFinder; find = PathFinder.find_spec\n"
-        "PathFinder.find_spec = lambda name, *rest: None if name == 'xllamacpp' else find(name, *rest)\n"
-        "from gateway.cli.commands import app; app(['check-config', sys.argv[1]])"
-    )
-    done = subprocess.run([sys.executable, "-c", hiding, str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert (
-        'providers.embedded.type: llama.cpp is not installed: pip install "responses-gateway[llamacpp]"' in done.stderr
-    )

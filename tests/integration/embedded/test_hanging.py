@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.embedded.test_embedded import (
+from tests.integration.embedded.embedded_engine import (
     CONFIG,
     ENDLESS,
     ENGINE,

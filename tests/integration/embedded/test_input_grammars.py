@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.embedded.test_embedded import CONFIG, ENGINE
+from tests.integration.embedded.embedded_engine import CONFIG, ENGINE
 from tests.serving import Command, command
 
 pytestmark = pytest.mark.timeout(180)  # a server with an engine is started and ended

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.tools.tool_events import ToolEvents
 from tests.databases import ready_sqlite
-from tests.integration.mcp.operator_servers.test_operator_servers import CHILD, configured
+from tests.integration.mcp.operator_servers.operator_gateway import CHILD, configured
 from tests.integration.mcp.tool_gateway import hosting, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, sse_frame, text_result
 from tests.mcp_server import mcp_server

@@ -13,7 +13,7 @@ from gateway.cli.mcp_login import log_in
 from gateway.config.settings import Settings, parse_settings
 from gateway.mcp.errors import McpFault
 from tests.databases import ready_sqlite
-from tests.integration.mcp.operator_servers.test_operator_servers import configured, model_with
+from tests.integration.mcp.operator_servers.operator_gateway import configured, model_with
 from tests.integration.mcp.tool_gateway import call_of, hosting
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.upstream import ScriptedUpstream

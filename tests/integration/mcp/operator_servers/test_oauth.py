@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 from openai import APIStatusError
 
-from tests.integration.mcp.operator_servers.test_operator_servers import configured, model_with, using
+from tests.integration.mcp.operator_servers.operator_gateway import configured, model_with, using
 from tests.integration.mcp.tool_gateway import LOOK_UP, call_of, hosting, items_of
 from tests.mcp_script import ScriptedMcp, answer, scripted_mcp, sse_frame, text_result
 from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_text

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.integration.mcp.operator_servers.test_operator_servers import CHILD, configured, using
+from tests.integration.mcp.operator_servers.operator_gateway import CHILD, configured, using
 from tests.integration.mcp.tool_gateway import error_text, items_of
 from tests.mcp_server import mcp_server
 from tests.polling import wait_until

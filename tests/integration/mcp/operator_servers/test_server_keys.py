@@ -6,7 +6,7 @@ import httpx
 import pytest
 from openai import APIStatusError, BadRequestError
 
-from tests.integration.mcp.operator_servers.test_operator_servers import configured, model_with, names_sent, using
+from tests.integration.mcp.operator_servers.operator_gateway import configured, model_with, names_sent, using
 from tests.integration.mcp.tool_gateway import Hosting, hosting, items_of
 from tests.mcp_server import CountingServer
 from tests.upstream import chat_text

@@ -1,25 +1,28 @@
 """An event stream promises nothing before there is content, never falls silent, and ends once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from dataplane.http_protocol import CLIENT
-from dataplane.source import ReadTemplate, Sink, Source
 from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.http.guard import Drain
-from gateway.http.middleware import ReplySender
 from gateway.replies.event_stream import EventStreamReply
 from providers.errors import UpstreamBroken, UpstreamRateLimited
+from tests.unit.gateway.replies.event_stream_client import (
+    ALIVE,
+    CONTENT,
+    END,
+    FAILED,
+    NEVER,
+    OPENING,
+    Client,
+    PushedWire,
+    alongside,
+)
 
 Step = bytes | Exception | asyncio.Event
-
-OPENING, CONTENT, END = b"opening\n\n", b"content\n\n", b"end\n\n"
-FAILED = b"failed: %b\n\n"
-ALIVE = b": keep-alive\n\n"
-NEVER = 60.0
 
 
 class FakeWire:
@@ -63,52 +66,10 @@ class FakeWire:
         return end
 
 
-class Client:
-    """An ASGI client: what it got, and whether it reads and stays."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        self.body = b""
-        self.done = False
-        self.left = asyncio.Event()
-        self.reads = asyncio.Event()
-        self.reads.set()
-        self.is_sent_to = asyncio.Event()
-        self._got_more = asyncio.Condition()
-
-    async def receive(self) -> dict[str, Any]:
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            assert self.status is None
-            self.status = message["status"]
-            return
-        assert self.status is not None
-        assert not self.done
-        self.is_sent_to.set()
-        await self.reads.wait()
-        async with self._got_more:
-            self.body += message["body"]
-            self.done = not message["more_body"]
-            self._got_more.notify_all()
-
-    async def has(self, mark: bytes) -> None:
-        async with asyncio.timeout(5), self._got_more:
-            await self._got_more.wait_for(lambda: mark in self.body)
-
-
 def streaming(wire: FakeWire, client: Client, *, drain: Drain | None = None, keepalive_s: float = NEVER) -> Any:
     drain = Drain() if drain is None else drain
     stream = EventStreamReply(wire, drain, keepalive_s=keepalive_s, headers={})
     return stream({"type": "http"}, client.receive, client.send)
-
-
-async def alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(stream)  # type: ignore[arg-type]
-        await act()
 
 
 async def test_a_stream_is_sent_as_it_comes() -> None:
@@ -370,337 +331,3 @@ async def test_a_failure_is_told_whether_it_can_be_kept_or_not(failure: Exceptio
     await recorded(FakeWire(CONTENT, UpstreamBroken("cut")), client, recording)
     assert client.body == CONTENT + FAILED % b"UpstreamBroken"
     assert recording.tried == [CONTENT]
-
-
-class PushedWire(Source[bytes]):
-    """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
-
-    ended = False
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.has_content = True
-        self.made_alike: bytes | None = None
-        self.template: ReadTemplate[bytes] | None = self
-        self.awaited = asyncio.Event()
-        self._came: bytes | Exception = b""
-        self._end = b""
-        self._sink: Sink | None = None
-        self._arrived = asyncio.Event()
-
-    def frames(self) -> AsyncGenerator[bytes, None]:
-        return self.iterate()
-
-    def take(self) -> bytes:
-        came, self._came = self._came, b""
-        if isinstance(came, Exception):
-            raise came
-        self.ended = came.endswith(END)
-        self._end = END if self.ended else b""
-        return came.removesuffix(END)
-
-    def take_read(self, read: bytes) -> bytes:
-        assert read == self._came
-        return self.take()
-
-    def encode_read(self, read: bytes) -> bytes | None:
-        return self.made_alike
-
-    async def wait_for_read(self, sink: Sink | None = None) -> None:
-        self._sink = sink
-        self._arrived.clear()
-        self.awaited.set()
-        await self._arrived.wait()
-
-    async def close(self, *, whole: bool = False) -> None:
-        self.closed = True
-
-    async def come_alike(self, what: bytes, alike: bytes | None) -> bool:
-        """`come`, offered to the push as bytes that make the frames `alike`."""
-        self.made_alike = alike
-        return await self.come(what, offered=what)
-
-    async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
-        """Whether it was pushed on at once."""
-        await self.awaited.wait()
-        if self.offer(what, offered):
-            return True
-        self.wake()
-        return False
-
-    def offer(self, what: bytes | Exception, offered: bytes = b"") -> bool:
-        """`come`, for who waits already; it is not woken."""
-        self._came = what
-        assert self._sink is not None
-        return self._sink.push(offered)
-
-    def wake(self) -> None:
-        self.awaited.clear()
-        self._arrived.set()
-
-    def fail(self, error: Exception) -> bytes:
-        self.ended, self._end = True, FAILED % type(error).__name__.encode()
-        return b""
-
-    def result(self) -> dict[str, Any]:
-        return {"ended": self.ended}
-
-    def conclude(self) -> bytes:
-        assert self.ended
-        end, self._end = self._end, b""
-        return end
-
-
-class Writer:
-    """Writes past the server's `send`, while its client reads; who never leaves."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.sent_at = 0.0
-        self.loop = asyncio.get_running_loop()
-
-    @property
-    def ready(self) -> bool:
-        return self._client.reads.is_set()
-
-    def write_piece(self, piece: bytes) -> bool:
-        assert piece
-        if not self.ready:
-            return False
-        self._client.body += piece
-        self.sent_at = asyncio.get_running_loop().time()
-        return True
-
-    def begin_stream(self, headers: object, piece: bytes, *, last: bool) -> bool:
-        if not self.ready:
-            return False
-        assert (self._client.status, last) == (None, False)
-        self._client.status = 200
-        self._client.body = piece
-        return True
-
-    def end_stream(self, piece: bytes) -> bool:
-        if piece and not self.write_piece(piece):
-            return False
-        self._client.done = True
-        return True
-
-    def watch(self, tell: object) -> None:
-        pass
-
-
-def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any:
-    stream = EventStreamReply(wire, Drain(), keepalive_s=keepalive_s, headers={})
-    return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
-
-
-async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(CONTENT)
-        assert client.body == CONTENT
-        assert await wire.come(b"")
-        assert not await wire.come(END)
-
-    await alongside(pushing(wire, client), act)
-    assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
-
-
-async def test_what_comes_and_says_nothing_keeps_no_stream_alive() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        async with asyncio.timeout(5):
-            while ALIVE not in client.body:
-                assert await wire.come(b"")
-                await asyncio.sleep(0)
-        await wire.come(END)
-
-    await alongside(pushing(wire, client, keepalive_s=0.02), act)
-    assert client.body == ALIVE + END
-
-
-async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come_alike(OPENING, CONTENT)
-        assert await wire.come_alike(OPENING, b"")
-        assert client.body == CONTENT
-        assert await wire.come_alike(OPENING, None)
-        assert client.body == CONTENT + OPENING
-        assert not await wire.come_alike(END, None)
-
-    await alongside(pushing(wire, client), act)
-    assert client.body == CONTENT + OPENING + END
-
-
-async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        await wire.awaited.wait()
-        client.reads.clear()
-        assert not await wire.come_alike(OPENING, CONTENT)
-        client.reads.set()
-        await client.has(OPENING)
-        await wire.come(END)
-
-    await alongside(pushing(wire, client), act)
-    assert client.body == OPENING + END
-
-
-def beginning(wire: PushedWire, client: Client) -> Any:
-    """A stream that has said nothing and may begin past the server's `send`."""
-    wire.has_content = False
-    stream = EventStreamReply(wire, Drain(), keepalive_s=NEVER, headers={})
-    writer: Any = Writer(client)
-    return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
-
-
-async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the_stream_with_it() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(OPENING)
-        assert await wire.come(b"")
-        assert client.body == b""
-        wire.has_content = True
-        assert await wire.come(CONTENT)
-        assert client.body == OPENING + CONTENT
-        assert await wire.come(CONTENT)
-        assert not await wire.come(END)
-
-    await alongside(beginning(wire, client), act)
-    assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + CONTENT + END, True)
-
-
-async def test_the_end_is_sent_on_the_spot() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        await wire.come(CONTENT)
-        wire.offer(END)
-        assert (client.body, client.done) == (CONTENT + END, True)
-        wire.wake()
-
-    await alongside(pushing(wire, client), act)
-    assert client.body == CONTENT + END
-
-
-async def test_a_stream_begins_when_its_reader_is_ready() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(OPENING)
-        wire.has_content = True
-        client.reads.clear()
-        assert not await wire.come(CONTENT)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert client.body == b""
-        client.reads.set()
-        await client.has(CONTENT)
-        assert not await wire.come(END)
-
-    await alongside(beginning(wire, client), act)
-    assert (client.status, client.body) == (200, OPENING + CONTENT + END)
-
-
-async def test_a_stream_that_ends_without_content_is_sent_when_it_ends() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(OPENING)
-        assert not await wire.come(END)
-
-    wire.has_content = False
-    await alongside(pushing(wire, client), act)
-    assert (client.body, client.done) == (OPENING + END, True)
-
-
-async def test_a_failure_that_comes_before_content_is_raised() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(OPENING)
-        assert not await wire.come(UpstreamRateLimited("slow"))
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await alongside(beginning(wire, client), act)
-    assert raised.group_contains(UpstreamRateLimited)
-    assert (client.status, wire.closed) == (None, True)
-
-
-async def test_no_comment_waits_for_a_reader_beyond_the_end() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        await wire.come(CONTENT)
-        client.reads.clear()
-        # Several silences long, and enough for one that waits to be sent.
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await client.is_sent_to.wait()
-        client.reads.set()
-        wire.offer(END)
-        wire.wake()
-
-    await alongside(pushing(wire, client, keepalive_s=0.01), act)
-    assert (client.body, client.done) == (CONTENT + END, True)
-
-
-async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, wire = Client(), PushedWire()
-    loop, keepalive_s = asyncio.get_running_loop(), 0.01
-    delays: asyncio.Queue[float] = asyncio.Queue()
-    call_later = loop.call_later
-
-    def note_delay(delay: float, callback: Any, *args: Any) -> Any:
-        if getattr(callback, "__func__", None) is EventStreamReply._check_idle:
-            delays.put_nowait(delay)
-        return call_later(delay, callback, *args)
-
-    async def act() -> None:
-        monkeypatch.setattr(loop, "call_later", note_delay)
-        client.reads.clear()
-        assert not await wire.come(CONTENT)
-        # The first check since the last write may find a part of an interval left.
-        assert [await delays.get() for _ in range(5)][2:] == [keepalive_s] * 3
-        client.reads.set()
-        await client.has(CONTENT)
-        await wire.come(END)
-
-    async with asyncio.timeout(5):
-        await alongside(pushing(wire, client, keepalive_s), act)
-
-
-async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(CONTENT)
-        client.reads.clear()
-        assert not await wire.come(OPENING)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert client.body == CONTENT
-        client.reads.set()
-        await client.has(OPENING)
-        await wire.come(END)
-
-    await alongside(pushing(wire, client), act)
-    assert client.body == CONTENT + OPENING + END
-
-
-async def test_a_failure_in_what_comes_is_the_last_event() -> None:
-    client, wire = Client(), PushedWire()
-
-    async def act() -> None:
-        assert await wire.come(CONTENT)
-        assert not await wire.come(UpstreamBroken("cut"))
-
-    await alongside(pushing(wire, client), act)
-    assert client.body == CONTENT + FAILED % b"UpstreamBroken"
-    assert (client.done, wire.closed) == (True, True)

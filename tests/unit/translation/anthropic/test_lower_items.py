@@ -1,80 +1,36 @@
 """Items as messages of the Messages API."""
 
-from base64 import b64encode
 from typing import Any
 
 import pytest
 
-from translation.anthropic.lower_items import lower_items, open_turn_has_thinking
-from translation.errors import InvalidRequest, Unrepresentable
+from tests.unit.support.items import PNG, assistant, call, message, output, user
+from tests.unit.translation.anthropic.item_blocks import (
+    HIDDEN,
+    SIGNED,
+    THINKING,
+    entry,
+    lower,
+    result,
+    text,
+    thought,
+    use,
+)
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.turn import Turn
+from translation.representation.profile import Profile
 
-PNG = "data:image/png;base64,AAAA"
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-SIGNED = {"type": "anthropic.thinking", "thinking": "Hm.", "signature": "s1"}
 EMPTY = {"type": "anthropic.thinking", "thinking": "", "signature": "s2"}
 FOREIGN = {"type": "reasoning.text", "text": "b", "signature": "c"}
 REDACTED = {"type": "anthropic.redacted_thinking", "data": "d1"}
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
-
-
-def message(role: str, *parts: Json | str) -> Item:
-    kind = "output_text" if role == "assistant" else "input_text"
-    content = [{"type": kind, "text": part} if isinstance(part, str) else part for part in parts]
-    return {"type": "message", "role": role, "content": content}
-
-
-def user(*parts: Json | str) -> Item:
-    return message("user", *parts)
-
-
-def assistant(*parts: Json | str) -> Item:
-    return message("assistant", *parts)
-
-
-def thought(*details: Any, words: str = "") -> Item:
-    content = [{"type": "reasoning_text", "text": words}] if words else []
-    return {"type": "reasoning", "id": "rs_1", "summary": [], "content": content, "details": list(details)}
-
-
-def call(call_id: str, arguments: str = "{}") -> Item:
-    return {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": "f", "arguments": arguments}
-
-
-def output(call_id: str, said: str | list[Json] = "ok") -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
 
 
 def failed(call_id: str, said: str | list[Json]) -> Item:
     return {**output(call_id, said), "status": "incomplete"}
 
 
-def use(call_id: str, **given: Any) -> Json:
-    return {"type": "tool_use", "id": call_id, "name": "f", "input": given}
-
-
-def result(call_id: str, *blocks: Json) -> Json:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": list(blocks) or [text("ok")]}
-
-
-def entry(role: str, *blocks: Json) -> Json:
-    return {"role": role, "content": list(blocks)}
-
-
-def lower(*items: Item, profile: Profile = DEFAULT_PROFILE, instructions: str | None = None) -> tuple[Any, list[Loss]]:
-    losses: list[Loss] = []
-    return lower_items(Turn("m", items, instructions), profile, losses), losses
-
-
-THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s1"}
 UNREAD = {"type": "thinking", "thinking": "", "signature": "s2"}
-HIDDEN = {"type": "redacted_thinking", "data": "d1"}
 
 ASKED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "b"}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a"}]}
@@ -316,139 +272,3 @@ def test_thoughts_of_others_are_said_in_think_tags_where_the_profile_says_so() -
     thoughts = [text("<think>\nb\n</think>"), text("<think>\nc\n</think>")]
     assert spoken[1] == entry("assistant", *thoughts, text("d"))
     assert losses == [Loss("input", "reasoning dropped")]
-
-
-def test_what_instructs_is_the_system_prompt() -> None:
-    items = [message("system", "b", "c"), message("developer", "d"), message("system", " "), user("e")]
-    (system, spoken), losses = lower(*items, instructions="a")
-    assert system == ["a", "b\nc", "d"]
-    assert spoken == [entry("user", text("e"))]
-    assert losses == []
-
-
-def test_blank_instructions_are_none() -> None:
-    assert lower(user("a"), instructions=" ")[0].system == []
-
-
-def test_later_system_messages_join_the_prompt_where_the_profile_says_so() -> None:
-    (system, spoken), losses = lower(user("a"), message("system", "b"), profile=Profile(system_messages="merge_all"))
-    assert (system, spoken) == (["b"], [entry("user", text("a"))])
-    assert losses == [Loss("input", "system messages merged")]
-
-
-def test_a_developer_is_a_user_where_the_profile_says_so() -> None:
-    (system, spoken), _ = lower(message("developer", "a"), profile=Profile(developer_role="user"))
-    assert (system, spoken) == ([], [entry("user", text("a"))])
-
-
-def file(content: str, media_type: str, **more: Any) -> Json:
-    return {
-        "type": "input_file",
-        "file_data": f"data:{media_type};base64,{b64encode(content.encode()).decode()}",
-        **more,
-    }
-
-
-FILES: dict[str, tuple[Json, Json]] = {
-    "text": (
-        file("a", "text/csv", filename="a.csv"),
-        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}, "title": "a.csv"},
-    ),
-    "PDF": (
-        file("a", "application/pdf"),
-        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "YQ=="}},
-    ),
-    "an address": (
-        {"type": "input_file", "file_url": "https://a/b.pdf"},
-        {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}, "title": "b.pdf"},
-    ),
-    "an address with a name beside it": (
-        {"type": "input_file", "file_url": "https://a/b.pdf", "filename": "c.pdf"},
-        {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}, "title": "c.pdf"},
-    ),
-    "an address that names no file": (
-        {"type": "input_file", "file_url": "https://a/"},
-        {"type": "document", "source": {"type": "url", "url": "https://a/"}},
-    ),
-    "a JPEG by its other name": (
-        {"type": "input_image", "image_url": "data:image/jpg;base64,AAAA"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"}},
-    ),
-}
-
-
-@pytest.mark.parametrize(("part", "block"), FILES.values(), ids=FILES)
-def test_files_are_documents(part: Json, block: Json) -> None:
-    assert lower(user(part))[0].messages == [entry("user", block)]
-
-
-REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
-    "a call without its output": ([user("a"), call("c1")], InvalidRequest, "input[1].call_id"),
-    "an output without its call": ([user("a"), output("c1")], InvalidRequest, "input[1].call_id"),
-    "an output before its call": ([output("c1"), call("c1"), output("c1")], InvalidRequest, "input[0].call_id"),
-    "an unknown item": ([user("a"), {"type": "computer_call"}], Unrepresentable, "input[1]"),
-    "a stored image": ([user({"type": "input_image", "file_id": "f"})], Unrepresentable, "input[0].content[0]"),
-    "a stored file": ([user({"type": "input_file", "file_id": "f"})], Unrepresentable, "input[0].content[0]"),
-    "an image nobody reads": (
-        [user({"type": "input_image", "image_url": "data:image/tiff;base64,AAAA"})],
-        Unrepresentable,
-        "input[0].content[0].image_url",
-    ),
-    "a file nobody reads": (
-        [user(file("a", "application/msword"))],
-        Unrepresentable,
-        "input[0].content[0].file_data",
-    ),
-    "a file without a media type": (
-        [user({"type": "input_file", "file_data": "AAAA"})],
-        InvalidRequest,
-        "input[0].content[0].file_data",
-    ),
-    "sound": ([user({"type": "input_audio", "input_audio": {}})], Unrepresentable, "input[0].content[0]"),
-    "a system that shows images": (
-        [message("system", {"type": "input_image", "image_url": PNG})],
-        Unrepresentable,
-        "input[0].content[0]",
-    ),
-}
-
-
-@pytest.mark.parametrize(("items", "refusal", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_nobody_takes_is_refused_by_name(items: list[Item], refusal: type[InvalidRequest], param: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        lower(*items)
-    assert type(refused.value) is refusal
-    assert refused.value.param == param
-
-
-TURNS: dict[str, tuple[list[Json], bool]] = {
-    "nothing is under way": ([entry("user", text("a"))], True),
-    "a turn with thoughts": (
-        [entry("user", text("a")), entry("assistant", THINKING, use("c1")), entry("user", result("c1"))],
-        True,
-    ),
-    "a turn whose first step had thoughts": (
-        [
-            entry("user", text("a")),
-            entry("assistant", HIDDEN, use("c1")),
-            entry("user", result("c1")),
-            entry("assistant", use("c2")),
-            entry("user", result("c2")),
-        ],
-        True,
-    ),
-    "a turn without": (
-        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"))],
-        False,
-    ),
-    "nobody has asked": ([entry("assistant", use("c1")), entry("user", result("c1"))], False),
-    "a user who speaks beside a result": (
-        [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"), text("b"))],
-        True,
-    ),
-}
-
-
-@pytest.mark.parametrize(("messages", "expected"), TURNS.values(), ids=TURNS)
-def test_a_turn_thinks_from_its_start_or_not_at_all(messages: list[Json], expected: bool) -> None:
-    assert open_turn_has_thinking(messages) is expected

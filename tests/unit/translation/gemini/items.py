@@ -5,12 +5,6 @@ from typing import Any
 from translation.representation.json_types import Item, Json
 
 
-def message(role: str, *parts: Json | str) -> Item:
-    kind = "output_text" if role == "assistant" else "input_text"
-    content = [{"type": kind, "text": part} if isinstance(part, str) else part for part in parts]
-    return {"type": "message", "role": role, "content": content}
-
-
 def reasoning(text: str | None = None, *details: Json) -> Item:
     summary = [] if text is None else [{"type": "summary_text", "text": text}]
     return {"type": "reasoning", "id": "rs", "summary": summary, "details": list(details)}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translation.gemini.items import call, called, message, model, output, reasoning, returned, signed, user
+from tests.unit.support.items import message
+from tests.unit.translation.gemini.items import call, called, model, output, reasoning, returned, signed, user
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.contents import lower_items
 from translation.gemini.families import family_of

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translation.gemini.items import message, model, user
+from tests.unit.support.items import message
+from tests.unit.translation.gemini.items import model, user
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.lower import build_count_request, lower, parse_model_names, path_of
 from translation.representation.json_types import Json

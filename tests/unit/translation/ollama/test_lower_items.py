@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.support.items import message
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.ollama.lower_items import lower_items
 from translation.ollama.lower_parts import lower_parts
@@ -19,11 +20,6 @@ NOTE = "(The media of this output are in the next user message.)"
 
 def text(said: str, kind: str = "input_text") -> Json:
     return {"type": kind, "text": said}
-
-
-def message(role: str, *parts: Json | str) -> Item:
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": [text(p, kind) if isinstance(p, str) else p for p in parts]}
 
 
 def thought(*texts: str, summary: str | None = None, **more: Any) -> Item:

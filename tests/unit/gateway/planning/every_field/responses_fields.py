@@ -1,4 +1,4 @@
-"""Every field of a Responses request below the parameters themselves, each said once.
+"""Every field of the items and tools of a Responses request, each once.
 
 A case is named as the schema names the field: the object it is in, and its key.
 """
@@ -72,22 +72,6 @@ def _chosen(choice: Json, key: str, tools: list[Json], plain: Any = "auto", valu
     )
 
 
-def _schema(key: str, value: Any, needle: str | None = None) -> Case:
-    shape = {"type": "json_schema", "name": "n", "schema": _PARAMETERS}
-    return Case(
-        f"text.format.{key}", _body(text={"format": shape}), _body(text={"format": {**shape, key: value}}), needle
-    )
-
-
-def _param(name: str, key: str, value: Any, **beside: Any) -> Case:
-    plain = beside.pop("plain", None)
-    return Case(
-        f"{name}.{key}",
-        _body(**beside, **({name: plain} if plain else {})),
-        _body(**beside, **{name: {**(plain or {}), key: value}}),
-    )
-
-
 _NAMESPACE: Final[Json] = {"type": "namespace", "name": "ns", "tools": [_FUNCTION]}
 _MCP: Final[Json] = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
 _MCP_CALL: Final[Json] = {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}
@@ -99,7 +83,6 @@ _IMAGE: Final[Json] = {"type": "input_image", "image_url": _PIXEL}
 _AUDIO: Final[Json] = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
 _FILE: Final[Json] = {"type": "input_file", "file_data": _PAPER, "filename": "a.pdf"}
 _TWO: Final = [_FUNCTION, {**_FUNCTION, "name": "g"}]
-_MANAGED: Final = {"type": "compaction"}
 
 CASES: Final[dict[str, Case]] = {
     "AdditionalTools.tools": _new("tools", {"type": "additional_tools", "role": "developer", "tools": [_FUNCTION]}),
@@ -213,12 +196,6 @@ CASES: Final[dict[str, Case]] = {
     ),
     "InputMessage.content": _new("content", {"role": "user", "content": "WORDS"}, value="WORDS"),
     "InputText.text": _part("text", {"type": "input_text", "text": "a"}, "text", "WORDS", "WORDS"),
-    "JsonSchemaFormat.name": _schema("name", "NAME", "NAME"),
-    "JsonSchemaFormat.schema": _schema(
-        "schema", {"type": "object", "properties": {"FIELD": {"type": "string"}}}, "FIELD"
-    ),
-    "JsonSchemaFormat.strict": _schema("strict", True),
-    "JsonSchemaFormat.description": _schema("description", "WORDS", "WORDS"),
     "LocalShellAction.command": _new(
         "action.command", _LS | {"action": {"type": "exec", "command": ["WORDS"]}}, _LS_OUT, value="WORDS"
     ),
@@ -392,15 +369,4 @@ CASES: Final[dict[str, Case]] = {
         _AP_OUT,
         value="DIFF",
     ),
-    "Reasoning.effort": _param("reasoning", "effort", "high"),
-    "Reasoning.summary": _param("reasoning", "summary", "detailed"),
-    "Reasoning.generate_summary": _param("reasoning", "generate_summary", "detailed"),
-    "Reasoning.context": _param("reasoning", "context", "all_turns"),
-    "Reasoning.mode": _param("reasoning", "mode", "other"),
-    "Reasoning.max_tokens": _param("reasoning", "max_tokens", 2345, max_output_tokens=9000),
-    "StreamOptions.include_obfuscation": _param("stream_options", "include_obfuscation", True, stream=True),
-    "Text.format": _param("text", "format", {"type": "json_object"}),
-    "Text.verbosity": _param("text", "verbosity", "low"),
-    "PromptCacheOptions.mode": _param("prompt_cache_options", "mode", "explicit"),
-    "PromptCacheOptions.ttl": _param("prompt_cache_options", "ttl", "12h"),
 }

@@ -15,6 +15,7 @@ from tests.unit.gateway.planning.every_field import (
     messages_fields,
     ollama_fields,
     responses_fields,
+    responses_parameter_fields,
 )
 from tests.unit.gateway.planning.every_field.field_cases import Case
 from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS, Heard, lower_for_upstream
@@ -50,7 +51,9 @@ def _cases(
 
 CASES: dict[Dialect, dict[str, Case]] = {
     "chat": _cases("chat", parameters.CHAT, chat_fields.CASES),
-    "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
+    "responses": _cases(
+        "responses", parameters.RESPONSES, {**responses_fields.CASES, **responses_parameter_fields.CASES}
+    ),
     "messages": _cases("messages", parameters.MESSAGES, messages_fields.CASES),
     "ollama": _cases("ollama", parameters.OLLAMA, ollama_fields.CASES),
     "gemini": gemini_fields.CASES,

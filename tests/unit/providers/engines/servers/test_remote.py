@@ -1,61 +1,21 @@
 """Servers as engines: what is sent to them, and what is made of what they answer."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import pytest
 
-from providers.config import ProviderConfig
-from providers.engines.base import EngineDelta, GenerationRequest, OutputConstraint, TokenPrompt
+from providers.engines.base import EngineDelta, OutputConstraint, TokenPrompt
 from providers.engines.servers.llama_server import LlamaServerEngine
-from providers.engines.servers.remote import ModelCache, RemoteEngine
 from providers.engines.servers.vllm_server import VllmServerEngine
-from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRateLimited, UpstreamRejected
-from providers.http.upstream import Upstream
-from tests.upstream import Hang, ScriptedUpstream
+from providers.errors import UpstreamGarbled, UpstreamRateLimited, UpstreamRejected
+from tests.unit.providers.engines.servers.remote_engines import Start, llama, llama_end, pieces, vllm
+from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import DONE, data_frame, error_reply, json_reply, sse_reply
 from tests.upstream.script import Script
 from translation.errors import Unrepresentable
 
 Json = dict[str, Any]
-Start = Callable[[type[Any], ScriptedUpstream], RemoteEngine]
-PROMPT = TokenPrompt(tokens=[1, 2, 3], tail="abc")
 CHAT: Json = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"enable_thinking": True}}
-
-
-@pytest.fixture
-async def start() -> AsyncIterator[Start]:
-    async with AsyncExitStack() as stack:
-
-        def start(kind: type[Any], server: ScriptedUpstream) -> RemoteEngine:
-            config = ProviderConfig.model_validate({"type": "vllm", "base_url": server.url, "retries": 0})
-            upstream = Upstream("up", config, server.url)
-            stack.push_async_callback(upstream.aclose)
-            if kind is VllmServerEngine:
-                return VllmServerEngine(upstream, "m", ModelCache())
-            return LlamaServerEngine.for_model(upstream, "m", ModelCache())
-
-        yield start
-
-
-async def pieces(engine: RemoteEngine, **asked: Any) -> list[EngineDelta]:
-    async with aclosing(engine.generate(PROMPT, GenerationRequest(**{"max_tokens": 9, **asked}))) as found:
-        return [piece async for piece in found]
-
-
-def llama(text: str, tokens: list[int], made: int, **more: Any) -> bytes:
-    return data_frame({"content": text, "tokens": tokens, "stop": False, "tokens_predicted": made, **more})
-
-
-def llama_end(kind: str, made: int, text: str = "", **more: Any) -> bytes:
-    end = {"content": text, "tokens": [], "stop": True, "tokens_predicted": made, "stop_type": kind, **more}
-    return data_frame({"stopping_word": "", "timings": {"cache_n": 2}, **end})
-
-
-def vllm(text: str, tokens: list[int], reason: str | None = None, **more: Any) -> bytes:
-    choice = {"index": 0, "text": text, "token_ids": tokens, "finish_reason": reason, "stop_reason": None, **more}
-    return data_frame({"choices": [choice]})
 
 
 def vllm_end(cached: int | None = None) -> bytes:
@@ -399,64 +359,3 @@ async def test_vllm_is_told_what_holds_the_answer(guide: OutputConstraint, asked
         assert server.requests[0].json["structured_outputs"] == asked
         await pieces(engine, constraint=OutputConstraint(json_schema={"a": 1}, suffix="x"))
         assert server.requests[1].json["structured_outputs"].keys() == {"structural_tag"}
-
-
-async def test_probabilities_of_completions_come_in_the_full_form(start: Start) -> None:
-    given = {"tokens": ["é"], "token_logprobs": [-0.5], "top_logprobs": [{"é": -0.5, "a": -2.0}]}
-    async with ScriptedUpstream() as server:
-        server.on("/completions", sse_reply(vllm("é", [6], logprobs=given), vllm("", [], "stop"), DONE))
-        first, last = await pieces(start(VllmServerEngine, server), top_logprobs=1)
-        ours = {"token": "é", "logprob": -0.5, "bytes": [195, 169]}
-        assert first.logprobs == [{**ours, "top_logprobs": [ours]}]
-        assert last.logprobs is None
-
-
-BROKEN: dict[str, tuple[list[bytes], type[Exception]]] = {
-    "it breaks off": ([], UpstreamBroken),
-    "it is no JSON": ([b"data: {\n\n"], UpstreamGarbled),
-    "it is no object": ([b"data: 7\n\n"], UpstreamGarbled),
-    "it is an error": ([data_frame({"error": {"message": "no", "code": 500}})], UpstreamRejected),
-    "it has no text": ([data_frame({"choices": [{}]})], UpstreamGarbled),
-    "it has no choices": ([data_frame({"choices": 7})], UpstreamGarbled),
-}
-
-
-@pytest.mark.parametrize(("frames", "error"), BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_an_answer_that_is_none_has_its_name(
-    kind: type[Any], frames: list[bytes], error: type[Exception], start: Start
-) -> None:
-    async with ScriptedUpstream() as server:
-        good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
-        server.script(sse_reply(good, *frames))
-        with pytest.raises(error):
-            await pieces(start(kind, server))
-
-
-@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_an_answer_that_is_no_stream_is_garbled(kind: type[Any], start: Start) -> None:
-    async with ScriptedUpstream() as server:
-        server.script(json_reply({"content": "a"}))
-        with pytest.raises(UpstreamGarbled):
-            await pieces(start(kind, server))
-
-
-@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_leaving_hangs_up(kind: type[Any], start: Start) -> None:
-    async with ScriptedUpstream() as server:
-        good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
-        server.script(sse_reply(good, Hang()))
-        async with aclosing(start(kind, server).generate(PROMPT, GenerationRequest(max_tokens=9))) as found:
-            assert await anext(found) == EngineDelta("a", [5])
-        await server.requests[0].closed
-
-
-@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_connections_are_used_again(kind: type[Any], start: Start) -> None:
-    end = llama_end("eos", 0) if kind is LlamaServerEngine else vllm("", [], "stop") + DONE
-    async with ScriptedUpstream() as server:
-        engine = start(kind, server)
-        server.script(sse_reply(end))
-        for _ in range(3):
-            await pieces(engine)
-        assert server.accepted == 1

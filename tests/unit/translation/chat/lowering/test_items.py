@@ -1,6 +1,5 @@
 """Items as chat messages."""
 
-from base64 import b64encode
 from copy import deepcopy
 from typing import Any
 
@@ -8,54 +7,23 @@ import pytest
 from openai.types.chat import ChatCompletionContentPartParam, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
+from tests.unit.support.items import IMAGE, PNG, assistant, call, file, message, output, user
 from translation.chat.lowering.items import lower_items
-from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 
 PLACEHOLDER = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-PNG = "data:image/png;base64,AAAA"
 
 
 def text(words: str) -> Json:
     return {"type": "input_text", "text": words}
 
 
-def message(role: str, *parts: Json | str) -> Item:
-    kind = "output_text" if role == "assistant" else "input_text"
-    content = [{"type": kind, "text": part} if isinstance(part, str) else part for part in parts]
-    return {"type": "message", "role": role, "content": content}
-
-
-def user(*parts: Json | str) -> Item:
-    return message("user", *parts)
-
-
-def assistant(*parts: Json | str) -> Item:
-    return message("assistant", *parts)
-
-
 def reasoning(words: str = "", **more: Any) -> Item:
     content = [{"type": "reasoning_text", "text": words}] if words else []
     return {"type": "reasoning", "id": "rs_1", "summary": [], "content": content, **more}
-
-
-def call(call_id: str, arguments: str = "{}") -> Item:
-    return {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": "f", "arguments": arguments}
-
-
-def output(call_id: str, said: str | list[Json] = "ok") -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
-
-
-def file(content: str, media_type: str = "text/plain", **more: Any) -> Json:
-    return {
-        "type": "input_file",
-        "file_data": f"data:{media_type};base64,{b64encode(content.encode()).decode()}",
-        **more,
-    }
 
 
 def chat_call(call_id: str, arguments: str = "{}") -> Json:
@@ -71,7 +39,6 @@ def chat_calls(*calls: Json, **more: Any) -> Json:
 
 
 CHAT_IMAGE = {"type": "image_url", "image_url": {"url": PNG}}
-IMAGE = {"type": "input_image", "image_url": PNG}
 
 CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "voices take turns": (
@@ -394,68 +361,3 @@ def test_how_closely_a_file_is_to_be_looked_at_is_a_loss() -> None:
     losses: list[Loss] = []
     lower_items(Turn("m", [user(file("a", "application/pdf", detail="high"))]), DEFAULT_PROFILE, losses)
     assert losses == [Loss("input[0].content[0].detail", "dropped")]
-
-
-def test_instructions_that_come_late_are_moved_to_the_front_where_the_profile_says_so() -> None:
-    losses: list[Loss] = []
-    messages = lower_items(Turn("m", [user("a"), message("system", "b")]), Profile(system_messages="merge_all"), losses)
-    assert [each["role"] for each in messages] == ["system", "user"]
-    assert losses == [Loss("input", "system messages merged")]
-
-
-REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str, str]] = {
-    "a call without its output": ([user("a"), call("x")], InvalidRequest, "input[1].call_id", "'x'"),
-    "a call whose output is before it": ([output("x"), call("x")], InvalidRequest, "input[0].call_id", "'x'"),
-    "an output without its call": ([user("a"), output("x")], InvalidRequest, "input[1].call_id", "'x'"),
-    "two outputs for one call": ([call("x"), output("x"), output("x")], InvalidRequest, "input[2].call_id", "'x'"),
-    "an output without an id": (
-        [{"type": "function_call_output", "output": ""}],
-        InvalidRequest,
-        "input[0].call_id",
-        "None",
-    ),
-    "a reference": ([{"type": "item_reference", "id": "x"}], InvalidRequest, "input[0]", "not stored"),
-    "a compaction": ([{"type": "compaction"}], Unrepresentable, "input[0]", "compaction"),
-    "an item without a type": ([{}], Unrepresentable, "input[0]", "''"),
-    "an image by id": (
-        [user({"type": "input_image", "file_id": "x"})],
-        Unrepresentable,
-        "input[0].content[0].file_id",
-        "send",
-    ),
-    "a file by id": (
-        [user({"type": "input_file", "file_id": "x"})],
-        Unrepresentable,
-        "input[0].content[0].file_id",
-        "send",
-    ),
-    "a file by URL": (
-        [user({"type": "input_file", "file_url": "x"})],
-        Unrepresentable,
-        "input[0].content[0].file_url",
-        "send",
-    ),
-    "an unknown part": ([user("a", {"type": "hologram"})], Unrepresentable, "input[0].content[1]", "hologram"),
-    "an image in a system message": ([message("system", IMAGE)], Unrepresentable, "input[0].content[0]", "input_image"),
-    "a text file that is no text": (
-        [user({"type": "input_file", "file_data": "data:text/plain;base64,/w=="})],
-        InvalidRequest,
-        "input[0].content[0].file_data",
-        "UTF-8",
-    ),
-    "a text file that is no base64": (
-        [user({"type": "input_file", "file_data": "data:text/plain;base64,é"})],
-        InvalidRequest,
-        "input[0].content[0].file_data",
-        "UTF-8",
-    ),
-}
-
-
-@pytest.mark.parametrize(("items", "error", "param", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(
-    items: list[Item], error: type[InvalidRequest], param: str, words: str
-) -> None:
-    with pytest.raises(error, match=words) as refused:
-        lower_items(Turn("m", items), DEFAULT_PROFILE, [])
-    assert refused.value.param == param

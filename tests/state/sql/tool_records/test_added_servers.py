@@ -1,11 +1,8 @@
 """MCP servers that were added over the API: one row for a label, and one for a prefix, whichever replica is faster."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest
-
-from gateway.config.settings import BackgroundSettings, EgressSettings, StoreSettings
+from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.operator_servers.added_servers import AddedServers
 from gateway.operator_servers.servers import OperatorServers
@@ -15,15 +12,6 @@ from gateway.state.sql.store import SqlStore
 
 def server(label: str, prefix: str | None = None, url: str = "https://mcp.example.com/mcp") -> StoredServer:
     return StoredServer(label, prefix, f'{{"url": "{url}"}}', None, "ops")
-
-
-@pytest.fixture
-async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
-    """A second replica on the same database."""
-    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
-    await opened.open()
-    yield opened
-    await opened.aclose()
 
 
 async def test_a_server_is_stored_replaced_and_deleted(store: SqlStore, other: SqlStore) -> None:

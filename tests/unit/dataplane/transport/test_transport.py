@@ -1,26 +1,22 @@
 """The pooled transport against a server that says exactly what its script says."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import ClosedWhileIdle, Connection
-from dataplane.transport import Body, PooledTransport, Target
+from dataplane.transport import PooledTransport, Target
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import upstream as upstream_module
 from providers.http.upstream import Upstream
-from tests.unit.dataplane.sinks import FakeSink
+from tests.unit.dataplane.transport.transport_client import LIMITS, body_of, post, reply, talking
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
     Close,
-    Drip,
     Exchange,
-    Framing,
     Hang,
     Pause,
     Raw,
@@ -28,39 +24,14 @@ from tests.upstream.script import (
     Reply,
     Reset,
     Script,
-    Step,
     silence,
 )
 from tests.upstream.server import ScriptedUpstream, closed_port
-
-LIMITS = {"connect": 5.0, "read": 5.0, "pool": 5.0}
-
-
-@asynccontextmanager
-async def talking(
-    *scripts: Script, max_connections: int = 0
-) -> AsyncIterator[tuple[PooledTransport, ScriptedUpstream]]:
-    async with ScriptedUpstream() as upstream, PooledTransport(max_connections=max_connections) as transport:
-        upstream.script(*scripts)
-        yield transport, upstream
 
 
 class FakeTransport(asyncio.Transport):
     def write(self, data: object) -> None:
         pass
-
-
-def post(upstream: ScriptedUpstream, **limits: float) -> httpx.Request:
-    timeout = {**LIMITS, **limits}
-    return httpx.Request("POST", f"{upstream.url}/x", content=b'{"a":1}', extensions={"timeout": timeout})
-
-
-async def body_of(response: httpx.Response) -> bytes:
-    return b"".join([piece async for piece in response.aiter_raw()])
-
-
-def reply(*steps: Step, framing: Framing = "chunked", content_length: int | None = None) -> Reply:
-    return Reply(body=list(steps), framing=framing, content_length=content_length)
 
 
 @pytest.mark.parametrize(
@@ -314,150 +285,3 @@ async def test_an_informational_reply_is_not_the_answer() -> None:
         response = await transport.handle_async_request(post(upstream))
         assert (response.status_code, await body_of(response)) == (200, b"one")
         assert "link" not in response.headers
-
-
-async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None:
-    go_on = [asyncio.Event() for _ in range(3)]
-    steps: list[Step] = [b"zero", Pause(go_on[0]), b"one", Pause(go_on[1]), b"two", Pause(go_on[2]), b"three"]
-    async with talking(reply(*steps)) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
-        pushed: list[bytes] = []
-
-        def push(read: bytes) -> bool:
-            pushed.append(read)
-            if len(pushed) == 2:
-                return False
-            go_on[len(pushed)].set()
-            return True
-
-        while not body.take():
-            await body.wait_for_read()
-        go_on[0].set()
-        async with asyncio.timeout(5):
-            await body.wait_for_read(FakeSink(push))
-        assert pushed == [b"one", b"two"]
-        assert body.take() == b""
-        go_on[2].set()
-        await body.wait_for_read()
-        assert body.take() == b"three"
-        await body.close()
-
-
-async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
-    more = asyncio.Event()
-    async with talking(reply(b"one", Pause(more), b"two")) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
-        while not body.take():
-            await body.wait_for_read()
-        pushed: list[bytes] = []
-
-        def push(read: bytes) -> bool:
-            pushed.append(read)
-            return True
-
-        async def wait() -> None:
-            await body.wait_for_read(FakeSink(push))
-
-        waiting = asyncio.ensure_future(wait())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        more.set()
-        await body.wait_for_read()
-        assert (body.take(), pushed) == (b"two", [])
-        await body.close()
-
-
-async def test_silence_after_a_push_is_a_read_timeout() -> None:
-    more = asyncio.Event()
-    async with talking(reply(b"one", Pause(more), b"two", Hang())) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream, read=0.05))).stream
-        assert isinstance(body, Body)
-        while not body.take():
-            await body.wait_for_read()
-        more.set()
-        pushed: list[bytes] = []
-
-        def push(read: bytes) -> bool:
-            pushed.append(read)
-            return bool(read)
-
-        async with asyncio.timeout(5):
-            await body.wait_for_read(FakeSink(push))
-        assert pushed == [b"two"]
-        with pytest.raises(httpx.ReadTimeout):
-            body.take()
-        await body.close()
-
-
-async def test_what_is_passed_is_no_silence() -> None:
-    async with talking(reply(b"one", Drip(b"abcde", per=0.3), Hang())) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
-        assert isinstance(body, Body)
-        while not body.take():
-            await body.wait_for_read()
-        passed: list[bytes] = []
-
-        def forward_chunks(read: bytes) -> int:
-            passed.append(read)
-            return len(read)
-
-        async with asyncio.timeout(10):
-            await body.wait_for_read(FakeSink(bool, forward_chunks))
-        assert b"".join(passed)[-6:] == b"1\r\ne\r\n"
-        with pytest.raises(httpx.ReadTimeout):
-            body.take()
-        await body.close()
-
-
-async def test_chunks_of_one_read_are_pushed_as_one() -> None:
-    more = asyncio.Event()
-    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n3\r\n-th\r\n"), Hang())) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
-        while not body.take():
-            await body.wait_for_read()
-        more.set()
-        offered: list[bytes] = []
-
-        def refuse(read: bytes) -> bool:
-            offered.append(read)
-            return False
-
-        async with asyncio.timeout(5):
-            await body.wait_for_read(FakeSink(refuse))
-        assert (offered, body.take()) == ([b"two-th"], b"")
-        await body.close()
-
-
-async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None:
-    more = asyncio.Event()
-    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n0\r\n\r\n"))) as (transport, upstream):
-        body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
-        while not body.take():
-            await body.wait_for_read()
-        more.set()
-
-        def push(read: bytes) -> bool:
-            return bool(read)
-
-        async with asyncio.timeout(5):
-            await body.wait_for_read(FakeSink(push))
-        assert (body.take(), body.ended) == (b"two", True)
-
-
-@pytest.mark.parametrize(("first", "second"), [(5.0, 0.05), (0.05, 0.1)], ids=["a shorter one", "a longer one"])
-async def test_a_connection_that_is_used_again_waits_as_long_as_the_new_request_says(
-    first: float, second: float
-) -> None:
-    async with talking(reply(b"one"), reply(b"two", Hang())) as (transport, upstream):
-        assert await body_of(await transport.handle_async_request(post(upstream, read=first))) == b"one"
-        response = await transport.handle_async_request(post(upstream, read=second))
-        async with asyncio.timeout(4):
-            with pytest.raises(httpx.ReadTimeout):
-                await body_of(response)
-        assert upstream.accepted == 1

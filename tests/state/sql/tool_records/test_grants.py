@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.mcp.errors import McpFault
 from gateway.mcp.oauth.grants import GrantedTokens, TokenGrant
 from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
@@ -51,15 +49,6 @@ def grant(**changes: Any) -> TokenGrant:
 
 def vault_of(store: SqlStore, sealer: Sealer = SEALER) -> SealedGrant:
     return SealedGrant("crm", store, sealer)
-
-
-@pytest.fixture
-async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
-    """A second replica on the same database."""
-    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
-    await opened.open()
-    yield opened
-    await opened.aclose()
 
 
 async def test_52_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore, other: SqlStore) -> None:

@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
 
-from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import approvals, responses
 from gateway.state.sql.store import SqlStore
@@ -34,15 +32,6 @@ def denies(*request_ids: str) -> ApprovalAnswers:
 
 def in_us(seconds: float) -> int:
     return time.time_ns() // 1000 + int(seconds * 1_000_000)
-
-
-@pytest.fixture
-async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
-    """A second replica on the same database."""
-    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
-    await opened.open()
-    yield opened
-    await opened.aclose()
 
 
 async def code_of(answering: Any) -> str:

@@ -1,0 +1,125 @@
+"""Entries of the event log, and clients that follow it while its database comes and goes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.errors import StoreUnavailable
+from gateway.jobs.job_run import LogEntryBuilder
+from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.state.sql.store import SqlStore
+from tests import databases
+from tests.state.responses import WORKER, message_item, new, response
+from tests.state.served.jobs.job_replica import (
+    PATIENCE_S,
+    POLL_S,
+    WHOLE,
+    ScriptedWire,
+    collected,
+    ended,
+    events,
+    frame,
+    logged,
+    open_store,
+    queued,
+    read_log_events,
+    replica,
+)
+from translation.framing import sse
+
+
+def numbers(frames: Sequence[bytes], told: int) -> list[tuple[int, int, list[tuple[int, str]]]]:
+    numbering = LogEntryBuilder(told)
+    entries = [entry for read in frames if (entry := numbering.build_entry(read)) is not None]
+    return [(entry.first, entry.last, events(entry.frames)) for entry in entries]
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    beginning = frame("response.created", 0, response={}) + frame("response.in_progress", 1, response={})
+    delta = frame("response.output_text.delta", 2, delta="a")
+    rest = [(2, 2, [(2, "response.output_text.delta")])]
+    assert numbers([beginning, delta], -1)[0][:2] == (0, 1)
+    assert numbers([beginning, delta], 0) == [(1, 1, [(1, "response.in_progress")]), *rest]
+    assert numbers([beginning, delta], 1) == rest
+
+
+def test_numbers_have_no_gaps_whatever_an_upstream_counts() -> None:
+    reads = [
+        frame("response.created", 0, response={}),
+        frame("response.output_text.delta", 7, delta='"sequence_number":1,') + b": comment\n\n",
+        b'event: response.odd\ndata: {"type":"response.odd","a":"b"}\n\n'
+        + frame("response.completed", 3)
+        + sse.DONE_FRAME,
+    ]
+    assert numbers(reads, 0) == [
+        (1, 1, [(1, "response.output_text.delta")]),
+        (2, 3, [(2, "response.odd"), (3, "response.completed")]),
+    ]
+
+
+def test_an_end_that_comes_early_is_told_after_what_was_told() -> None:
+    reads = [frame("response.created", 0, response={}), frame("response.failed", 1, response={})]
+    assert numbers(reads, 1) == [(2, 2, [(2, "response.failed")])]
+
+
+async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
+    head = queued()
+    async with replica(store) as here:
+        await here.runner.submit_job(logged(head), ScriptedWire(head))
+        await ended(store, head)
+    for after in range(5):
+        wire = LogReplay(store, "ann", head["id"], after=after, max_outage_s=1)
+        wire.ended = after == 4
+        frames = await collected(wire)
+        assert events(frames) == WHOLE[after + 1 :]
+        if after < 4:
+            assert wire.result() == (await ended(store, head))
+
+
+async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
+    gate, head = asyncio.Event(), queued()
+    wire = ScriptedWire(head, gate=gate)
+    with databases.postgres() as server:
+        url = server.database()
+        async with open_store(url) as store, open_store(url) as elsewhere, replica(store, lease_s=30) as here:
+            await here.runner.submit_job(logged(head), wire)
+            async with asyncio.timeout(PATIENCE_S):
+                await wire.begun.wait()
+            follower = await open_log_replay(elsewhere, "ann", head["id"], after=None, max_outage_s=PATIENCE_S)
+            following = asyncio.get_running_loop().create_task(collected(follower))
+            await asyncio.to_thread(server.stop)
+            gate.set()
+            with pytest.raises(StoreUnavailable):
+                await store.list_leased_responses(WORKER)
+            await asyncio.to_thread(server.start)
+            assert events(await following) == WHOLE
+            assert await read_log_events(store, head) == WHOLE
+
+
+class LookedAt(SqlStore):
+    """Something happens while the runner looks at what its worker holds."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))
+        self.meanwhile: Callable[[], None] | None = None
+
+    async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
+        held = await super().list_leased_responses(worker)
+        if self.meanwhile is not None:
+            self.meanwhile()
+            self.meanwhile = None
+        return held
+
+
+async def test_what_is_dropped_while_the_runner_looks_is_ended_all_the_same(store_url: str) -> None:
+    store = LookedAt(store_url)
+    await store.open()
+    async with replica(store, lease_s=3 * PATIENCE_S) as here:
+        begun = response()
+        here.runner.track_response("ann", begun["id"])
+        await store.create_response(new(begun, message_item("hello")))
+        store.meanwhile = lambda: here.runner.untrack_response("ann", begun["id"])
+        assert (await ended(store, begun))["error"]["code"] == "interrupted"
+    await store.aclose()

@@ -1,0 +1,18 @@
+"""Rows and pages of stored responses."""
+
+from typing import Any
+
+from gateway.state.paging import PageRequest
+from gateway.state.sql.store import SqlStore
+
+
+async def pages(store: SqlStore, **how: Any) -> list[str]:
+    """Every id of the list, page by page."""
+    ids: list[str] = []
+    after = None
+    while True:
+        page = await store.list_responses("ann", PageRequest(after=after, **how))
+        ids += [row["id"] for row in page.rows]
+        if not page.has_more:
+            return ids
+        after = ids[-1]

@@ -1,0 +1,88 @@
+"""gateway/config/settings.py: what the values of a configuration mean, in files and on the command line."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config.model_config import ModelConfig
+from gateway.config.settings import ServerSettings, load_settings, parse_settings
+from gateway.config.yaml_file import ConfigError
+from providers.base import Capabilities
+from translation.representation.profile import Profile
+
+
+def test_models_keep_the_order_of_the_file() -> None:
+    models = {name: {"provider": "p"} for name in ("b-*", "a", "*")}
+    assert list(parse_settings({"providers": {"p": {"type": "scripted"}}, "models": models}).models) == [
+        "b-*",
+        "a",
+        "*",
+    ]
+
+
+def test_what_the_command_line_says_of_the_server_goes_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("server: {port: 1, workers: 2}\n")
+    assert load_settings(file, server={"port": 3}).server == ServerSettings(port=3, workers=2)
+    assert parse_settings({}, server={"port": 3}).server == ServerSettings(port=3)
+
+
+def test_an_address_from_the_command_line_is_checked_too() -> None:
+    with pytest.raises(ConfigError, match=r"server\.host: 0\.0\.0\.0 can be reached by others"):
+        parse_settings({}, server={"host": "0.0.0.0"})
+
+
+def test_a_broken_server_section_is_reported_under_a_command_line_value() -> None:
+    with pytest.raises(ConfigError, match="server: write keys and values"):
+        parse_settings({"server": [1]}, server={"port": 3})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
+def test_loopback_needs_no_keys(host: str) -> None:
+    assert parse_settings({"server": {"host": host}}).auth is None
+
+
+def test_another_address_is_allowed_with_keys() -> None:
+    tree = {"server": {"host": "::"}, "auth": {"keys": [{"name": "a", "key": "b"}]}}
+    assert parse_settings(tree).server.host == "::"
+
+
+@pytest.mark.parametrize("written", [{"two_pass": {"bridge": None}}, {"two_pass": True, "bridge": None}])
+def test_a_bridge_that_is_null_is_none(written: dict[str, Any]) -> None:
+    assert ModelConfig.model_validate({"provider": "p", **written}).profile_overrides()["bridge"] == ""
+    assert "bridge" not in ModelConfig.model_validate({"provider": "p", "two_pass": True}).profile_overrides()
+
+
+def test_two_passes_are_a_switch_or_a_mapping_with_their_keys() -> None:
+    passes = {"think_tag": "thinking", "effort_budgets": {"low": 10}}
+    model = ModelConfig.model_validate({"provider": "p", "two_pass": passes})
+    assert model.profile_overrides() == {"two_pass": "on", **passes}
+    switches = (True, False, "engine")
+    models = [ModelConfig.model_validate({"provider": "p", "two_pass": switch}) for switch in switches]
+    assert [model.two_pass for model in models] == ["on", "off", "engine"]
+
+
+def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
+    own = {"provider", "model", "profile", "resumable", "strict", "request_defaults", "tools", "capabilities"}
+    assert set(ModelConfig.model_fields) - own == {field.name for field in fields(Profile)}
+
+
+def test_a_family_is_named_and_what_is_written_beside_it_goes_before() -> None:
+    model = ModelConfig(provider="p", profile="deepseek", empty_reasoning=False)
+    assert model.profile_overrides() == {"replay_reasoning": "reasoning_content", "empty_reasoning": False}
+
+
+def test_only_what_a_model_says_goes_over_its_profile() -> None:
+    model = ModelConfig(provider="p", think_open=False, extra_params=frozenset({"a"}))
+    assert model.profile_overrides() == {"think_open": False, "extra_params": frozenset({"a"})}
+
+
+def test_only_what_a_model_says_goes_over_its_providers_capabilities() -> None:
+    tree: dict[str, Any] = {
+        "providers": {"p": {"type": "scripted"}},
+        "models": {"a": {"provider": "p", "capabilities": {"images": False, "max_context_window": 10}}},
+    }
+    capabilities = parse_settings(tree).models["a"].resolve_capabilities(Capabilities(images=True, tools=True))
+    assert capabilities == Capabilities(tools=True, max_context_window=10)

@@ -1,0 +1,133 @@
+"""A client of an event stream, and frames."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from dataplane.source import ReadTemplate, Sink, Source
+
+OPENING, CONTENT, END = b"opening\n\n", b"content\n\n", b"end\n\n"
+FAILED = b"failed: %b\n\n"
+ALIVE = b": keep-alive\n\n"
+NEVER = 60.0
+
+
+class Client:
+    """An ASGI client: what it got, and whether it reads and stays."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.body = b""
+        self.done = False
+        self.left = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.is_sent_to = asyncio.Event()
+        self._got_more = asyncio.Condition()
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            assert self.status is None
+            self.status = message["status"]
+            return
+        assert self.status is not None
+        assert not self.done
+        self.is_sent_to.set()
+        await self.reads.wait()
+        async with self._got_more:
+            self.body += message["body"]
+            self.done = not message["more_body"]
+            self._got_more.notify_all()
+
+    async def has(self, mark: bytes) -> None:
+        async with asyncio.timeout(5), self._got_more:
+            await self._got_more.wait_for(lambda: mark in self.body)
+
+
+async def alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stream)  # type: ignore[arg-type]
+        await act()
+
+
+class PushedWire(Source[bytes]):
+    """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
+
+    ended = False
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.has_content = True
+        self.made_alike: bytes | None = None
+        self.template: ReadTemplate[bytes] | None = self
+        self.awaited = asyncio.Event()
+        self._came: bytes | Exception = b""
+        self._end = b""
+        self._sink: Sink | None = None
+        self._arrived = asyncio.Event()
+
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        return self.iterate()
+
+    def take(self) -> bytes:
+        came, self._came = self._came, b""
+        if isinstance(came, Exception):
+            raise came
+        self.ended = came.endswith(END)
+        self._end = END if self.ended else b""
+        return came.removesuffix(END)
+
+    def take_read(self, read: bytes) -> bytes:
+        assert read == self._came
+        return self.take()
+
+    def encode_read(self, read: bytes) -> bytes | None:
+        return self.made_alike
+
+    async def wait_for_read(self, sink: Sink | None = None) -> None:
+        self._sink = sink
+        self._arrived.clear()
+        self.awaited.set()
+        await self._arrived.wait()
+
+    async def close(self, *, whole: bool = False) -> None:
+        self.closed = True
+
+    async def come_alike(self, what: bytes, alike: bytes | None) -> bool:
+        """`come`, offered to the push as bytes that make the frames `alike`."""
+        self.made_alike = alike
+        return await self.come(what, offered=what)
+
+    async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
+        """Whether it was pushed on at once."""
+        await self.awaited.wait()
+        if self.offer(what, offered):
+            return True
+        self.wake()
+        return False
+
+    def offer(self, what: bytes | Exception, offered: bytes = b"") -> bool:
+        """`come`, for who waits already; it is not woken."""
+        self._came = what
+        assert self._sink is not None
+        return self._sink.push(offered)
+
+    def wake(self) -> None:
+        self.awaited.clear()
+        self._arrived.set()
+
+    def fail(self, error: Exception) -> bytes:
+        self.ended, self._end = True, FAILED % type(error).__name__.encode()
+        return b""
+
+    def result(self) -> dict[str, Any]:
+        return {"ended": self.ended}
+
+    def conclude(self) -> bytes:
+        assert self.ended
+        end, self._end = self._end, b""
+        return end

@@ -1,0 +1,278 @@
+"""Reads that are pushed into an event stream, in the call stack of the upstream's socket."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dataplane.http_protocol import CLIENT
+from gateway.http.guard import Drain
+from gateway.http.middleware import ReplySender
+from gateway.replies.event_stream import EventStreamReply
+from providers.errors import UpstreamBroken, UpstreamRateLimited
+from tests.unit.gateway.replies.event_stream_client import (
+    ALIVE,
+    CONTENT,
+    END,
+    FAILED,
+    NEVER,
+    OPENING,
+    Client,
+    PushedWire,
+    alongside,
+)
+
+
+class Writer:
+    """Writes past the server's `send`, while its client reads; who never leaves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.sent_at = 0.0
+        self.loop = asyncio.get_running_loop()
+
+    @property
+    def ready(self) -> bool:
+        return self._client.reads.is_set()
+
+    def write_piece(self, piece: bytes) -> bool:
+        assert piece
+        if not self.ready:
+            return False
+        self._client.body += piece
+        self.sent_at = asyncio.get_running_loop().time()
+        return True
+
+    def begin_stream(self, headers: object, piece: bytes, *, last: bool) -> bool:
+        if not self.ready:
+            return False
+        assert (self._client.status, last) == (None, False)
+        self._client.status = 200
+        self._client.body = piece
+        return True
+
+    def end_stream(self, piece: bytes) -> bool:
+        if piece and not self.write_piece(piece):
+            return False
+        self._client.done = True
+        return True
+
+    def watch(self, tell: object) -> None:
+        pass
+
+
+def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any:
+    stream = EventStreamReply(wire, Drain(), keepalive_s=keepalive_s, headers={})
+    return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
+
+
+async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        assert client.body == CONTENT
+        assert await wire.come(b"")
+        assert not await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
+
+
+async def test_what_comes_and_says_nothing_keeps_no_stream_alive() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        async with asyncio.timeout(5):
+            while ALIVE not in client.body:
+                assert await wire.come(b"")
+                await asyncio.sleep(0)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client, keepalive_s=0.02), act)
+    assert client.body == ALIVE + END
+
+
+async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come_alike(OPENING, CONTENT)
+        assert await wire.come_alike(OPENING, b"")
+        assert client.body == CONTENT
+        assert await wire.come_alike(OPENING, None)
+        assert client.body == CONTENT + OPENING
+        assert not await wire.come_alike(END, None)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + OPENING + END
+
+
+async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.awaited.wait()
+        client.reads.clear()
+        assert not await wire.come_alike(OPENING, CONTENT)
+        client.reads.set()
+        await client.has(OPENING)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == OPENING + END
+
+
+def beginning(wire: PushedWire, client: Client) -> Any:
+    """A stream that has said nothing and may begin past the server's `send`."""
+    wire.has_content = False
+    stream = EventStreamReply(wire, Drain(), keepalive_s=NEVER, headers={})
+    writer: Any = Writer(client)
+    return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
+
+
+async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the_stream_with_it() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        assert await wire.come(b"")
+        assert client.body == b""
+        wire.has_content = True
+        assert await wire.come(CONTENT)
+        assert client.body == OPENING + CONTENT
+        assert await wire.come(CONTENT)
+        assert not await wire.come(END)
+
+    await alongside(beginning(wire, client), act)
+    assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + CONTENT + END, True)
+
+
+async def test_the_end_is_sent_on_the_spot() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.come(CONTENT)
+        wire.offer(END)
+        assert (client.body, client.done) == (CONTENT + END, True)
+        wire.wake()
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + END
+
+
+async def test_a_stream_begins_when_its_reader_is_ready() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        wire.has_content = True
+        client.reads.clear()
+        assert not await wire.come(CONTENT)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.body == b""
+        client.reads.set()
+        await client.has(CONTENT)
+        assert not await wire.come(END)
+
+    await alongside(beginning(wire, client), act)
+    assert (client.status, client.body) == (200, OPENING + CONTENT + END)
+
+
+async def test_a_stream_that_ends_without_content_is_sent_when_it_ends() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        assert not await wire.come(END)
+
+    wire.has_content = False
+    await alongside(pushing(wire, client), act)
+    assert (client.body, client.done) == (OPENING + END, True)
+
+
+async def test_a_failure_that_comes_before_content_is_raised() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        assert not await wire.come(UpstreamRateLimited("slow"))
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await alongside(beginning(wire, client), act)
+    assert raised.group_contains(UpstreamRateLimited)
+    assert (client.status, wire.closed) == (None, True)
+
+
+async def test_no_comment_waits_for_a_reader_beyond_the_end() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.come(CONTENT)
+        client.reads.clear()
+        # Several silences long, and enough for one that waits to be sent.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await client.is_sent_to.wait()
+        client.reads.set()
+        wire.offer(END)
+        wire.wake()
+
+    await alongside(pushing(wire, client, keepalive_s=0.01), act)
+    assert (client.body, client.done) == (CONTENT + END, True)
+
+
+async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, wire = Client(), PushedWire()
+    loop, keepalive_s = asyncio.get_running_loop(), 0.01
+    delays: asyncio.Queue[float] = asyncio.Queue()
+    call_later = loop.call_later
+
+    def note_delay(delay: float, callback: Any, *args: Any) -> Any:
+        if getattr(callback, "__func__", None) is EventStreamReply._check_idle:
+            delays.put_nowait(delay)
+        return call_later(delay, callback, *args)
+
+    async def act() -> None:
+        monkeypatch.setattr(loop, "call_later", note_delay)
+        client.reads.clear()
+        assert not await wire.come(CONTENT)
+        # The first check since the last write may find a part of an interval left.
+        assert [await delays.get() for _ in range(5)][2:] == [keepalive_s] * 3
+        client.reads.set()
+        await client.has(CONTENT)
+        await wire.come(END)
+
+    async with asyncio.timeout(5):
+        await alongside(pushing(wire, client, keepalive_s), act)
+
+
+async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        client.reads.clear()
+        assert not await wire.come(OPENING)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.body == CONTENT
+        client.reads.set()
+        await client.has(OPENING)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + OPENING + END
+
+
+async def test_a_failure_in_what_comes_is_the_last_event() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        assert not await wire.come(UpstreamBroken("cut"))
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + FAILED % b"UpstreamBroken"
+    assert (client.done, wire.closed) == (True, True)
