@@ -66,6 +66,10 @@ class InstalledClients:
         assert ran.code == 0, ran.err[-4000:] or ran.out[-4000:]
         return json.loads(ran.out.splitlines()[-1])
 
+    def program(self, name: str, **env: str) -> "ClientProgram":
+        """Return a program whose cases are run with these variables in the environment."""
+        return ClientProgram(self, name, env)
+
     async def run_command(
         self, name: str, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: str = ""
     ) -> EndedProcess:
@@ -96,6 +100,19 @@ class InstalledClients:
                 process.kill()
                 await process.wait()
         return EndedProcess(process.returncode or 0, out.decode(), err.decode())
+
+
+@dataclass(frozen=True)
+class ClientProgram:
+    """A program in `programs/`, and the environment of all its cases."""
+
+    _clients: InstalledClients
+    _name: str
+    env: Mapping[str, str]
+
+    async def do(self, case: str, model: str = "some-model") -> Any:
+        """Run a case and return what it printed."""
+        return await self._clients.run_program(self._name, case, **self.env, MODEL=model)
 
 
 def _quiet(environment: dict[str, str]) -> dict[str, str]:

@@ -1,11 +1,9 @@
-"""The OpenAI Agents SDK in Python and in JavaScript where the server remembers what was said."""
-
-from typing import Any
+"""The OpenAI ClientProgram SDK in Python and in JavaScript where the server remembers what was said."""
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.clients.client_processes import InstalledClients
+from tests.clients.client_processes import ClientProgram, InstalledClients
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
@@ -16,21 +14,9 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 """Who speaks in a conversation of two turns, with a tool in the first."""
 
 
-class Agents:
-    """Runs the cases of a program."""
-
-    def __init__(self, clients: InstalledClients, keeper: Gateway, program: str) -> None:
-        self._clients = clients
-        self._keeper = keeper
-        self._program = program
-
-    async def do(self, case: str, model: str = "some-model") -> Any:
-        return await self._clients.run_program(self._program, case, BASE_URL=self._keeper.v1, MODEL=model)
-
-
 @pytest.fixture(params=["frameworks/agents_state.py", "frameworks/agents_state.mjs"], ids=["Python", "JavaScript"])
-def agents(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> Agents:
-    return Agents(clients, keeper, request.param)
+def agents(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> ClientProgram:
+    return clients.program(request.param, BASE_URL=keeper.v1)
 
 
 def roles(upstream: ScriptedUpstream) -> list[str]:
@@ -40,14 +26,14 @@ def roles(upstream: ScriptedUpstream) -> list[str]:
 
 @pytest.mark.parametrize("case", ["chained", "chained_streamed", "conversation"])
 async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
-    case: str, agents: Agents, answer: Answer, upstream: ScriptedUpstream
+    case: str, agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
     assert await agents.do(case) == {"text": "Ada.", "ran": [[2, 40]], "new": 1}
     assert roles(upstream) == WHOLE
 
 
-async def test_a_session_is_a_conversation(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_session_is_a_conversation(agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
     got = await agents.do("session")
     assert (got["text"], got["ran"]) == ("Ada.", [[2, 40]])
@@ -58,7 +44,9 @@ async def test_a_session_is_a_conversation(agents: Agents, answer: Answer, upstr
     assert (got["popped"], got["left"]) == ("Ada.", 5)
 
 
-async def test_thoughts_are_kept_in_a_session(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_thoughts_are_kept_in_a_session(
+    agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     function = {"name": "add", "arguments": '{"a":2,"b":40}'}
     thinks = chat_sse(
         [
@@ -74,7 +62,9 @@ async def test_thoughts_are_kept_in_a_session(agents: Agents, answer: Answer, up
     assert upstream.requests[-1].json["messages"][1]["reasoning_content"] == "They want a sum."
 
 
-async def test_a_session_that_grows_is_compacted(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_session_that_grows_is_compacted(
+    agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada wanted a sum."), chat_text("Ada."))
     got = await agents.do("compaction", model="gpt-of-ours")
     assert (got["text"], got["ran"], got["kept"]) == ("Ada.", [[2, 40]], ["message", "compaction"])
@@ -82,7 +72,7 @@ async def test_a_session_that_grows_is_compacted(agents: Agents, answer: Answer,
     assert "It is 42." not in str(upstream.requests[-1].json["messages"])
 
 
-async def test_runs_share_a_websocket(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_runs_share_a_websocket(agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
     with capture_logs() as lines:
         assert await agents.do("websocket") == {"text": "Ada.", "ran": [[2, 40]], "new": 1}
@@ -90,5 +80,5 @@ async def test_runs_share_a_websocket(agents: Agents, answer: Answer, upstream: 
     assert "WEBSOCKET" in {line["method"] for line in lines if line.get("path") == "/v1/responses"}
 
 
-async def test_what_nobody_knows_is_refused_by_name(agents: Agents) -> None:
+async def test_what_nobody_knows_is_refused_by_name(agents: ClientProgram) -> None:
     assert await agents.do("unknown") == {"code": "previous_response_not_found", "param": "previous_response_id"}

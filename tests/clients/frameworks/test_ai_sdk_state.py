@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.client_processes import InstalledClients
+from tests.clients.client_processes import ClientProgram, InstalledClients
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import Script, ScriptedUpstream, chat_calls, chat_chunk, chat_json, chat_sse, chat_text
@@ -18,20 +18,9 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 """Who speaks in a conversation of two turns, with a tool in the first."""
 
 
-class AiSdk:
-    def __init__(self, clients: InstalledClients, keeper: Gateway) -> None:
-        self._clients = clients
-        self._keeper = keeper
-
-    async def do(self, case: str) -> Any:
-        return await self._clients.run_program(
-            "frameworks/ai_sdk_state.mjs", case, BASE_URL=self._keeper.v1, MODEL="some-model"
-        )
-
-
 @pytest.fixture
-def sdk(clients: InstalledClients, keeper: Gateway) -> AiSdk:
-    return AiSdk(clients, keeper)
+def sdk(clients: InstalledClients, keeper: Gateway) -> ClientProgram:
+    return clients.program("frameworks/ai_sdk_state.mjs", BASE_URL=keeper.v1)
 
 
 def thinks_and_adds() -> Script:
@@ -52,7 +41,9 @@ def sent_messages(upstream: ScriptedUpstream) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_references_are_followed(case: str, sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_references_are_followed(
+    case: str, sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(ADDS, *ANSWERS)
     got = await sdk.do(case)
     assert got["text"] == "Ada."
@@ -62,7 +53,9 @@ async def test_references_are_followed(case: str, sdk: AiSdk, answer: Answer, up
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_thoughts_go_back_by_reference(case: str, sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_thoughts_go_back_by_reference(
+    case: str, sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(thinks_and_adds(), *ANSWERS)
     got = await sdk.do(case)
     assert got["sent"][1] == ["user", "item_reference", "function_call", "function_call_output"]
@@ -70,14 +63,14 @@ async def test_thoughts_go_back_by_reference(case: str, sdk: AiSdk, answer: Answ
     assert sent_messages(upstream)[1]["reasoning_content"] == "They want a sum."
 
 
-async def test_a_response_is_continued(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_response_is_continued(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, *ANSWERS)
     got = await sdk.do("chained")
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
     assert [message["role"] for message in sent_messages(upstream)] == WHOLE
 
 
-async def test_a_conversation_is_kept(sdk: AiSdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_conversation_is_kept(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, *ANSWERS)
     got = await sdk.do("conversation")
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])

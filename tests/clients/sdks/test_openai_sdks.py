@@ -1,10 +1,8 @@
 """The official SDKs in Python and in JavaScript, with the helpers that add up what streams."""
 
-from typing import Any
-
 import pytest
 
-from tests.clients.client_processes import InstalledClients
+from tests.clients.client_processes import ClientProgram, InstalledClients
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
@@ -12,28 +10,18 @@ from tests.upstream import ScriptedUpstream, chat_calls, chat_chunk, chat_sse, c
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 
 
-class Sdk:
-    def __init__(self, clients: InstalledClients, gateway: Gateway, program: str) -> None:
-        self._clients = clients
-        self._gateway = gateway
-        self._program = program
-
-    async def do(self, case: str, model: str = "some-model") -> Any:
-        return await self._clients.run_program(self._program, case, BASE_URL=self._gateway.v1, MODEL=model)
-
-
 @pytest.fixture(params=["sdks/openai_sdk.py", "sdks/openai_sdk.mjs"], ids=["Python", "JavaScript"])
-def sdk(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway) -> Sdk:
-    return Sdk(clients, gateway, request.param)
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, gateway: Gateway) -> ClientProgram:
+    return clients.program(request.param, BASE_URL=gateway.v1)
 
 
 @pytest.mark.parametrize("case", ["response", "completion"])
-async def test_text_is_whole(case: str, sdk: Sdk, answer: Answer) -> None:
+async def test_text_is_whole(case: str, sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good ", "day."))
     assert await sdk.do(case) == {"text": "Good day.", "usage": [9, 3]}
 
 
-async def test_a_response_streams(sdk: Sdk, answer: Answer) -> None:
+async def test_a_response_streams(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good ", "day."))
     assert await sdk.do("response_streamed") == {
         "deltas": ["Good ", "day."],
@@ -42,29 +30,29 @@ async def test_a_response_streams(sdk: Sdk, answer: Answer) -> None:
     }
 
 
-async def test_a_streamed_call_adds_up(sdk: Sdk, answer: Answer) -> None:
+async def test_a_streamed_call_adds_up(sdk: ClientProgram, answer: Answer) -> None:
     answer(ADDS)
     assert (await sdk.do("response_streamed"))["output"] == ["function_call"]
 
 
-async def test_a_chat_completion_streams(sdk: Sdk, answer: Answer) -> None:
+async def test_a_chat_completion_streams(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good ", "day."))
     assert await sdk.do("completion_streamed") == {"deltas": ["Good ", "day."], "text": "Good day.", "usage": 12}
 
 
 @pytest.mark.parametrize("case", ["response_parsed", "completion_parsed"])
-async def test_an_answer_fits_its_format(case: str, sdk: Sdk, answer: Answer) -> None:
+async def test_an_answer_fits_its_format(case: str, sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text('{"total":42}'))
     assert await sdk.do(case) == {"total": 42}
 
 
-async def test_a_tool_of_a_chat_completion_runs(sdk: Sdk, answer: Answer) -> None:
+async def test_a_tool_of_a_chat_completion_runs(sdk: ClientProgram, answer: Answer) -> None:
     answer(ADDS, chat_text("It is 42."))
     assert await sdk.do("completion_tools") == {"text": "It is 42.", "result": "42"}
 
 
 @pytest.mark.parametrize("case", ["response_parsed", "completion_parsed"])
-async def test_the_demo_model_fits_a_format(case: str, sdk: Sdk) -> None:
+async def test_the_demo_model_fits_a_format(case: str, sdk: ClientProgram) -> None:
     assert set(await sdk.do(case, model="demo")) == {"total"}
 
 
@@ -78,7 +66,7 @@ async def test_the_demo_model_fits_a_format(case: str, sdk: Sdk) -> None:
     ],
 )
 async def test_an_error_has_the_class_of_its_status(
-    status: int, name: str, sdk: Sdk, upstream: ScriptedUpstream
+    status: int, name: str, sdk: ClientProgram, upstream: ScriptedUpstream
 ) -> None:
     upstream.script(error_reply(status, "No.", code="because"))
     got = await sdk.do("failure")
@@ -86,7 +74,9 @@ async def test_an_error_has_the_class_of_its_status(
     assert "No." in got["message"]
 
 
-async def test_a_stream_that_breaks_off_ends_in_a_failed_response(sdk: Sdk, upstream: ScriptedUpstream) -> None:
+async def test_a_stream_that_breaks_off_ends_in_a_failed_response(
+    sdk: ClientProgram, upstream: ScriptedUpstream
+) -> None:
     upstream.script(chat_sse([chat_chunk({"role": "assistant", "content": "Good"})], done=False))
     got = await sdk.do("failure_streamed")
     assert got["deltas"] == ["Good"]
@@ -94,13 +84,16 @@ async def test_a_stream_that_breaks_off_ends_in_a_failed_response(sdk: Sdk, upst
 
 
 async def test_the_models_are_listed(clients: InstalledClients, gateway: Gateway) -> None:
-    assert await Sdk(clients, gateway, "sdks/openai_sdk.py").do("models", model="demo") == ["demo", "demo"]
+    assert await clients.program("sdks/openai_sdk.py", BASE_URL=gateway.v1).do("models", model="demo") == [
+        "demo",
+        "demo",
+    ]
 
 
 async def test_a_conversation_goes_on_over_a_websocket(
     clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
-    assert await Sdk(clients, gateway, "sdks/openai_sdk.py").do("websocket") == ["Good day.", "Again."]
+    assert await clients.program("sdks/openai_sdk.py", BASE_URL=gateway.v1).do("websocket") == ["Good day.", "Again."]
     said = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
     assert said == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.client_processes import InstalledClients
+from tests.clients.client_processes import ClientProgram, InstalledClients
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
 from tests.upstream import (
@@ -25,19 +25,9 @@ from tests.upstream.builders import DONE, data_frame
 GONE = ["NotFoundError", None, None]
 
 
-class Sdk:
-    def __init__(self, clients: InstalledClients, keeper: Gateway, program: str) -> None:
-        self._clients = clients
-        self._keeper = keeper
-        self._program = program
-
-    async def do(self, case: str, model: str = "some-model") -> Any:
-        return await self._clients.run_program(self._program, case, BASE_URL=self._keeper.v1, MODEL=model)
-
-
 @pytest.fixture(params=["sdks/openai_state.py", "sdks/openai_state.mjs"], ids=["Python", "JavaScript"])
-def sdk(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> Sdk:
-    return Sdk(clients, keeper, request.param)
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> ClientProgram:
+    return clients.program(request.param, BASE_URL=keeper.v1)
 
 
 def sent_texts(request: Request) -> list[tuple[str, str]]:
@@ -53,7 +43,7 @@ def streamed(*steps: Any) -> Reply:
     return sse_reply(*opening, *steps)
 
 
-async def test_a_response_is_continued(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_response_is_continued(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("Ada."), chat_text("Yes."))
     assert await sdk.do("continued") == {"text": "Yes.", "linked": [True, True], "same": True}
     assert sent_texts(upstream.requests[0])[0] == ("system", "Be brief.")
@@ -67,7 +57,7 @@ async def test_a_response_is_continued(sdk: Sdk, answer: Answer, upstream: Scrip
 
 
 async def test_what_was_deleted_is_gone_and_still_known_to_what_continues_it(
-    sdk: Sdk, answer: Answer, upstream: ScriptedUpstream
+    sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."))
     assert await sdk.do("deleted") == {
@@ -77,18 +67,20 @@ async def test_what_was_deleted_is_gone_and_still_known_to_what_continues_it(
     assert [text for role, text in sent_texts(upstream.requests[-1]) if role == "user"] == ["Root", "Left", "Leaf"]
 
 
-async def test_the_result_of_a_call_continues_it(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_the_result_of_a_call_continues_it(
+    sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(chat_calls(("add", '{"a":2,"b":40}')), chat_text("It is 42."))
     assert await sdk.do("tools") == "It is 42."
     assert [message["role"] for message in upstream.requests[1].json["messages"]] == ["user", "assistant", "tool"]
 
 
-async def test_input_items_are_read_page_by_page(sdk: Sdk, answer: Answer) -> None:
+async def test_input_items_are_read_page_by_page(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good day."))
     assert await sdk.do("paged") == {"asc": list("01234"), "default": list("43210")}
 
 
-async def test_a_conversation_is_kept(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_conversation_is_kept(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Ada."))
     assert await sdk.do("conversation") == {
         "text": "Ada.",
@@ -103,12 +95,12 @@ async def test_a_conversation_is_kept(sdk: Sdk, answer: Answer, upstream: Script
     assert sent_texts(upstream.requests[0]) == [("user", "I am Ada."), ("user", "Who am I?")]
 
 
-async def test_a_background_response_is_polled(sdk: Sdk, answer: Answer) -> None:
+async def test_a_background_response_is_polled(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good ", "day."))
     assert await sdk.do("background") == {"began": "queued", "status": "completed", "text": "Good day."}
 
 
-async def test_a_stream_is_resumed_without_gap_or_repetition(sdk: Sdk, answer: Answer) -> None:
+async def test_a_stream_is_resumed_without_gap_or_repetition(sdk: ClientProgram, answer: Answer) -> None:
     going_on = asyncio.Event()
 
     async def let_it(exchange: Exchange) -> None:
@@ -127,7 +119,7 @@ async def test_a_stream_is_resumed_without_gap_or_repetition(sdk: Sdk, answer: A
 
 
 async def test_a_cancelled_response_ends_at_the_upstream_too(
-    sdk: Sdk, answer: Answer, upstream: ScriptedUpstream
+    sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(streamed(Hang()))
     assert await sdk.do("cancelled") == {
@@ -140,7 +132,7 @@ async def test_a_cancelled_response_ends_at_the_upstream_too(
         await upstream.requests[0].closed
 
 
-async def test_chat_completions_are_kept(sdk: Sdk, answer: Answer) -> None:
+async def test_chat_completions_are_kept(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good day."))
     assert await sdk.do("completions") == {
         "listed": True,
@@ -153,7 +145,7 @@ async def test_chat_completions_are_kept(sdk: Sdk, answer: Answer) -> None:
     }
 
 
-async def test_a_compacted_conversation_goes_on(sdk: Sdk, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_compacted_conversation_goes_on(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("They said that they are Ada."), chat_text("Ada."))
     assert await sdk.do("compacted") == {
         "object": "response.compaction",
@@ -164,7 +156,7 @@ async def test_a_compacted_conversation_goes_on(sdk: Sdk, answer: Answer, upstre
     assert "Good day, Ada." not in str(upstream.requests[2].json["messages"])
 
 
-async def test_what_was_said_before_is_counted(sdk: Sdk) -> None:
+async def test_what_was_said_before_is_counted(sdk: ClientProgram) -> None:
     assert await sdk.do("counted", model="demo") is True
 
 
@@ -172,5 +164,5 @@ async def test_a_conversation_goes_on_over_a_websocket_of_the_javascript_sdk(
     clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
-    assert await Sdk(clients, keeper, "sdks/openai_state.mjs").do("websocket") == ["Good day.", "Again."]
+    assert await clients.program("sdks/openai_state.mjs", BASE_URL=keeper.v1).do("websocket") == ["Good day.", "Again."]
     assert sent_texts(upstream.requests[1]) == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from tests.integration.over_chat import gateway_over_chat
 from tests.mcp_server import mcp_server
-from tests.serving import serving
 from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.upstream import Script, ScriptedUpstream, error_reply
 from tests.upstream.builders import (
@@ -36,13 +36,12 @@ STREAM = "streamGenerateContent?alt=sse"
 
 @asynccontextmanager
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *scripts)
-        provider = {"type": "vllm", "base_url": upstream.url, "unlisted_models": "forward"}
-        settings = {"providers": {"p": provider}, "models": {"org/m:8b": {"provider": "p", "model": "m"}}, **config}
-        with serving(settings) as served:
-            async with httpx.AsyncClient(base_url=f"{served.url}/v1beta", trust_env=False) as client:
-                yield client, upstream
+    config = {"models": {"org/m:8b": {"provider": "p", "model": "m"}}, **config}
+    async with (
+        gateway_over_chat(*scripts, **config) as (served, upstream),
+        httpx.AsyncClient(base_url=f"{served.url}/v1beta", trust_env=False) as client,
+    ):
+        yield client, upstream
 
 
 async def post(client: httpx.AsyncClient, body: Json, method: str = "generateContent", **more: Any) -> httpx.Response:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
-from tests.databases import ready_sqlite
-from tests.serving import serving
+from tests.integration.official_client import official_client, respond
 from tests.unit.support.harmony import marked, real
 from tests.upstream import Reply, Script, ScriptedUpstream, harmony
 from tests.upstream.builders import SSE, data_frame, either, json_reply
@@ -50,22 +49,9 @@ def writing(text: str, stop_type: str = "eos") -> Script:
 async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
     async with ScriptedUpstream() as upstream:
         upstream.on("/completion", *scripts)
-        config = {
-            "store": {"url": ready_sqlite(folder / "store.db")},
-            "providers": {"gpt-oss": {"type": "harmony", "base_url": upstream.url}},
-            "models": {"*": {"provider": "gpt-oss"}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream
-
-
-async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> Any:
-    """The response, however it came."""
-    if not stream:
-        return await client.responses.create(model="gpt-oss", **asked)
-    async with client.responses.stream(model="gpt-oss", **asked) as events:
-        return await events.get_final_response()
+        provider = {"type": "harmony", "base_url": upstream.url}
+        async with official_client(folder, provider) as client:
+            yield client, upstream
 
 
 def prompt_of(request: Request) -> str:
@@ -75,15 +61,17 @@ def prompt_of(request: Request) -> str:
 @FORMS
 async def test_a_tool_loop_goes_through_and_thoughts_are_kept_until_the_answer(tmp_path: Path, stream: bool) -> None:
     async with asking(tmp_path, writing(CALLING), writing(ANSWERING), writing(ANSWERING)) as (client, upstream):
-        first = await respond(client, stream=stream, input="Weather?", tools=[TOOL])
+        first = await respond(client, "gpt-oss", stream=stream, input="Weather?", tools=[TOOL])
         thought, call = first.output
         assert thought.content[0].text == THOUGHT
         assert (call.name, call.arguments) == ("weather", '{"city":"Zürich"}')
         assert first.usage.output_tokens_details.reasoning_tokens == len(real().encode(THOUGHT))
         result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
-        second = await respond(client, stream=stream, input=[result], previous_response_id=first.id, tools=[TOOL])
+        second = await respond(
+            client, "gpt-oss", stream=stream, input=[result], previous_response_id=first.id, tools=[TOOL]
+        )
         assert second.output_text == "It is ☀."
-        await respond(client, stream=stream, input="Thanks.", previous_response_id=second.id)
+        await respond(client, "gpt-oss", stream=stream, input="Thanks.", previous_response_id=second.id)
         asked, looped, after = map(prompt_of, upstream.requests)
         assert asked.endswith("<|start|>user<|message|>Weather?<|end|><|start|>assistant")
         assert looped.endswith(
@@ -116,7 +104,7 @@ async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> No
 async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
     async with asking(tmp_path, writing(" sunny.<|return|>")) as (client, upstream):
         begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
-        said = await respond(client, stream=True, input=begun)
+        said = await respond(client, "gpt-oss", stream=True, input=begun)
         assert said.output_text == " sunny."
         assert prompt_of(upstream.requests[0]).endswith("<|start|>assistant<|channel|>final<|message|>It is")
 
@@ -125,7 +113,7 @@ async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
 async def test_a_begun_answer_that_is_begun_again_is_not_lost(tmp_path: Path, stream: bool) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
     async with asking(tmp_path, writing("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
-        said = await respond(client, stream=stream, input=begun)
+        said = await respond(client, "gpt-oss", stream=stream, input=begun)
     assert (said.status, said.output_text) == ("completed", "It is sunny.")
 
 
@@ -133,13 +121,13 @@ async def test_a_begun_answer_that_comes_to_nothing_is_a_failure(tmp_path: Path)
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
     async with asking(tmp_path, writing("<|channel|>final<|return|>")) as (client, _):
         with pytest.raises(APIStatusError) as failure:
-            await respond(client, stream=False, input=begun)
+            await respond(client, "gpt-oss", stream=False, input=begun)
     assert (failure.value.status_code, failure.value.code) == (502, "upstream_garbled")
 
 
 async def test_an_answer_at_its_limit_is_incomplete(tmp_path: Path) -> None:
     async with asking(tmp_path, writing("<|channel|>final<|message|>It is", "limit")) as (client, upstream):
-        said = await respond(client, stream=False, input="Weather?", max_output_tokens=16)
+        said = await respond(client, "gpt-oss", stream=False, input="Weather?", max_output_tokens=16)
         assert (said.status, said.incomplete_details.reason) == ("incomplete", "max_output_tokens")
         assert upstream.requests[0].json["n_predict"] == 16
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.integration.over_chat import gateway_over_chat
 from tests.serving import serving
 from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
@@ -32,14 +33,10 @@ TOOL: Json = {"name": "add", "input_schema": {"type": "object", "properties": {"
 
 @asynccontextmanager
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *scripts)
-        provider = {"type": "vllm", "base_url": upstream.url, "unlisted_models": "forward"}
-        settings = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}, **config}
-        with serving(settings) as served:
-            headers = {"anthropic-version": "2023-06-01"}
-            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
-                yield client, upstream
+    async with gateway_over_chat(*scripts, **config) as (served, upstream):
+        headers = {"anthropic-version": "2023-06-01"}
+        async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
+            yield client, upstream
 
 
 async def post(client: httpx.AsyncClient, body: Json, path: str = "/messages?beta=true", **more: Any) -> httpx.Response:

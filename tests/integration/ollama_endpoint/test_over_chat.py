@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serving import serving
+from tests.integration.over_chat import gateway_over_chat
 from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.builders import SSE, chat_calls, chat_chunk, chat_sse, chat_text, data_frame, text_chunks
@@ -27,13 +27,11 @@ TOOL: Json = {
 
 @asynccontextmanager
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *scripts)
-        provider = {"type": "vllm", "base_url": upstream.url, "unlisted_models": "forward"}
-        settings = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}, **config}
-        with serving(settings) as served:
-            async with httpx.AsyncClient(base_url=f"{served.url}/api", trust_env=False) as client:
-                yield client, upstream
+    async with (
+        gateway_over_chat(*scripts, **config) as (served, upstream),
+        httpx.AsyncClient(base_url=f"{served.url}/api", trust_env=False) as client,
+    ):
+        yield client, upstream
 
 
 async def post(client: httpx.AsyncClient, body: Json, path: str = "/chat", **more: Any) -> httpx.Response:

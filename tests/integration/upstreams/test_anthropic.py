@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
-from tests.databases import ready_sqlite
-from tests.serving import serving
+from tests.integration.official_client import official_client, respond
 from tests.upstream import Script, ScriptedUpstream, json_reply
 from tests.upstream.anthropic import (
     anthropic_calls,
@@ -77,22 +76,9 @@ async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpe
     """A client, and the upstream that answers with these scripts."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/messages", *scripts)
-        config = {
-            "store": {"url": ready_sqlite(folder / "store.db")},
-            "providers": {"claude": {"type": "anthropic", "base_url": upstream.url, "api_key": KEY}},
-            "models": {"claude-*": {"provider": "claude"}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream
-
-
-async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> Any:
-    """The response, however it came."""
-    if not stream:
-        return await client.responses.create(model=MODEL, **asked)
-    async with client.responses.stream(model=MODEL, **asked) as events:
-        return await events.get_final_response()
+        provider = {"type": "anthropic", "base_url": upstream.url, "api_key": KEY}
+        async with official_client(folder, provider) as client:
+            yield client, upstream
 
 
 async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
@@ -122,7 +108,7 @@ async def test_arguments_for_a_choice_of_objects_come_as_they_were_written(strea
     )
     tool: Any = {"type": "function", "name": "find", "strict": False, "parameters": {"oneOf": [by_name, by_id]}}
     async with asking(tmp_path, anthropic_calls(("toolu_1", "find", {"id": "7"}))) as (client, upstream):
-        response = await respond(client, stream=stream, input="Find 7.", tools=[tool])
+        response = await respond(client, MODEL, stream=stream, input="Find 7.", tools=[tool])
         [sent] = upstream.requests[0].json["tools"]
     assert response.output[0].type == "function_call"
     assert json.loads(response.output[0].arguments) == {"id": "7"}
@@ -139,7 +125,7 @@ async def test_a_tool_loop_gives_the_thinking_back_as_it_was(kept: bool, stream:
     ):
         question: list[Any] = [{"role": "user", "content": "Add."}]
         asked: dict[str, Any] = {"tools": TOOLS, "reasoning": {"effort": "high", "summary": "auto"}, "store": kept}
-        first = await respond(client, stream=stream, input=question, instructions="Be brief.", **asked)
+        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **asked)
         assert [item.type for item in first.output] == ["reasoning"] * 3 + ["function_call"] * 2
         assert first.output[0].summary[0].text == "The sum is wanted."
         outputs: list[Any] = [
@@ -154,7 +140,7 @@ async def test_a_tool_loop_gives_the_thinking_back_as_it_was(kept: bool, stream:
             asked |= {"input": outputs, "previous_response_id": first.id}
         else:
             asked["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
-        second = await respond(client, stream=stream, **asked)
+        second = await respond(client, MODEL, stream=stream, **asked)
         assert second.output_text == "It is 3."
         assert (second.usage.input_tokens, second.usage.output_tokens) == (9, 3)
         opening, going_on = (request.json for request in upstream.requests)
@@ -194,12 +180,12 @@ async def test_what_a_search_found_is_cited_and_kept(stream: bool, tmp_path: Pat
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
     async with asking(tmp_path, searched, anthropic_text("Yes.")) as (client, upstream):
         tools: Any = [{"type": "web_search"}]
-        first = await respond(client, stream=stream, input="Who?", tools=tools)
+        first = await respond(client, MODEL, stream=stream, input="Who?", tools=tools)
         assert [item.type for item in first.output] == ["web_search_call", "message"]
         assert first.output[0].action.query == "who"
         [annotation] = first.output[1].content[0].annotations
         assert (annotation.url, annotation.start_index, annotation.end_index) == ("https://a.org", 0, 8)
-        await respond(client, stream=stream, input="Sure?", tools=tools, previous_response_id=first.id)
+        await respond(client, MODEL, stream=stream, input="Sure?", tools=tools, previous_response_id=first.id)
         opened, going_on = (request.json for request in upstream.requests)
     assert opened["tools"] == [{"type": "web_search_20250305", "name": "web_search"}]
     assert going_on["messages"][1] == {"role": "assistant", "content": [*FOUND[:2], text("Shannon.")]}
@@ -219,7 +205,7 @@ async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_p
     whole = message({**text_block("So it is."), "citations": [passage["citation"]]})
     file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
     async with asking(tmp_path, either(anthropic_sse(streamed), json_reply(whole))) as (client, upstream):
-        response = await respond(client, stream=stream, input=[{"role": "user", "content": [file]}])
+        response = await respond(client, MODEL, stream=stream, input=[{"role": "user", "content": [file]}])
         [cited] = response.output[0].content[0].annotations
         [document] = upstream.requests[0].json["messages"][0]["content"]
     assert (cited.type, cited.filename, cited.index) == ("file_citation", "a.txt", len("So it is."))

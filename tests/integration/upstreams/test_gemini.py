@@ -9,8 +9,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError
 from pydantic import BaseModel
 
-from tests.databases import ready_sqlite
-from tests.serving import serving
+from tests.integration.official_client import official_client, respond
 from tests.upstream import Script, ScriptedUpstream
 from tests.upstream.builders import SSE, data_frame, either, json_reply
 from tests.upstream.gemini import USAGE, call, chunk, error, last, text, thought
@@ -38,22 +37,9 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
     """A client, and the upstream that answers with these scripts. `model`: what is said of its models."""
     async with ScriptedUpstream() as upstream:
         upstream.script(*scripts)
-        config = {
-            "store": {"url": ready_sqlite(folder / "store.db")},
-            "providers": {"gemini": {"type": "gemini", "base_url": upstream.url, "api_key": "upstream-secret"}},
-            "models": {"*": {"provider": "gemini", **model}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream
-
-
-async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> Any:
-    """The response, however it came."""
-    if not stream:
-        return await client.responses.create(model=MODEL, **asked)
-    async with client.responses.stream(model=MODEL, **asked) as events:
-        return await events.get_final_response()
+        provider = {"type": "gemini", "base_url": upstream.url, "api_key": "upstream-secret"}
+        async with official_client(folder, provider, **model) as client:
+            yield client, upstream
 
 
 async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
@@ -86,7 +72,7 @@ async def test_a_tool_loop_gives_signatures_back_where_they_were(kept: bool, str
     async with asking(tmp_path, *scripts) as (client, upstream):
         history: list[Any] = [{"role": "user", "content": "Add."}]
         asked: dict[str, Any] = {"tools": TOOLS, "store": kept}
-        response = await respond(client, stream=stream, input=history, instructions="Be brief.", **asked)
+        response = await respond(client, MODEL, stream=stream, input=history, instructions="Be brief.", **asked)
         kinds = [item.type for item in response.output]
         assert kinds == ["reasoning", "message", "reasoning", "function_call", "function_call"]
         assert response.output[0].summary[0].text == "The sum is wanted."
@@ -98,7 +84,7 @@ async def test_a_tool_loop_gives_signatures_back_where_they_were(kept: bool, str
         for following in (outputs, [{"role": "user", "content": "Thanks."}]):
             history += [*(item.model_dump(exclude_none=True) for item in response.output), *following]
             going_on = {"input": following, "previous_response_id": response.id} if kept else {"input": history}
-            response = await respond(client, stream=stream, **going_on, **asked)
+            response = await respond(client, MODEL, stream=stream, **going_on, **asked)
         assert response.output_text == "Bye."
         opening, _, final = upstream.requests
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
@@ -194,7 +180,7 @@ async def test_what_was_searched_is_cited(stream: bool, tmp_path: Path) -> None:
     }
     script = either(Reply(headers=SSE, body=data_frame(found)), json_reply(found))
     async with asking(tmp_path, script) as (client, upstream):
-        response = await respond(client, stream=stream, input="Hi", tools=[{"type": "web_search"}])
+        response = await respond(client, MODEL, stream=stream, input="Hi", tools=[{"type": "web_search"}])
         assert upstream.requests[0].json["tools"] == [{"googleSearch": {}}]
     [annotation] = response.output[0].content[0].annotations
     assert (annotation.url, annotation.start_index, annotation.end_index) == ("https://a", 0, 5)

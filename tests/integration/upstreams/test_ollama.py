@@ -10,8 +10,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI
 from pydantic import BaseModel
 
-from tests.databases import ready_sqlite
-from tests.serving import serving
+from tests.integration.official_client import official_client, respond
 from tests.upstream import Script, ScriptedUpstream
 from tests.upstream.builders import json_reply
 from tests.upstream.ollama import call, last, ollama_calls, ollama_error, ollama_shown, ollama_tags, ollama_text
@@ -33,22 +32,9 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
     """A client, and the upstream that answers with these scripts. `model`: what is said of its models."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/chat", *scripts)
-        config = {
-            "store": {"url": ready_sqlite(folder / "store.db")},
-            "providers": {"ollama": {"type": "ollama", "base_url": upstream.url.removesuffix("/v1")}},
-            "models": {"*": {"provider": "ollama", **model}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                yield client, upstream
-
-
-async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> Any:
-    """The response, however it came."""
-    if not stream:
-        return await client.responses.create(model=MODEL, **asked)
-    async with client.responses.stream(model=MODEL, **asked) as events:
-        return await events.get_final_response()
+        provider = {"type": "ollama", "base_url": upstream.url.removesuffix("/v1")}
+        async with official_client(folder, provider, **model) as client:
+            yield client, upstream
 
 
 async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
@@ -77,7 +63,7 @@ async def test_a_tool_loop_gives_the_thinking_back(kept: bool, stream: bool, tmp
     async with asking(tmp_path, ollama_calls(*CALLS, thinking=THOUGHT), ollama_text("It is 3.")) as (client, upstream):
         question: list[Any] = [{"role": "user", "content": "Add."}]
         asked: dict[str, Any] = {"tools": TOOLS, "store": kept}
-        first = await respond(client, stream=stream, input=question, instructions="Be brief.", **asked)
+        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **asked)
         assert [item.type for item in first.output] == ["reasoning", "function_call", "function_call"]
         assert first.output[0].content[0].text == THOUGHT
         ids = [item.call_id for item in first.output[1:]]
@@ -90,7 +76,7 @@ async def test_a_tool_loop_gives_the_thinking_back(kept: bool, stream: bool, tmp
             asked |= {"input": outputs, "previous_response_id": first.id}
         else:
             asked["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
-        second = await respond(client, stream=stream, **asked)
+        second = await respond(client, MODEL, stream=stream, **asked)
         assert second.output_text == "It is 3."
         assert (second.usage.input_tokens, second.usage.output_tokens) == (9, 3)
         opening, going_on = (request.json for request in upstream.requests)

@@ -114,8 +114,8 @@ async def test_a_model_that_cannot_be_loaded_says_why_in_one_line(loading: Loadi
             pass
 
 
-async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None:
-    loading.may_go_on.clear()
+async def cancel_while_loading(loading: Loading) -> None:
+    """Begins to start an engine, and cancels that while its model is loaded."""
 
     async def start() -> None:
         async with run_engine("local", CONFIG, EgressClient(), print):
@@ -126,6 +126,11 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, DEADLINE_S)
+
+
+async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None:
+    loading.may_go_on.clear()
+    await cancel_while_loading(loading)
     assert loading.was_killed.is_set()
 
 
@@ -145,16 +150,7 @@ async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
     loading.may_go_on.clear()
     monkeypatch.setattr(Process, "kill", lambda process: loading.may_go_on.set())
     monkeypatch.setattr(Process, "join", lambda process, timeout: None)
-
-    async def start() -> None:
-        async with run_engine("local", CONFIG, EgressClient(), print):
-            pass
-
-    task = asyncio.ensure_future(start())
-    await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, DEADLINE_S)
+    await cancel_while_loading(loading)
     assert loading.llm.was_shut_down
 
 
