@@ -39,11 +39,11 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
         losses += [
             Loss(f"tools[{index}]", f"{tool.get('type')} left out")
             for index, tool in enumerate(tools)
-            if tool not in searches
+            if not is_search_tool(tool)
         ]
         return _lower_search(searches, losses)
     functions = [
-        _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches
+        _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if not is_search_tool(tool)
     ]
     if not functions and choice == "none":
         losses.append(Loss("tools", "dropped"))
@@ -54,11 +54,11 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
         return _lower_search(searches, losses)
     # Most models refuse a search beside functions, and some clients send a search tool with every request.
     losses += [
-        Loss(f"tools[{index}]", f"{tool['type']} left out") for index, tool in enumerate(tools) if tool in searches
+        Loss(f"tools[{index}]", f"{tool['type']} left out") for index, tool in enumerate(tools) if is_search_tool(tool)
     ]
     if parallel is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    calling_config = _lower_choice([tool for tool in tools if tool not in searches], choice)
+    calling_config = _lower_choice([tool for tool in tools if not is_search_tool(tool)], choice)
     config = {"toolConfig": {"functionCallingConfig": calling_config}} if calling_config else {}
     return {"tools": [{"functionDeclarations": functions}], **config}
 

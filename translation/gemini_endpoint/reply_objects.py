@@ -123,7 +123,9 @@ class Grounding:
 
     def __init__(self) -> None:
         self._queries: list[str] = []
-        self._sources: dict[str, Json] = {}
+        self._sources: list[Json] = []
+        self._source_numbers: dict[str, int] = {}
+        """URL -> the index of its page in `_sources`."""
         self._supports: list[Json] = []
 
     def add_search(self, item: Item) -> None:
@@ -136,16 +138,20 @@ class Grounding:
         for page in pages if isinstance(pages, list) else ():
             self._add_source(page["url"], page["title"])
 
-    def _add_source(self, url: str, title: str) -> None:
-        web = self._sources.setdefault(url, {"web": {"uri": url, "title": title}})["web"]
+    def _add_source(self, url: str, title: str) -> int:
+        number = self._source_numbers.setdefault(url, len(self._sources))
+        if number == len(self._sources):
+            self._sources.append({"web": {"uri": url, "title": title}})
+        web = self._sources[number]["web"]
         if web["title"] == url:
             web["title"] = title
+        return number
 
     def cite(self, annotation: Any, text: str, before: str) -> None:
         """Adds an annotation of a text. `before` is the answer before that text. Only URLs can be cited."""
         match annotation:
             case {"type": "url_citation", "url": str(url)}:
-                self._add_source(url, annotation.get("title") or url)
+                number = self._add_source(url, annotation.get("title") or url)
                 start, end = annotation.get("start_index") or 0, annotation.get("end_index") or 0
                 offset = len(before.encode())
                 segment = {
@@ -153,14 +159,13 @@ class Grounding:
                     "endIndex": offset + len(text[:end].encode()),
                     "text": text[start:end],
                 }
-                self._supports.append({"segment": segment, "groundingChunkIndices": [[*self._sources].index(url)]})
+                self._supports.append({"segment": segment, "groundingChunkIndices": [number]})
 
     def build(self) -> Json:
         """Returns the candidate's field with the searches and citations; empty if there are none."""
-        chunks = [*self._sources.values()]
         metadata = {
             "webSearchQueries": self._queries,
-            "groundingChunks": chunks,
+            "groundingChunks": self._sources,
             "groundingSupports": self._supports,
         }
         metadata = {key: value for key, value in metadata.items() if value}
