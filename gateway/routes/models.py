@@ -23,7 +23,9 @@ def models_routes(service: Service) -> APIRouter:
         allowed = service.authenticate(request).models
         models = await service.catalogue.list_models(allowed)
         if is_messages_request(request.scope):
-            return build_json_reply(list_message_models(models, request.query_params), headers=request_id_headers())
+            find_window = partial(service.catalogue.find_window, allowed)
+            listed = list_message_models(models, request.query_params, find_window)
+            return build_json_reply(listed, headers=request_id_headers())
         if is_gemini_request(request.scope):
             can_embed = partial(service.catalogue.can_embed, allowed)
             return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
@@ -35,7 +37,8 @@ def models_routes(service: Service) -> APIRouter:
         allowed = service.authenticate(request).models
         found = await service.catalogue.get_model(model, allowed)
         if is_messages_request(request.scope):
-            return build_json_reply(build_message_model(found), headers=request_id_headers())
+            shown = build_message_model(found, partial(service.catalogue.find_window, allowed))
+            return build_json_reply(shown, headers=request_id_headers())
         if is_gemini_request(request.scope):
             return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
         return build_json_reply(found)

@@ -84,6 +84,10 @@ class Catalogue:
         """Returns the route of a model. Raises UnknownModel."""
         return self._resolver.resolve(name, allowed)
 
+    def find_window(self, allowed: Sequence[str], name: str) -> int | None:
+        """Returns a model's context window in tokens; None if it is not known. Raises UnknownModel."""
+        return self.find_route(name, allowed).capabilities.max_context_window
+
     def can_embed(self, allowed: Sequence[str], name: str) -> bool:
         """Returns whether a model's upstream makes embeddings. Raises UnknownModel."""
         return "embeddings" in self.find_route(name, allowed).capabilities.endpoints

@@ -90,7 +90,12 @@ def _lift_thinking(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool 
         if effort is not None:
             losses.append(Loss("output_config.effort", "dropped"))
         return False, None
+    if kind == "between_tools":
+        losses.append(Loss("thinking", "between_tools as adaptive"))
     reasoning: Json = {} if effort is None else {"effort": effort}
+    if requested.get("display") == "summarized":
+        # OpenAI sends no readable thinking without it. It costs nothing where thinking is readable anyway.
+        reasoning["summary"] = "auto"
     if kind == "enabled":
         reasoning["max_tokens"] = requested["budget_tokens"]
     return (True if kind else None), reasoning or None

@@ -1,8 +1,8 @@
 """The list of models in the shape of the Messages API."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from starlette.datastructures import QueryParams
 
@@ -13,8 +13,13 @@ from translation.representation.json_types import Json
 _MAX_PAGE: Final = 1000
 
 
-def build_message_model(model: Json) -> Json:
-    """Returns the model object for one of the catalogue."""
+FindWindow: TypeAlias = Callable[[str], int | None]
+"""Returns the context window of the model with a name, in tokens; None if it is not known."""
+
+
+def build_message_model(model: Json, find_window: FindWindow) -> Json:
+    """Returns the model object for one of the catalogue. `max_input_tokens` is left out if it is not known."""
+    window = find_window(model["id"])
     created = datetime.fromtimestamp(model["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "type": "model",
@@ -22,10 +27,11 @@ def build_message_model(model: Json) -> Json:
         "display_name": model["id"],
         "created_at": created,
         "lifecycle": "active",
+        **({} if window is None else {"max_input_tokens": window}),
     }
 
 
-def list_message_models(models: Sequence[Json], params: QueryParams) -> Json:
+def list_message_models(models: Sequence[Json], params: QueryParams, find_window: FindWindow) -> Json:
     """Returns one page of the list: `limit` models after `after_id` or before `before_id`.
 
     A page has at most 1,000 models, also without `limit`. Raises InvalidRequest for a malformed limit, for an id that
@@ -40,7 +46,7 @@ def list_message_models(models: Sequence[Json], params: QueryParams) -> Json:
     elif (before := params.get("before_id")) is not None:
         end = _position_of(before, models, "before_id")
         first = max(0, end - limit)
-    page = [build_message_model(model) for model in models[first : min(end, first + limit)]]
+    page = [build_message_model(model, find_window) for model in models[first : min(end, first + limit)]]
     has_more = first > 0 if "before_id" in params else first + limit < len(models)
     return {
         "data": page,

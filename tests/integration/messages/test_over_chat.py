@@ -232,7 +232,8 @@ async def test_both_headers_for_keys_are_accepted(headers: Json) -> None:
 
 
 async def test_models_have_the_shape_of_the_api_that_asks() -> None:
-    models = {name: {"provider": "p"} for name in ("a", "b", "c")}
+    models: Json = {name: {"provider": "p"} for name in ("a", "b", "c")}
+    models["b"]["capabilities"] = {"max_context_window": 4096}
     async with gateway(models=models) as (client, _):
         pages = [
             await client.get("/models", params=params)
@@ -248,6 +249,7 @@ async def test_models_have_the_shape_of_the_api_that_asks() -> None:
     assert [[model["id"] for model in page.json()["data"]] for page in pages] == [["a", "b"], ["c"], ["a"]]
     assert [page.json()["has_more"] for page in pages] == [True, False, False]
     assert pages[0].json()["last_id"] == "b"
+    assert [model.get("max_input_tokens") for model in pages[0].json()["data"]] == [None, 4096]
     assert [page.status_code for page in wrong] == [400, 400, 400]
     assert "'before_id'" in wrong[2].json()["error"]["message"]
     assert (one["type"], one["id"], one["created_at"][-1]) == ("model", "a", "Z")

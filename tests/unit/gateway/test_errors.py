@@ -26,6 +26,7 @@ from gateway.errors import (
     failed_event,
     resolve_error_reply,
 )
+from gateway.http.dialect_errors.messages_with_places import client_message_with_place
 from gateway.http.json_reply import build_error_reply
 from providers.errors import (
     ContextLengthExceeded,
@@ -234,3 +235,24 @@ def test_a_stored_failure_has_the_status_of_its_code(code: str, status: int) -> 
     reply = build_error_reply(stored_failure(code))
     error = orjson.loads(reply.body)["error"]
     assert (reply.status_code, error["code"], error["message"]) == (status, code, "boom (response resp_1)")
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "expected"),
+    [
+        (
+            "No call comes before this output.",
+            "messages[1].content[0]",
+            "messages[1].content[0]: No call comes before this output.",
+        ),
+        ("Invalid value for 'tools[0].name'.", "tools[0].name", "Invalid value for 'tools[0].name'."),
+        ("messages[1] is the result of a tool.", "messages[1].tool_name", "messages[1] is the result of a tool."),
+        ("This model does not support prefill.", "messages", "This model does not support prefill."),
+        ("The body is empty.", None, "The body is empty."),
+    ],
+    ids=["a place", "a place that is named", "an entry that is named", "a field", "the body"],
+)
+def test_a_message_names_the_place_where_the_api_has_no_key_for_it(
+    message: str, param: str | None, expected: str
+) -> None:
+    assert client_message_with_place(InvalidRequest(message, param=param)) == expected

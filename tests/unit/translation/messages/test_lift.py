@@ -68,6 +68,18 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
         {"thinking": True, "reasoning": {"effort": "high"}},
     ),
+    "thinking whose text is requested": (
+        {"thinking": {"type": "adaptive", "display": "summarized"}},
+        {"thinking": True, "reasoning": {"summary": "auto"}},
+    ),
+    "thinking without its text": (
+        {"thinking": {"type": "adaptive", "display": "omitted"}},
+        {"thinking": True, "reasoning": None},
+    ),
+    "thinking between calls": (
+        {"thinking": {"type": "between_tools"}},
+        {"thinking": True, "losses": (Loss("thinking", "between_tools as adaptive"),)},
+    ),
     "an effort alone": ({"output_config": {"effort": "low"}}, {"thinking": None, "reasoning": {"effort": "low"}}),
     "no thinking at all": (
         {"thinking": {"type": "disabled"}},
