@@ -69,19 +69,21 @@ def _name_body_schemas(document: Json) -> None:
                     continue
                 name = "".join(word.capitalize() for word in schema_id.split("-"))
                 schema = _with_definitions_at(f"#/components/schemas/{name}.", content["schema"])
-                schemas |= {f"{name}.{part}": definition for part, definition in schema.pop("$defs", {}).items()}
+                schemas |= {
+                    f"{name}.{part.lstrip('_')}": definition for part, definition in schema.pop("$defs", {}).items()
+                }
                 schemas[name] = schema
                 content["schema"] = {"$ref": f"#/components/schemas/{name}"}
 
 
 def _with_definitions_at(prefix: str, value: Any) -> Any:
-    """Returns a part of a JSON schema whose references to definitions begin with `prefix`."""
+    """Returns a part of a JSON schema whose references to definitions begin with `prefix`, with public names."""
     if isinstance(value, dict):
         return {key: _with_definitions_at(prefix, part) for key, part in value.items()}
     if isinstance(value, list):
         return [_with_definitions_at(prefix, part) for part in value]
     if isinstance(value, str) and value.startswith("#/$defs/"):
-        return prefix + value.removeprefix("#/$defs/")
+        return prefix + value.removeprefix("#/$defs/").lstrip("_")
     return value
 
 

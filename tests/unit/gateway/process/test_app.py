@@ -184,7 +184,9 @@ def test_references_of_the_document_lead_to_its_components(client: httpx.Client)
     references = set(references_in(document))
     named = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert {"#/components/schemas/CreateResponse", "#/components/schemas/CreateMessage"} <= references <= named
-    assert not {name for name in named if not re.fullmatch("[A-Za-z0-9._-]+", name.rpartition("/")[2])}
+    assert not {
+        name for name in named if not re.fullmatch("[A-Z][A-Za-z0-9]*([.][A-Z][A-Za-z0-9]*)?", name.rpartition("/")[2])
+    }
     assert '"$defs"' not in json.dumps(document)
 
 
