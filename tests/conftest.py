@@ -12,8 +12,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.mcp_server import CountingServer
 
-# The modules and tests that are collected are a million objects that remain. The collector walks through all of them
-# again and again, a fifth of the time of the collection.
+# The modules and tests that are collected are a million objects that remain. The collector would walk through all of
+# them again and again, a fifth of the time of the collection.
+gc.disable()
 gc.set_threshold(50_000, 20, 50)
 
 # How long an example takes says how busy the machine is.
@@ -22,8 +23,9 @@ settings.load_profile("tests")
 
 
 def pytest_collection_finish() -> None:
-    """Leaves what was collected out of the garbage collections of tests."""
+    """Leaves what was collected out of the garbage collections of tests, which begin here."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -32,7 +32,7 @@ from tests.upstream.gemini import text as gemini_text
 from tests.upstream.gemini import thought as gemini_thought
 from tests.upstream.ollama import call as ollama_call
 from tests.upstream.ollama import ollama_calls, ollama_shown, ollama_text
-from tests.upstream.script import Reply
+from tests.upstream.script import Exchange, Reply
 
 Json = dict[str, Any]
 
@@ -84,9 +84,13 @@ def _gemini(*parts: Json) -> Script:
 
 
 def _harmony(text: str) -> Script:
-    """What gpt-oss writes, its control tokens spelt out."""
-    said = harmony.last(len(marked(text)), tokens=marked(text))
-    return either(Reply(headers=SSE, body=data_frame(said)), json_reply(said))
+    """What gpt-oss writes, its control tokens spelt out. Encoded when it is sent: the encoding loads slowly."""
+
+    async def answer(exchange: Exchange) -> None:
+        said = harmony.last(len(marked(text)), tokens=marked(text))
+        await either(Reply(headers=SSE, body=data_frame(said)), json_reply(said))(exchange)
+
+    return answer
 
 
 class Upstream(NamedTuple):

@@ -67,7 +67,7 @@ def test_a_server_without_requests_stops_at_once() -> None:
 
 @needs_proc
 def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> None:
-    with command(CONFIG, tmp_path, "--workers", "2") as server:
+    with command(CONFIG, tmp_path, "--workers", "2", forked=True) as server:
         first, second = worker_pids(server.process.pid)
         for other in (first, second):
             os.kill(other, signal.SIGSTOP)
@@ -80,7 +80,7 @@ def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> No
 
 @needs_proc
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) -> None:
-    with command(CONFIG, tmp_path, "--workers", "2") as server:
+    with command(CONFIG, tmp_path, "--workers", "2", forked=True) as server:
         before = worker_pids(server.process.pid)
         for worker in before:
             os.kill(worker, signal.SIGKILL)
