@@ -1,6 +1,7 @@
 """Keeps the event loop free of large bodies: what takes long because of a body's size runs in threads."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -13,13 +14,17 @@ from gateway.logs import adopt_fields
 
 INLINE_BYTES: Final = 64 * 1024
 """Bodies up to this weight are parsed and planned on the event loop: most take less than a millisecond, the worst some
-20 ms. In a thread a body costs up to a third more, because the event loop and the thread wait for each other."""
+10 ms. In a thread a body costs a third more or worse, because the event loop and the thread wait for each other."""
+
+_FREE_BYTES: Final = 8 * 1024
+"""Bodies up to this weight are worked on at once. Of heavier ones, the event loop works on one in each of its turns."""
 
 _TEXT_BYTES: Final = 32
 """So many bytes of long texts cost no more than one byte of the worst body, which is nothing but small values."""
 
-_VALUE_BYTES: Final = 2
-"""The bytes of the smallest value and its separator, which a value in any body counts as."""
+_VALUE_BYTES: Final = 5
+"""The bytes that a value in any body counts as. The worst bodies are lists of the smallest objects, such as
+`{"text":"a"},`, whose values take up so many. Those of smaller ones are plain values, which are checked all at once."""
 
 _THREADS = 2
 """Threads share the interpreter's lock with the event loop, so each of them takes a share of its time."""
@@ -53,19 +58,60 @@ def weigh_body(body: bytes) -> BodyWeight:
     return BodyWeight(max(weight, min(len(body), values * _VALUE_BYTES)), shape)
 
 
+class LoopTurns:
+    """Turns of the event loop: one caller has each, in the order in which they asked.
+
+    Whatever else is ready runs between two of them.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop whose current turn is taken."""
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Waits for a turn that nobody has. It lasts until the caller awaits something."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._waiters.clear()  # those of a loop that has ended
+        else:
+            waiter = loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._pass_on()
+                raise
+        self._loop = loop
+        loop.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._loop = None
+
+
 class LargeBodyThreads:
     """The threads of one server process for work on large bodies. They start when first used."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")
+        self._turns = LoopTurns()
 
     async def run(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.
 
+        Bodies of medium weight wait for a turn of the event loop, so that many of them do not delay everybody else.
         In a thread, the interpreter gives the event loop its turns every few milliseconds. Fields that the function
         binds for the request's log line are bound for the caller too.
         """
         if weight <= INLINE_BYTES:
+            if weight > _FREE_BYTES:
+                await self._turns.take()
             return function(*args, **named)
         context = copy_context()
         call = partial(context.run, partial(function, *args, **named))

@@ -63,6 +63,13 @@ _LAST_EVENT_S = 0.7
 """Seconds between the last events of open streams and the end of the connections whose clients do not read them."""
 
 
+_SWITCH_INTERVAL_S = 0.001
+"""Seconds after which a thread gives the interpreter to another one that waits for it, here mostly to the event loop.
+
+With the default of 5 ms, each step of a small request waited so long while a large body is planned in a thread.
+"""
+
+
 class GatewayServer(uvicorn.Server):
     """A uvicorn server that calls `on_ready` once it accepts requests and its engines have started or failed.
 
@@ -113,6 +120,7 @@ class GatewayServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
     def _make_protocol(self) -> asyncio.BaseProtocol:
         """Makes the protocol of one connection, as uvicorn does."""

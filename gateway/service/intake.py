@@ -44,6 +44,9 @@ from translation.representation.loss import Loss
 
 _MB = 1024 * 1024
 
+_NORMALIZED_WEIGHT = 2
+"""How many times the weight of others a body has that is first brought into one spelling."""
+
 _CONVERSATION_NOT_EXTENDED = Loss("conversation", "not extended")
 """The loss of a response that is not stored: it reads the conversation that it names, and adds nothing to it."""
 
@@ -101,6 +104,8 @@ class Intake:
         of a small API into those of the endpoint's dialect. With `has_key` a stored response is a job. Raises
         InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
+        if endpoint.normalize is not None:
+            weight *= _NORMALIZED_WEIGHT
         admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body, adapter)
         body, route = admitted.body, admitted.route
         if has_key and (self._store is None or body.get("store") is False or endpoint.dialect != "responses"):

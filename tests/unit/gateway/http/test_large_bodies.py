@@ -3,6 +3,8 @@
 import asyncio
 import json
 import threading
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -11,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gateway.http import large_bodies
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, LoopTurns, weigh_body
 
+MEDIUM = 5
 MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
 
 LIGHT = {
@@ -63,6 +66,67 @@ def test_a_light_body_has_no_more_values_than_its_weight(value: Any, inline_byte
         patch.setattr(large_bodies, "INLINE_BYTES", inline_bytes)
         weight = weigh_body(text).weight
     assert weight > inline_bytes or count(body) <= weight
+
+
+async def test_bodies_of_medium_weight_leave_the_event_loop_to_others_between_them() -> None:
+    threads = LargeBodyThreads()
+    order: list[int | str] = []
+
+    async def others() -> None:
+        while MEDIUM - 1 not in order:
+            order.append("other")
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        for number in range(MEDIUM):
+            tasks.create_task(threads.run(INLINE_BYTES, order.append, number))
+        tasks.create_task(others())
+    assert [entry for entry in order if entry != "other"] == list(range(MEDIUM))
+    assert all("other" in pair for pair in pairwise(order))
+
+
+async def test_small_bodies_wait_for_no_turn() -> None:
+    threads = LargeBodyThreads()
+    order: list[int | str] = []
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(MEDIUM):
+            tasks.create_task(threads.run(100, order.append, number))
+        await asyncio.sleep(0)
+        assert order == list(range(MEDIUM))
+
+
+@pytest.mark.parametrize("has_turn", [False, True], ids=["before its turn", "as its turn comes"])
+async def test_a_caller_that_leaves_gives_its_turn_to_the_next(has_turn: bool) -> None:
+    turns = LoopTurns()
+    await turns.take()
+    first, leaving, last = (asyncio.create_task(turns.take()) for _ in range(3))
+    await asyncio.sleep(0)
+    if has_turn:
+        await first
+    leaving.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait([first, leaving, last])
+    assert leaving.cancelled()
+    assert not last.cancelled()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, _: object) -> None:
+    loop.stop()
+
+
+def test_a_turn_of_a_loop_that_ended_is_over() -> None:
+    turns = LoopTurns()
+
+    async def take() -> None:
+        async with asyncio.timeout(5):
+            await turns.take()
+
+    for _ in range(2):
+        loop = asyncio.new_event_loop()
+        loop.create_task(turns.take()).add_done_callback(partial(_stop, loop))
+        loop.run_forever()
+        loop.close()
+    asyncio.run(take())
 
 
 @pytest.mark.parametrize(("weight", "is_here"), [(INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
