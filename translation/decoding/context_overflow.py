@@ -6,9 +6,7 @@ from typing import Final
 CONTEXT_OVERFLOW: Final = "context_length_exceeded"
 """The code of a Failed event that means: the prompt does not fit the model's context."""
 
-_OVERFLOW_CODES = frozenset(
-    {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}
-)
+_OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
 
 _OVERFLOW_PATTERN = re.compile(
     r"maximum context length"

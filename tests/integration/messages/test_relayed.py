@@ -102,6 +102,14 @@ async def test_an_error_keeps_its_details(*, stream: bool) -> None:
     assert "key-1-of-gateway" not in reply.text
 
 
+async def test_a_request_with_too_many_bytes_is_no_prompt_that_is_too_long() -> None:
+    error = {"type": "request_too_large", "message": "Request exceeds the maximum allowed number of bytes."}
+    async with gateway(json_reply({"type": "error", "error": error}, 413)) as (client, _):
+        reply = await client.post("/messages", json=BODY)
+    assert (reply.status_code, reply.json()["error"]) == (413, error)
+    assert reply.headers["x-should-retry"] == "false"
+
+
 async def test_an_error_within_a_stream_keeps_its_details() -> None:
     error = {"type": "overloaded_error", "message": "busy", "details": {"error_code": "x"}}
     events = [opening(), *block(0, text_block(), *text_deltas("Hi"))]
