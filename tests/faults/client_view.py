@@ -65,9 +65,14 @@ def client() -> httpx.AsyncClient:
 async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
     """Ask and read to the end."""
     async with client() as asking:
-        asked = question(path, stream=stream, **more)
-        root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
-        reply = await asking.post(root + address_of(path, asked), json=asked)
+        return await ask_with(asking, base_url, path, stream=stream, **more)
+
+
+async def ask_with(asking: httpx.AsyncClient, base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
+    """The same with a client that lasts."""
+    asked = question(path, stream=stream, **more)
+    root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
+    reply = await asking.post(root + address_of(path, asked), json=asked)
     return read(path, reply, stream=stream)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from tests.faults.client_view import CHAT, RESPONSES, Seen, ask, client, question
+from tests.faults.client_view import CHAT, RESPONSES, Seen, ask, ask_with, client, question
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import GEMINI_ROUTES, MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
@@ -223,12 +223,13 @@ def every_dialect(upstreams: Mapping[str, ScriptedUpstream], silence_s: float) -
 
 async def ask_every_way(base_url: str) -> dict[str, Seen]:
     """Every route, streaming and not, all at once."""
-    ways = {
-        f"{route}, {form}": ask(base_url, path, stream=form == "streamed", model=dialect)
-        for route, (path, dialect) in WAYS.items()
-        for form in ("streamed", "whole")
-    }
-    return dict(zip(ways, await asyncio.gather(*ways.values()), strict=True))
+    async with client() as asking:
+        ways = {
+            f"{route}, {form}": ask_with(asking, base_url, path, stream=form == "streamed", model=dialect)
+            for route, (path, dialect) in WAYS.items()
+            for form in ("streamed", "whole")
+        }
+        return dict(zip(ways, await asyncio.gather(*ways.values()), strict=True))
 
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
