@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import signal
 import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -20,6 +21,15 @@ gc.set_threshold(50_000, 20, 50)
 # How long an example takes says how busy the machine is.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+def pytest_configure() -> None:
+    """Has interrupts raise KeyboardInterrupt, here and in processes that tests start.
+
+    A shell starts what it runs in the background with interrupts ignored, and every process below inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
