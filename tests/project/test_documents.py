@@ -74,10 +74,20 @@ def test_each_version_of_the_changelog_has_its_date() -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings)
 
 
-def test_decisions_are_numbered_in_order_and_listed() -> None:
-    listed = re.findall(r"\]\((\d{4}-[a-z0-9-]+\.md)\)", (ROOT / "docs/adr/README.md").read_text())
-    assert listed == [record.name for record in RECORDS]
+def find_record_heading(record: Path) -> str:
+    return record.read_text().partition("\n")[0].removeprefix(f"# {record.name[:4]} ")
+
+
+def test_decisions_are_numbered_in_order_and_listed_with_their_headings() -> None:
+    rows = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+) \|$", (ROOT / "docs/adr/README.md").read_text(), re.MULTILINE)
+    assert rows == [(record.name[:4], record.name, find_record_heading(record)) for record in RECORDS]
     assert [record.name[:4] for record in RECORDS] == [f"{number:04}" for number in range(1, len(RECORDS) + 1)]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name[:4])
+def test_the_file_of_a_decision_is_named_after_its_heading(record: Path) -> None:
+    words = re.findall("[a-z0-9]+", find_record_heading(record).lower().replace("'", ""))
+    assert record.stem == "-".join([record.name[:4], *words])
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
