@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 from dataplane.read_waiter import ReadWaiter
 from dataplane.source import FastPath
-from translation.chat.relay_template import RelayTemplate
 from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.relay_template import RelayTemplate
 
 VERSION: int
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from dataplane.source import FastPath, ReadTemplate
-from translation.chat.relay_template import RelayTemplate
 from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.relay_template import RelayTemplate
 
 _VERSION: Final = 12
 """The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dataplane.core import CORE, ChunkWriter, make_fast_path
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.relay_template import RelayTemplate
 from translation.chat.relaying.relay import ChatRelay
 from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.relay_template import RelayTemplate
 from translation.framing import sse
 from translation.messages.encode import MessagesEncoder
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started

@@ -7,9 +7,9 @@ from typing import Any, Final
 import orjson
 
 from translation.chat import reply_objects
+from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.failures import failure_in
 from translation.chat.reasoning import REASONING_FIELDS
-from translation.chat.relay_template import RelayTemplate
 from translation.chat.relaying.answer import (
     CUT_REASONS,
     broken_off_failure,
@@ -20,6 +20,7 @@ from translation.chat.relaying.answer import (
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
+from translation.encoding.relay_template import RelayTemplate
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
@@ -116,8 +117,10 @@ class ChatRelay:
         """Whether chunks with that identity need other values in some of these keys."""
         self._replacements: list[tuple[bytes, bytes]] = []
         """Members of the upstream's chunks as JSON bytes, each with the member that replaces it."""
-        self._relay_template: RelayTemplate | None = None
-        """The template of the run that the last frame belongs to, if it belongs to one."""
+        self._run: ChatDeltaRun | None = None
+        """The delta run that the last frame belongs to, if it belongs to one."""
+        self._run_template: RelayTemplate | None = None
+        """The template of that run."""
         self.template: RelayTemplate | None = None
         """The same template if the next read begins with a new frame, else None. The fast path may use it."""
         self._legacy_functions = legacy_functions
@@ -155,15 +158,16 @@ class ChatRelay:
             return forwarded
         if payload is not None and self._choice_count == 1:
             self._learn_template(payload)
-        self.template = self._relay_template if self._frames.at_boundary else None
+        self.template = self._run_template if self._frames.at_boundary else None
         return forwarded
 
     def _learn_template(self, payload: bytes) -> None:
         """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
         if not self.has_content or self._finished or not self._is_plain(payload):
-            self._relay_template = None
-        elif self._relay_template is None or not self._relay_template.run.texts_in_payloads([payload]):
-            self._relay_template = RelayTemplate.learn(payload, self._replacements)
+            self._run = self._run_template = None
+        elif self._run is None or not self._run.texts_in_payloads([payload]):
+            self._run = _learn_run(payload, self._replacements)
+            self._run_template = None if self._run is None else RelayTemplate(self._run, self._replacements)
 
     def finish(self) -> bytes:
         """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
@@ -370,6 +374,17 @@ class ChatRelay:
         self.ended = self._stopped = True
         self.template = None
         self.closing_frames = frames
+
+
+def _learn_run(payload: bytes, replacements: Sequence[tuple[bytes, bytes]]) -> ChatDeltaRun | None:
+    """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
+
+    Returns None if the chunk has no text, if it is ambiguous which text, or if a replaced member is not in it exactly
+    once.
+    """
+    if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
+        return None
+    return ChatDeltaRun.from_payload(payload)
 
 
 def _json_member(key: str, value: Any) -> bytes:
