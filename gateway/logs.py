@@ -17,7 +17,7 @@ import httpx
 import orjson
 import structlog
 
-from gateway import errors
+from gateway.error_replies import resolve_error_reply
 from gateway.log_text import render_text_line
 from gateway.log_writer import LogWriter
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
@@ -246,7 +246,7 @@ def bind_failure(error: Exception) -> None:
 
     The message is not logged, since it may quote the request.
     """
-    row = errors.resolve_error_reply(error)
+    row = resolve_error_reply(error)
     cause = error.__cause__
     is_network_failure = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
     bind_fields(error=row.code or row.type, error_status=row.status)

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dataplane.http_protocol import CLIENT, ClientWriter
-from gateway.errors import GatewayError, error_body
+from gateway.error_replies import build_openai_error_body
+from gateway.errors import GatewayError
 from gateway.http.guard import ClientDisconnected, Drain, Guard
 from gateway.http.middleware import BODY_SEND
 from gateway.logs import bind_failure
@@ -64,7 +65,7 @@ class ByteReply(Response):
         except (GatewayError, ProviderError) as error:
             bind_failure(error)
             if self._is_event_stream:
-                event = b"\n\ndata: " + orjson.dumps(error_body(error)) + b"\n\n"
+                event = b"\n\ndata: " + orjson.dumps(build_openai_error_body(error)) + b"\n\n"
                 await send_body({"type": "http.response.body", "body": event, "more_body": False})
             else:
                 await _cut_off(scope, receive)

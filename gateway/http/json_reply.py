@@ -44,7 +44,7 @@ def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] |
 
 
 def build_error_reply(error: Exception, scope: Scope | None = None) -> Response:
-    """Returns the HTTP reply for a failure, as `gateway/errors.py` defines it, and adds its code to the log line.
+    """Returns the HTTP reply for a failure by its row in `gateway/error_replies.py`, and adds its code to the log line.
 
     `scope` is that of the request, whose API decides the form of the body.
     """

@@ -3,7 +3,8 @@
 import structlog
 
 from dataplane.bounded_protocol import HeadFailure, HeadLimits, HeadRefusal
-from gateway.errors import GatewayError, HeadTooLarge, HeadTooSlow, TargetTooLong, error_body, resolve_error_reply
+from gateway.error_replies import build_openai_error_body, resolve_error_reply
+from gateway.errors import GatewayError, HeadTooLarge, HeadTooSlow, TargetTooLong
 from gateway.http.json_reply import build_json_reply
 from gateway.http.middleware import new_request_id
 
@@ -16,7 +17,7 @@ def refuse_head(failure: HeadFailure, limits: HeadLimits) -> HeadRefusal:
     row = resolve_error_reply(error)
     request_id = new_request_id()
     _log.info("head_refused", request_id=request_id, status=row.status, error=row.code)
-    reply = build_json_reply(error_body(error), row.status)
+    reply = build_json_reply(build_openai_error_body(error), row.status)
     headers = [header for header in reply.raw_headers if header[0] != b"content-length"]
     return row.status, [*headers, (b"x-request-id", request_id.encode())], reply.body
 

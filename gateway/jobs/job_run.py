@@ -9,7 +9,8 @@ from typing import Final, Protocol
 import orjson
 import structlog
 
-from gateway.errors import GatewayError, StoreUnavailable, failed_event
+from gateway.error_replies import build_failed_event
+from gateway.errors import GatewayError, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream
 from gateway.state import endings
 from gateway.state.outages import retry_write
@@ -127,7 +128,7 @@ class JobRun:
 
         def build_failed_response(response: Json, output: list[Item]) -> Json:
             snapshot = Snapshot(response, lambda: int(time.time()))
-            snapshot.apply(failed_event(error))
+            snapshot.apply(build_failed_event(error))
             return snapshot.response | {"output": output}
 
         await self._end_early(build_failed_response)

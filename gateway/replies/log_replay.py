@@ -7,7 +7,8 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import NotFound, StoreUnavailable, error_body
+from gateway.error_replies import build_openai_error_body
+from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.obfuscation import pad_frames
 from gateway.state.store import ACTIVE_STATUSES, LogEntry, LogPage, Store
 from translation.errors import InvalidRequest
@@ -68,7 +69,7 @@ class LogReplay:
         """Returns an `error` event and [DONE]; nothing if the terminal event was replayed."""
         if self.ended:
             return b""
-        error_object = error_body(error)["error"]
+        error_object = build_openai_error_body(error)["error"]
         event = {
             "type": "error",
             "sequence_number": max(self._after, 0),

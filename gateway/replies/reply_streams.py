@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Final, Protocol
 
 from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
-from gateway.errors import TurnFailed, failed_event
+from gateway.error_replies import build_failed_event
+from gateway.errors import TurnFailed
 from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.replies.client_params import ClientParams, OverflowParams
 from gateway.replies.loss_header import facts_in, unreported_in, usage_in, warnings_in
@@ -215,7 +216,7 @@ class TranslatedReply(Source[bytes]):
         if self._is_concluded:
             return b""
         self.ended = True
-        return self._encoder.feed([failed_event(error)])
+        return self._encoder.feed([build_failed_event(error)])
 
     def conclude(self) -> bytes:
         self._is_concluded = True
@@ -291,7 +292,7 @@ class RelayedReply(Source[bytes]):
         return self._relay.response
 
     def fail(self, error: Exception) -> bytes:
-        frames, self._failure_frames = self._failure_frames + self._relay.fail(failed_event(error)), b""
+        frames, self._failure_frames = self._failure_frames + self._relay.fail(build_failed_event(error)), b""
         self.ended = True
         return frames
 

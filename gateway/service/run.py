@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dataplane.source import IteratedSource, Source
-from gateway.errors import TurnFailed, failed_event
+from gateway.error_replies import build_failed_event
+from gateway.errors import TurnFailed
 from gateway.logs import bind_tool_warnings, bind_unreported, bind_usage
 from gateway.planning.body_views import SEALED_REASONING
 from gateway.planning.plan import RelayPlan, TranslationPlan
@@ -85,7 +86,7 @@ class Run:
         if self._collector is None:
             return None
         if self._collector.failed is None:
-            self._collector.feed([failed_event(error)])
+            self._collector.feed([build_failed_event(error)])
         reply = self._collector.result()
         return reply if any(item["type"] == "mcp_call" for item in reply.get("output", ())) else None
 

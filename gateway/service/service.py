@@ -178,7 +178,7 @@ class Service:
 
         The reply is an event stream or JSON, as the body's `stream` says. A background or resumable response is
         submitted as a job. `path_params` are parameters of the body that the path has. Raises exceptions that
-        `gateway/errors.py` has rows for, and ClientDisconnected.
+        `gateway/error_replies.py` has rows for, and ClientDisconnected.
         """
         headers = headers_of(scope)
         principal = self._authenticate(headers)

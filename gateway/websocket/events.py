@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import orjson
 
-from gateway import errors
+from gateway.error_replies import build_openai_error_body, read_error_headers, resolve_error_reply
 from translation.errors import InvalidRequest
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.json_types import Json
@@ -81,9 +81,9 @@ def encode_error(error: Exception, lane: Lane = None) -> str:
 
     It has the error object, the status and the error's headers that HTTP would have returned.
     """
-    row = errors.resolve_error_reply(error)
-    error_object = {**errors.error_body(error)["error"], "code": row.code or row.type}
-    if headers := errors.error_headers(error):
+    row = resolve_error_reply(error)
+    error_object = {**build_openai_error_body(error)["error"], "code": row.code or row.type}
+    if headers := read_error_headers(error):
         error_object["headers"] = headers
     return _encode_event({"type": "error", "status": row.status, "error": error_object}, lane)
 

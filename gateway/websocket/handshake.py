@@ -30,7 +30,7 @@ _CLOSE_INTERNAL_ERROR = 1011
 class WebSocketApp:
     """The ASGI application for `GET /v1/responses` with an Upgrade. One per server process.
 
-    Before it accepts a connection, it raises errors that `gateway/errors.py` renders as HTTP replies.
+    Before it accepts a connection, it raises errors that `gateway/error_replies.py` renders as HTTP replies.
     """
 
     def __init__(self, service: Service, settings: Settings, drain: Drain) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import structlog
 from starlette.types import Receive
 
-from gateway import errors
+from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.guard import ClientDisconnected, Drain, Guard
@@ -245,4 +245,4 @@ class TurnRunner:
             await writer.fail(error)
             return _STATUS_OK
         await self._send_text(encode_error(error, create.lane))
-        return errors.resolve_error_reply(error).status
+        return resolve_error_reply(error).status

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from gateway import errors as gateway
-from gateway.errors import ERROR_REPLIES, FAILURE_REPLIES, REJECTION_REPLIES, ErrorReply
+from gateway.error_replies import ERROR_REPLIES, FAILURE_REPLIES, REJECTION_REPLIES, ErrorReply
 from providers import errors as providers
 from scripts.docs.markdown import page, table
 from translation import errors as translation
@@ -15,7 +15,8 @@ _INTRODUCTION = """\
 
 Generated from the error table by `make docs`.
 
-Every error has the same four keys on both APIs. It never contains FastAPI's `detail`, a stack trace, or an upstream's key or
+Errors of OpenAI's two APIs always have the same four keys. The errors of [Anthropic's](messages.md), [Gemini's](gemini.md) and
+[Ollama's](ollama.md) APIs have forms of their own. No error contains FastAPI's `detail`, a stack trace, or an upstream's key or
 address. `param` is the dotted path of the invalid field. Every reply has the header `x-request-id`, which the log lines of the
 request contain too.
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from gateway.errors import client_message, error_headers, resolve_code_reply, resolve_error_reply
+from gateway.error_replies import choose_client_message, read_error_headers, resolve_code_reply, resolve_error_reply
 from gateway.http.auth import GOOGLE_KEY_HEADER
 from gateway.http.headers import headers_of
 from translation.gemini_endpoint.failures import build_status_body
@@ -33,9 +33,9 @@ def is_gemini_request(scope: Scope) -> bool:
 
 def render_gemini_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
     """Returns body, status and headers of the reply for a failure."""
-    row, headers = resolve_error_reply(error), error_headers(error)
+    row, headers = resolve_error_reply(error), read_error_headers(error)
     body = build_status_body(
-        client_message(error),
+        choose_client_message(error),
         status=row.status,
         code=row.code,
         param=getattr(error, "param", None),

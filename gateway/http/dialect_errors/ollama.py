@@ -4,8 +4,8 @@ from typing import Final
 
 from starlette.types import Scope
 
-from gateway.errors import error_headers, resolve_error_reply
-from gateway.http.dialect_errors.messages_with_places import client_message_with_place
+from gateway.error_replies import read_error_headers, resolve_error_reply
+from gateway.http.dialect_errors.error_places import build_message_with_place
 from translation.ollama_endpoint.reply_lines import build_failure
 from translation.representation.json_types import Json
 
@@ -22,4 +22,4 @@ def is_ollama_request(scope: Scope) -> bool:
 
 def render_ollama_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
     """Returns body, status and headers of the reply for a failure."""
-    return build_failure(client_message_with_place(error)), resolve_error_reply(error).status, error_headers(error)
+    return build_failure(build_message_with_place(error)), resolve_error_reply(error).status, read_error_headers(error)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from starlette.types import Scope
 
-from gateway.errors import error_body, error_headers, resolve_error_reply
+from gateway.error_replies import build_openai_error_body, read_error_headers, resolve_error_reply
 from gateway.http.dialect_errors.gemini import is_gemini_request, render_gemini_error
 from gateway.http.dialect_errors.messages import is_messages_request, render_messages_error
 from gateway.http.dialect_errors.ollama import is_ollama_request, render_ollama_error
@@ -30,7 +30,7 @@ _FORMS: Final = (
 
 
 def render_error(error: Exception, scope: Scope | None) -> RenderedError:
-    """Returns the reply for a failure, as `gateway/errors.py` defines it, in the form of the request's API.
+    """Returns the reply for a failure, as `gateway/error_replies.py` defines it, in the form of the request's API.
 
     `scope` is that of the request; None if it is not known, or has no dialect.
     """
@@ -38,4 +38,4 @@ def render_error(error: Exception, scope: Scope | None) -> RenderedError:
         for form in _FORMS:
             if form.is_request(scope):
                 return form.render(error)
-    return error_body(error), resolve_error_reply(error).status, error_headers(error)
+    return build_openai_error_body(error), resolve_error_reply(error).status, read_error_headers(error)

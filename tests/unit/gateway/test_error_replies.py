@@ -1,14 +1,20 @@
-"""Every failure has one answer, in the words both APIs use, and says nothing of the upstream's credentials."""
+"""Every failure has one reply with the keys of OpenAI's errors, which contains no credentials of the upstream."""
 
 from collections.abc import Iterator
 
 import orjson
 import pytest
 
-from gateway.errors import (
+from gateway.error_replies import (
     ERROR_REPLIES,
     FAILURE_REPLIES,
     REJECTION_REPLIES,
+    build_failed_event,
+    build_openai_error_body,
+    read_error_headers,
+    resolve_error_reply,
+)
+from gateway.errors import (
     CredentialsNotStored,
     EventLogFull,
     GatewayError,
@@ -21,12 +27,8 @@ from gateway.errors import (
     StoredFailure,
     TurnFailed,
     UnknownModel,
-    error_body,
-    error_headers,
-    failed_event,
-    resolve_error_reply,
 )
-from gateway.http.dialect_errors.messages_with_places import client_message_with_place
+from gateway.http.dialect_errors.error_places import build_message_with_place
 from gateway.http.json_reply import build_error_reply
 from providers.errors import (
     ContextLengthExceeded,
@@ -100,7 +102,7 @@ def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_stream_ends_in_the_words_of_the_http_answer(kind: type[Exception]) -> None:
     error = example(kind)
-    body, event = error_body(error)["error"], failed_event(error)
+    body, event = build_openai_error_body(error)["error"], build_failed_event(error)
     assert (event.message, event.param) == (body["message"], body["param"])
     assert event.code == (body["code"] or body["type"])
 
@@ -184,16 +186,18 @@ def test_no_row_of_a_rejection_blames_the_client_for_the_gateways_request() -> N
 
 
 def test_headers_that_help_the_client_wait_are_passed_on() -> None:
-    assert error_headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {"retry-after": "7"}
-    assert error_headers(ShuttingDown()) == {"retry-after": "1"}
-    assert error_headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
-    assert error_headers(ValueError("x")) == {}
+    assert read_error_headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {
+        "retry-after": "7"
+    }
+    assert read_error_headers(ShuttingDown()) == {"retry-after": "1"}
+    assert read_error_headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
+    assert read_error_headers(ValueError("x")) == {}
 
 
 def test_a_call_that_turned_out_to_be_none_is_a_502_of_its_own_type() -> None:
     error = TurnFailed(Failed("tool_call_parse_error", "no call"))
     assert resolve_error_reply(error).status == 502
-    assert error_body(error)["error"]["type"] == failed_event(error).code == "tool_call_parse_error"
+    assert build_openai_error_body(error)["error"]["type"] == build_failed_event(error).code == "tool_call_parse_error"
 
 
 OWN_CODES: dict[str, tuple[Exception, str | None]] = {
@@ -212,7 +216,7 @@ OWN_CODES: dict[str, tuple[Exception, str | None]] = {
 
 @pytest.mark.parametrize(("error", "code"), OWN_CODES.values(), ids=OWN_CODES)
 def test_the_code_of_an_upstream_is_beside_ours(error: Exception, code: str | None) -> None:
-    body = error_body(error)["error"]
+    body = build_openai_error_body(error)["error"]
     assert body.get("upstream_code") == code
     assert body["code"] != code
 
@@ -255,4 +259,4 @@ def test_a_stored_failure_has_the_status_of_its_code(code: str, status: int) -> 
 def test_a_message_names_the_place_where_the_api_has_no_key_for_it(
     message: str, param: str | None, expected: str
 ) -> None:
-    assert client_message_with_place(InvalidRequest(message, param=param)) == expected
+    assert build_message_with_place(InvalidRequest(message, param=param)) == expected
