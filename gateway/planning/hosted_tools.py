@@ -19,6 +19,7 @@ from gateway.planning.resolver import Route
 from gateway.replies.hosted_calls import server_left_out
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.exchange_factory import make_loop_exchange
 from gateway.tools.host import ToolHost
 from gateway.tools.tool_run import ToolRun
 from providers.base import Dialect, Exchange
@@ -77,7 +78,8 @@ def prepare_hosted_exchange(
         limit = find_threshold(entry, route)
         seal_item = _build_seal(route, body)
         compactor = LoopCompactor(route, limit, history_tokens, exchange_factory(route), seal_item, tool_run)
-    exchange = tool_host.make_exchange(
+    exchange = make_loop_exchange(
+        tool_host,
         turn,
         make_round,
         max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
@@ -96,7 +98,7 @@ def prepare_hosted_exchange(
     if losses is None:
         _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
     elif losses:
-        own_count = len(tool_host.without_hosted(turn).tools)
+        own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
     return HostedExchange(exchange, losses, tool_run)
 
@@ -116,7 +118,8 @@ async def find_first_turn(
     """
     _require_tools(body, route)
     _add_servers(turn, route, tool_host)
-    exchange = tool_host.make_exchange(
+    exchange = make_loop_exchange(
+        tool_host,
         turn,
         exchange_factory(route, dialect),
         max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
@@ -145,7 +148,7 @@ def _add_servers(turn: Turn, route: Route, tool_host: ToolHost) -> None:
     """Adds the servers that the model's configuration names, and what the request says of its own."""
     _describe_servers(turn, tool_host)
     if route.mcp_servers:
-        turn.tools = [*turn.tools, *tool_host.servers_of_model(turn.tools, route.mcp_servers)]
+        turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, route.mcp_servers)]
 
 
 def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:
@@ -170,7 +173,7 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
     texts: list[str] = []
     losses: list[Loss] = []
     for position, tool in enumerate(turn.tools):
-        if not tool_host.runs(tool):
+        if not tool_host.runs_tool(tool):
             continue
         if tool.get("server_description"):
             texts.append(f"The tools of the server {tool['server_label']!r}: {tool['server_description']}")
@@ -185,7 +188,7 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
     """Returns the turn as far as it is known before the servers have listed their tools. It shows errors and losses."""
-    own = tool_host.without_hosted(turn)
+    own = tool_host.remove_hosted_tools(turn)
     choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice) else None
     return replace(own, items=resolve_history(own.items, model_name_of).items, tool_choice=choice)
 

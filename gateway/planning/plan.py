@@ -126,16 +126,16 @@ def find_tool_host(
     if not (tools or route.mcp_servers):
         return None
     if endpoint.dialect != "messages":
-        tool_host = tool_host.for_upstream(route.capabilities.hosted_tools)
-    elif tools and not all(map(tool_host.runs, tools)):
+        tool_host = tool_host.leave_to_upstream(route.capabilities.hosted_tools)
+    elif tools and not all(map(tool_host.runs_tool, tools)):
         _require_own_servers(endpoint, body, route)
-    if route.mcp_servers and (host := tool_host.for_key(allowed_servers)).list_usable(route.mcp_servers):
+    if route.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(route.mcp_servers):
         return host
-    if not (tools and tool_host.runs_some(tools)):
+    if not (tools and tool_host.runs_any_tool(tools)):
         return None
     if may_relay(endpoint, body, route):
-        tool_host = tool_host.for_upstream(route.capabilities.relayed_tools)
-    return tool_host.for_key(allowed_servers) if tool_host.runs_some(tools) else None
+        tool_host = tool_host.leave_to_upstream(route.capabilities.relayed_tools)
+    return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
 
 
 def _require_own_servers(endpoint: Endpoint, body: Json, route: Route) -> None:

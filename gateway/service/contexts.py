@@ -22,8 +22,8 @@ from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
+from gateway.tools.exchange_factory import load_tool_library
 from gateway.tools.host import ToolHost
-from gateway.tools.library import load_tool_library
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema.counted import find_counted_request
@@ -212,7 +212,10 @@ class ContextService:
             state = await resolve_continuation(self._store, principal.name, body)
             history_count = state.history_count
             if tool_host is not None and self._approvals is not None:
-                labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
+                labels = [
+                    *tool_host.list_labels(body.get("tools") or ()),
+                    *tool_host.list_usable_labels(route.mcp_servers),
+                ]
                 approvals = await self._approvals.load(
                     principal.name, new_id("resp"), state.context, state.new_items, labels
                 )

@@ -34,8 +34,8 @@ from gateway.service.run import Run, adapt_presentation
 from gateway.service.threads.messages import ThreadedRequest, ThreadHistory, load_thread_history
 from gateway.state.store import Job, Store
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
+from gateway.tools.exchange_factory import load_tool_library
 from gateway.tools.host import ToolHost
-from gateway.tools.library import load_tool_library
 from gateway.tools.response_journal import JournalFactory
 from providers.new_id import new_id
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
@@ -163,7 +163,7 @@ class Intake:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None
         if tool_host is not None and self._approvals is not None:
-            labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable(route.mcp_servers)]
+            labels = [*tool_host.list_labels(body.get("tools") or ()), *tool_host.list_usable_labels(route.mcp_servers)]
             approvals = await self._approvals.load(principal.name, identity.id, state.context, state.new_items, labels)
         inputs = endpoint, principal, body, identity, admitted, storage, state, tool_host, approvals
         return await self._threads.run(weight, self._accept_response, *inputs, strict=strict)

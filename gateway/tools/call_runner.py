@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import structlog
 
 from gateway.mcp.errors import McpFault
 from gateway.tools.executors import ReadResultExecutor, ToolExecutor
-from gateway.tools.loop_clock import LoopClock
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
@@ -21,6 +21,23 @@ from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
+
+
+class LoopClock:
+    """Measures the time of one response from `start`. `seconds` is None if it has no limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = inf if seconds is None else seconds
+        self._ends_at = inf
+
+    def start(self) -> None:
+        """Starts the clock."""
+        self._ends_at = asyncio.get_running_loop().time() + self._seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """The time that is left; not positive if it is over."""
+        return inf if self._ends_at == inf else self._ends_at - asyncio.get_running_loop().time()
 
 
 class CallRunner:
@@ -144,7 +161,7 @@ class CallRunner:
         _log.info("tool_ended", **ids, failed=outcome.failed)
         if outcome.has_declined_input:
             _log.warning("tool_input_declined", **ids)
-            self._tool_run.note_loss(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
+            self._tool_run.report_loss_once(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
         return await self._redactor.redact_outcome(outcome)
 
     def _find_executor(self, call: HostedCall) -> ToolExecutor:

@@ -1,15 +1,13 @@
 """Catalogues of tools that were built before: most requests of a conversation or of an agent have the same tools."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from gateway.tools.requested_servers import RequestedServer
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Item
-
-if TYPE_CHECKING:
-    from gateway.tools.host import RequestedServer
 
 _MAX_CATALOGUES: Final = 32
 _MAX_CONTENT_BYTES: Final = 256 * 1024
@@ -24,7 +22,7 @@ class CatalogueCache:
 
     def find(
         self,
-        servers: Sequence["RequestedServer"],
+        servers: Sequence[RequestedServer],
         listed: Mapping[str, Item],
         taken: Sequence[str],
         build: Callable[[], ToolCatalogue],

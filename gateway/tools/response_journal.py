@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -11,45 +11,16 @@ from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
 from gateway.state.outages import retry_write
 from gateway.state.store import LeaseLost, Store
+from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
-
-if TYPE_CHECKING:
-    from gateway.tools.tool_run import ToolRun
 
 _log = structlog.get_logger(__name__)
 
 _NOT_SENT: Final = (
     "the store is unavailable, and no call of a tool is sent that cannot be written down before: try again later"
 )
-
-
-class Journal(Protocol):
-    """Writes down the calls of one reply. A call is sent only after a method that writes it has returned."""
-
-    @property
-    def is_job(self) -> bool:
-        """Whether another replica can go on with the reply, so that its progress has to be saved."""
-        ...
-
-    async def record_calls(
-        self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
-    ) -> None:
-        """Writes new calls, and the progress of their loop. Those of `started` are sent as soon as this returns."""
-        ...
-
-    async def start_call(self, call: HostedCall) -> None:
-        """Writes that a call is sent. It must not be sent before this returns."""
-        ...
-
-    async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
-        """Writes the result of a call."""
-        ...
-
-    async def close(self) -> None:
-        """Called last, whatever became of the reply."""
-        ...
 
 
 class ResponseJournal:
@@ -202,7 +173,7 @@ class JournalFactory:
         self._lease = lease
         self._max_outage_s = max_outage_s
 
-    def add_open_call_journal(self, tool_run: "ToolRun | None", owner: str, reply_id: str) -> None:
+    def add_open_call_journal(self, tool_run: ToolRun | None, owner: str, reply_id: str) -> None:
         """Has the calls of a reply that is not stored written down while they run, if it has some and there is a
         store."""
         if tool_run is not None and self._store is not None:

@@ -11,8 +11,9 @@ from gateway.mcp.results import is_read_only, item_of_tool
 from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
-from gateway.tools.host import RequestedServer, ToolHost
+from gateway.tools.host import ToolHost
 from gateway.tools.redacted_results import ResultRedactor
+from gateway.tools.requested_servers import RequestedServer
 from gateway.tools.tool_run import ToolRun
 from translation.representation.json_types import Json
 
@@ -54,8 +55,8 @@ class ResponseServers:
         self._listings: dict[str, ToolListing | None] = {}
         """The lists of the operator's servers with which the response goes on until its end."""
 
-    def keep_listing(self, requested: RequestedServer) -> None:
-        """Notes the list that an operator's server has now, for the calls of the response."""
+    def pin_listing(self, requested: RequestedServer) -> None:
+        """Uses the current list of an operator's server for the calls of the response."""
         if requested.operator is not None:
             self._listings[requested.label] = requested.operator.listing
 

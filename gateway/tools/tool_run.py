@@ -1,20 +1,19 @@
-"""What a response with hosted tools has besides its exchange: its journal, and where it was interrupted."""
+"""The state of a response with hosted tools besides its exchange: its journal, and where it was interrupted."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
 from gateway.state.call_records import CallRecord
 from gateway.state.store import LeaseLost
-from gateway.tools.response_journal import Journal
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
-from translation.representation.json_types import Item
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 _NOT_ASKED: Final = (
@@ -22,25 +21,52 @@ _NOT_ASKED: Final = (
 )
 
 
+class ReplyJournal(Protocol):
+    """Records the calls of one reply. A call is sent only after the method that records it has returned."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether another replica can continue the reply, so that its progress has to be saved."""
+        ...
+
+    async def record_calls(
+        self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
+    ) -> None:
+        """Records new calls and the progress of their loop. The calls of `started` are sent as soon as this returns."""
+        ...
+
+    async def start_call(self, call: HostedCall) -> None:
+        """Records that a call is sent. It must not be sent before this returns."""
+        ...
+
+    async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
+        """Records the result of a call."""
+        ...
+
+    async def close(self) -> None:
+        """Called last, also if the reply failed or was cancelled."""
+        ...
+
+
 @dataclass(slots=True)
 class ToolRun:
-    """The state of one response outside of its process. Set before its exchange is opened.
+    """The state of one response, which is set before its exchange is opened.
 
-    `journal` is None without a store. `interruption` is None unless another
-    process began it; `records` are then its calls in the journal, by the ids of their items.
+    `journal` is None without a store. `interruption` is None unless another process began the response; `records` are
+    then its calls in the journal, by the ids of their items.
     """
 
-    journal: Journal | None = None
+    journal: ReplyJournal | None = None
     interruption: Interruption | None = None
     records: Mapping[str, CallRecord] = field(default_factory=dict)
     events: ToolEvents | None = None
-    """Reports what the loop does to people who watch; None if nobody asked for that."""
+    """Reports the progress of the loop to the client; None if the request did not enable tool events."""
     report_loss: Callable[[Loss], None] = lambda _: None
-    """Is called with what is lost while calls run."""
+    """Is called with losses that occur while calls run."""
     takes_input: bool = False
     """Whether the client can be asked for input that calls need."""
     locked_servers: frozenset[str] = frozenset()
-    """Labels of servers whose credentials another replica sealed, and this one cannot open."""
+    """Labels of servers whose credentials another replica sealed, and which this one cannot unseal."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property
@@ -48,14 +74,14 @@ class ToolRun:
         """Whether another process began the response."""
         return self.interruption is not None or bool(self.records or self.locked_servers)
 
-    def note_loss(self, loss: Loss) -> None:
-        """Reports what is lost while calls run, once."""
+    def report_loss_once(self, loss: Loss) -> None:
+        """Reports a loss that occurs while calls run, unless it was reported before."""
         if loss not in self._losses:
             self._losses.append(loss)
             self.report_loss(loss)
 
     def add_media(self, items: list[Item]) -> list[Item]:
-        """Returns the input with the images of results before an interruption, which items of the API do not have."""
+        """Returns the input with the images of results from before an interruption, which API items cannot hold."""
         media = {item_id: record.media for item_id, record in self.records.items() if record.media}
         if not media:
             return items
@@ -66,24 +92,24 @@ class ToolRun:
             for item in items
         ]
 
-    def goes_on_after(self, error: BaseException) -> bool:
-        """Whether another process may go on with the response after this error, so that nothing of it may be undone."""
+    def may_continue_after(self, error: BaseException) -> bool:
+        """Whether another process may continue the response after this error, so that nothing of it may be undone."""
         if self.journal is None or not self.journal.is_job:
             return False
         return self.interruption is not None or isinstance(error, asyncio.CancelledError | StoreUnavailable | LeaseLost)
 
     def require_credentials(self, label: str) -> None:
-        """Raises McpFault for a server whose credentials cannot be opened: nothing is sent to it without them."""
+        """Raises McpFault for a server whose credentials cannot be unsealed: nothing is sent to it without them."""
         if label in self.locked_servers:
             raise McpFault(
                 "credentials_unavailable",
-                "the credentials of this server were sealed by a server that stopped, and cannot be opened here",
+                "the credentials of this server were sealed by a process that stopped, and cannot be unsealed here",
             )
 
     def find_outcome(self, call: HostedCall) -> ToolOutcome | None:
-        """Returns the outcome of a call that must not be sent, because it was sent before; None if it is to be sent.
+        """Returns the outcome of a call that was sent before: its result, or that the result is unknown.
 
-        That is its result, or that the result is unknown. A repeatable call without a result is sent again.
+        Returns None if the call is to be sent. A repeatable call without a result is sent again.
         """
         record = self.records.get(call.item_id)
         if record is None or record.state == "intended":

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.tools.call_runner import CallRunner
-from gateway.tools.loop_clock import LoopClock
+from gateway.tools.call_runner import CallRunner, LoopClock
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text

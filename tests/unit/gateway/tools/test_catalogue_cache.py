@@ -10,7 +10,7 @@ import pytest
 from gateway.mcp.server import McpServer
 from gateway.tools import catalogue_cache
 from gateway.tools.catalogue_cache import CatalogueCache
-from gateway.tools.host import RequestedServer
+from gateway.tools.requested_servers import RequestedServer
 from translation.hosted.tools import ToolCatalogue
 
 Json = dict[str, Any]

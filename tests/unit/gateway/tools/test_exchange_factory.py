@@ -1,4 +1,4 @@
-"""gateway/tools/library.py: what speaks MCP is imported while other requests go on."""
+"""gateway/tools/exchange_factory.py: the MCP library is imported while other requests go on."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import asyncio, json, sys, time
-from gateway.tools.library import load_tool_library
+from gateway.tools.exchange_factory import load_tool_library
 
 async def main():
     before = "mcp" in sys.modules

@@ -10,7 +10,7 @@ from dataplane.source import Sink, Source
 from dataplane.stepped_source import SteppedSource
 from gateway.planning.prepare_turn import MappedExchange
 from gateway.replies.reply_streams import TranslatedReply
-from gateway.tools.rounds import round_source
+from gateway.tools.loop_exchange import make_round_source
 from providers.base import Batch
 from providers.http.dialects import SSE
 from providers.http.exchange import HttpExchange
@@ -60,7 +60,7 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
             servers.append(WaitingServer(list(reads)))
             decoder = ChatDecoder(counting_ids())
             exchange = HttpExchange(cast("Upstream", servers[-1]), "/x", {}, (), decoder, stream=True, framing=SSE)
-            yield round_source(loop, MappedExchange(exchange, normalizer()))
+            yield make_round_source(loop, MappedExchange(exchange, normalizer()))
             assert loop.has_ended_round
         assert loop.next_turn() is None
         yield loop.end_events()
