@@ -55,7 +55,7 @@ class Source(Generic[T]):
     `iterate` is the plain way to read it. Where its cost matters, callers write its loop themselves, and give
     `wait_for_read` a sink.
 
-    It is no ABC: every request checks whether something is a Source, and for an ABC that check is a call.
+    It is not an ABC: `as_source` checks the class with every request, and for an ABC that check is a call.
     """
 
     template: ReadTemplate[T] | None = None
@@ -127,6 +127,14 @@ class Source(Generic[T]):
                     await self.wait_for_read()
         finally:
             await self.close()
+
+
+def as_source(reply: object, iterate: Callable[[], AsyncGenerator[T, None]], empty: T) -> Source[T]:
+    """Returns `reply` if it is a source, else a source of what `iterate` yields, which then has no fast path.
+
+    `empty` is the piece that means that nothing has arrived.
+    """
+    return reply if isinstance(reply, Source) else IteratedSource(iterate(), empty)
 
 
 class IteratedSource(Source[T]):

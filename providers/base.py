@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from dataplane.source import IteratedSource, Source
+from dataplane.source import Source, as_source
 from providers.endpoints import EndpointName
 from translation.representation.events import Event
 from translation.representation.json_types import Json
@@ -100,9 +100,9 @@ class Exchange(Protocol):
         ...
 
 
-def source_of(exchange: Exchange) -> Source[Batch]:
-    """Returns the exchange as a source, which it is itself where that matters."""
-    return exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
+def batch_source_of(exchange: Exchange) -> Source[Batch]:
+    """Returns the exchange as a source of batches. It is one itself if its reads may take the fast path."""
+    return as_source(exchange, exchange.batches, ())
 
 
 class RelayExchange(Protocol):
@@ -130,13 +130,18 @@ class RelayExchange(Protocol):
         ...
 
 
+def read_source_of(exchange: RelayExchange) -> Source[bytes]:
+    """Returns the exchange as a source of reads. It is one itself if its reads may take the fast path."""
+    return as_source(exchange, exchange.reads, b"")
+
+
 @runtime_checkable
 class HeaderedReply(Protocol):
     """An exchange whose reply has headers for the client."""
 
     @property
     def reply_headers(self) -> Mapping[str, str]:
-        """Those headers, once the reply has begun."""
+        """The headers for the client, once the reply has begun."""
         ...
 
 

@@ -11,7 +11,7 @@ from gateway.planning.resolver import Route
 from gateway.planning.second_attempt import RetriedExchange
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from providers.base import Batch, Dialect, Exchange, source_of
+from providers.base import Batch, Dialect, Exchange, batch_source_of
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
@@ -128,7 +128,7 @@ class MappedExchange(StagedSource):
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         # A bound method of this object would be a reference cycle, which only the garbage collector ends.
-        super().__init__(source_of(exchange), event_stage.feed, partial(_grant_run, event_stage))
+        super().__init__(batch_source_of(exchange), event_stage.feed, partial(_grant_run, event_stage))
         self.losses: Final = exchange.losses
 
     def batches(self) -> AsyncGenerator[Batch, None]:

@@ -6,11 +6,11 @@ from typing import Final
 import orjson
 import structlog
 
-from dataplane.source import IteratedSource, Sink, Source
+from dataplane.source import Sink, Source
 from gateway.errors import TurnFailed
 from gateway.planning.truncation import INPUT_TRUNCATED, RETRY_SHARES, is_overflow
 from gateway.replies.reply_streams import batch_has_content
-from providers.base import RelayExchange
+from providers.base import RelayExchange, read_source_of
 from providers.errors import ContextLengthExceeded
 from providers.new_id import new_id
 from translation.errors import ProtocolViolation
@@ -42,7 +42,7 @@ class TruncatingRelay(Source[bytes]):
         self._shorter_bodies = _shorter_bodies(body)
         self._exchange = make_relay(body)
         self.losses: Final = self._exchange.losses
-        self._source: Source[bytes] = _as_source(self._exchange)
+        self._source: Source[bytes] = read_source_of(self._exchange)
         self._held_reads = b""
 
     @property
@@ -105,7 +105,7 @@ class TruncatingRelay(Source[bytes]):
             return False
         self._sent_items = len(body["input"])
         self._exchange = self._make_relay(body)
-        self._source = _as_source(self._exchange)
+        self._source = read_source_of(self._exchange)
         return True
 
     def _report_truncation(self) -> None:
@@ -132,10 +132,6 @@ class TruncatingRelay(Source[bytes]):
             except (ProtocolViolation, orjson.JSONDecodeError):
                 return False  # the relay judges what the upstream sends
         return False
-
-
-def _as_source(exchange: RelayExchange) -> Source[bytes]:
-    return exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
 
 
 def _shorter_bodies(body: Json) -> Iterator[Json]:

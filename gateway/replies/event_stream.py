@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from dataplane.core import make_fast_path
 from dataplane.http_protocol import CLIENT, ClientWriter, running_loop
-from dataplane.source import FastPath, IteratedSource, ReadTemplate, Source
+from dataplane.source import FastPath, ReadTemplate, as_source
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.http.guard import ClientDisconnected, Drain, Guard
 from gateway.http.headers import encode_headers
@@ -100,7 +100,7 @@ class EventStreamReply(Response):
             self.raw_headers[0] = (b"content-type", stream_type)
         self._late_headers = late_headers
         self._stream = stream
-        self._source = stream if isinstance(stream, Source) else IteratedSource(stream.frames(), b"")
+        self._source = as_source(stream, stream.frames, b"")
         # Every read looks these up, and attributes of the class alone are slower to find.
         self._template: ReadTemplate[bytes] | None = None
         self.fast_path: FastPath | None = None

@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Final, Protocol
 
-from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
+from dataplane.source import ReadTemplate, Sink, Source
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
 from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.replies.client_params import ClientParams, OverflowParams
 from gateway.replies.loss_header import facts_in, unreported_in, usage_in, warnings_in
-from providers.base import Batch, Exchange, RelayExchange
+from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, TextObserver
@@ -131,7 +131,7 @@ class TranslatedReply(Source[bytes]):
         self.template: ReadTemplate[bytes] | None = None
         self.ended = False
         self.has_content = False
-        self._batches = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
+        self._batches = batch_source_of(exchange)
         self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
@@ -236,7 +236,7 @@ class RelayedReply(Source[bytes]):
         hold: object = None,
         overflow_params: OverflowParams | None = None,
     ) -> None:
-        self._reads = exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
+        self._reads = read_source_of(exchange)
         self._relay = relay
         self._hold = hold
         self._overflow_params = overflow_params

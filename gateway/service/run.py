@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dataplane.source import IteratedSource, Source
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
 from gateway.logs import bind_tool_warnings, bind_unreported, bind_usage
@@ -29,7 +28,7 @@ from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.request_redaction import build_redactor
 from gateway.tools.tool_run import ToolRun
-from providers.base import Batch, HeaderedReply
+from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -127,9 +126,8 @@ class Run:
             collector.feed(events)
             bind_usage(usage_in(events))
 
-        source = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
         try:
-            await source.feed_to(collect)
+            await batch_source_of(exchange).feed_to(collect)
         except InvalidRequest as error:
             if plan.params is not None:
                 plan.params.rename_param_of(error)

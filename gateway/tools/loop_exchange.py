@@ -20,7 +20,7 @@ from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.requested_servers import RequestedServer
 from gateway.tools.response_servers import ResponseServers, read_input_rules
 from gateway.tools.tool_run import ToolRun
-from providers.base import Batch, Exchange, source_of
+from providers.base import Batch, Exchange, batch_source_of
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
@@ -237,7 +237,7 @@ def make_round_source(loop: ToolLoop, exchange: Exchange) -> Source[Batch]:
 
     Its deltas take the fast path unless the loop has to read or change them.
     """
-    return StagedSource(source_of(exchange), loop.feed, partial(_grant_run, loop))
+    return StagedSource(batch_source_of(exchange), loop.feed, partial(_grant_run, loop))
 
 
 def _grant_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:
