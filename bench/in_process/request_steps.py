@@ -21,8 +21,8 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import Drain
 from gateway.logs import configure_logs
 from gateway.process.app import create_app
-from gateway.process.providers import build_providers
 from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.new_id import new_id

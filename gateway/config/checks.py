@@ -4,7 +4,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -48,6 +48,11 @@ _ADVICE_BY_ERROR_TYPE = {
     "frozen_set_type": "write a list: [a, b]",
 }
 """Pydantic's error type -> what to write, for types whose own message does not help an operator."""
+
+RELOADABLE_SECTIONS: Final = frozenset({"auth", "providers", "models", "families", "tools"})
+"""The sections that may change while the server runs. Sockets, limits and tables of the others exist only once."""
+
+_RESTART_ADVICE: Final = "cannot change while the server runs: restart it, or undo the change"
 
 
 def validate_settings(
@@ -274,3 +279,17 @@ def _redact_value(value: Any) -> str:
         case list() | tuple():
             return "a list"
     return repr(value)[:40]
+
+
+def find_fixed_changes(running: BaseModel, settings: BaseModel) -> Iterator[Problem]:
+    """Yield one problem for each key outside `RELOADABLE_SECTIONS` that differs. Both values are whole settings."""
+    for section in type(settings).model_fields.keys() - RELOADABLE_SECTIONS:
+        old, new = getattr(running, section), getattr(settings, section)
+        if old == new:
+            continue
+        if not isinstance(old, BaseModel) or not isinstance(new, BaseModel):
+            yield Problem((section,), _RESTART_ADVICE)
+            continue
+        for key in type(new).model_fields:
+            if getattr(old, key) != getattr(new, key):
+                yield Problem((section, key), _RESTART_ADVICE)

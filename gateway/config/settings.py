@@ -13,11 +13,10 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config import yaml_file
 from gateway.config.auth_settings import AuthSettings
-from gateway.config.checks import validate_settings
+from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
 from gateway.config.limit_settings import LimitSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
-from gateway.config.reload_check import find_fixed_changes
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
 from providers.config import Number, ProviderConfig, WholeNumber
@@ -311,7 +310,7 @@ def load_settings(
     """Load settings from a YAML file. `server` overrides keys of its section of that name.
 
     `environ` is the environment, by default that of the process. `running` are the settings of a running server that
-    the new ones would replace: then only the reloadable sections may differ (`gateway/config/reload_check.py`). Raises
+    the new ones would replace: then only the reloadable sections may differ (`gateway/config/checks.py`). Raises
     ConfigError with every mistake in the file.
     """
     return _validate_document(yaml_file.read_yaml(path), server, environ, str(path), running)

@@ -13,7 +13,7 @@ from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
 from gateway.doctor.local_gateway import serve_locally
 from gateway.doctor.sample_tools import serve_sample_tools
-from gateway.process.providers import build_providers
+from gateway.service.provider_lifetimes import build_providers
 
 _START_TIMEOUT_S: Final = 600.0
 """Time for embedded engines to load their models."""

@@ -1,5 +1,7 @@
 """The server's home page: its status, its models with examples, and the last report of the doctor."""
 
+import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -8,10 +10,12 @@ from typing import Final
 from gateway.pages.document import HtmlDocument, build_document
 from gateway.pages.home_script import HOME_SCRIPT
 from gateway.pages.saved_report import SavedReport, SavedResult, Verdict
-from gateway.pages.snippets import render_curl, render_python
 
 _MAX_MODELS: Final = 200
 """Models with examples on the page. A hosted service may list several hundred."""
+KEY_VARIABLE: Final = "GATEWAY_KEY"
+"""The environment variable that examples read the client's key from."""
+
 
 _STYLE: Final = """
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem 1rem; margin: .75rem 0; }
@@ -219,3 +223,26 @@ def _render_links() -> str:
 <h2 id="links">Links</h2>
 <ul>{rows}</ul>
 </section>"""
+
+
+def render_curl(base_url: str, model: str, *, needs_key: bool) -> str:
+    """Return a shell command that requests a response. `base_url` is the server's address, without `/v1`."""
+    key = f' \\\n  -H "Authorization: Bearer ${KEY_VARIABLE}"' if needs_key else ""
+    body = json.dumps({"model": model, "input": "Say hello."}, ensure_ascii=False)
+    return f"curl {base_url}/v1/responses{key} \\\n  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
+
+
+def render_python(base_url: str, model: str, *, needs_key: bool) -> str:
+    """Return a Python program for the package `openai` that prints a response."""
+    imports = "import os\n\nfrom openai import OpenAI" if needs_key else "from openai import OpenAI"
+    key = f'os.environ["{KEY_VARIABLE}"]' if needs_key else '"none"'
+    return (
+        f'{imports}\n\nclient = OpenAI(base_url="{base_url}/v1", api_key={key})\n'
+        f"response = client.responses.create(model={_quote_python(model)}, input={_quote_python('Say hello.')})\n"
+        "print(response.output_text)"
+    )
+
+
+def _quote_python(text: str) -> str:
+    # A JSON string is a Python string, too, except for escaped surrogate pairs, which this does not write.
+    return json.dumps(text, ensure_ascii=False)

@@ -20,7 +20,6 @@ from gateway.http.guard import ClientDisconnected, Drain
 from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
-from gateway.process.providers import build_providers
 from gateway.process.reload import Reloader
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES
@@ -42,7 +41,7 @@ from gateway.routes.pages import pages_routes
 from gateway.routes.relayed import relayed_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.routes.responses import responses_routes
-from gateway.service.provider_lifetimes import ProviderLifetimes
+from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.service.sweeper import run_sweeper
 from gateway.state.store import Store

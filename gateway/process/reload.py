@@ -3,9 +3,8 @@
 import structlog
 
 from gateway.config.settings import Settings
-from gateway.process.providers import build_providers
 from gateway.process.updates import RejectedConfiguration
-from gateway.service.provider_lifetimes import ProviderLifetimes
+from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 
 _log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""What encoders and relays share that wrap another one, for a client or a store that gets another form of its reply."""
+"""Base classes of encoders and relays that wrap another one, to give its client or the store another form of reply."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -9,6 +9,7 @@ from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
+from translation.responses.snapshot import Snapshot
 
 _Encoder = TypeVar("_Encoder", bound=FrameEncoder)
 _Relay = TypeVar("_Relay", bound=Relay)
@@ -95,3 +96,18 @@ class RelayWrapper(Generic[_Relay]):
     def _process_frames(self, frames: bytes) -> bytes:
         """Returns the frames to send instead of those of the wrapped relay."""
         return frames
+
+
+class StoredReplyEncoder(EncoderWrapper[_Encoder]):
+    """The common part of a FrameEncoder: `encoder` writes for the client, `snapshot` collects the response to store.
+
+    A subclass feeds both.
+    """
+
+    def __init__(self, encoder: _Encoder, snapshot: Snapshot) -> None:
+        super().__init__(encoder)
+        self._snapshot = snapshot
+
+    @property
+    def response(self) -> Json:
+        return self._snapshot.response

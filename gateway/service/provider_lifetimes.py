@@ -1,4 +1,4 @@
-"""Starts and closes the providers of a server process, also when a new configuration replaces some of them."""
+"""Builds, starts and closes the providers of a server process, also when a new configuration replaces some of them."""
 
 import asyncio
 import gc
@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from gateway.config.settings import Settings
+from gateway.tools.host import build_egress
 from providers.base import EngineHost, Provider
+from providers.registry import build_provider
 
 _log = structlog.get_logger(__name__)
 
@@ -17,10 +20,23 @@ _COLLECT_S: Final = 30.0
 """Seconds between searches for reference cycles while a provider waits to be closed. A failed request may be in one."""
 
 
+def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
+    """Builds the configured providers. The ones in `overrides` replace configured ones of the same names.
+
+    Nothing is started or connected.
+    """
+    replaced = dict(overrides or {})
+    egress = build_egress(settings.egress)
+    configured = settings.providers.items()
+    return {
+        name: build_provider(name, config, egress) for name, config in configured if name not in replaced
+    } | replaced
+
+
 class ProviderHold:
     """Held by whatever may still send requests to the providers of one configuration.
 
-    While it exists, none of them is closed. It has no content: what counts is who refers to it.
+    While it exists, none of them is closed. It has no content: only references to it count.
     """
 
     __slots__ = ("__weakref__",)
@@ -49,7 +65,7 @@ class _Retirement:
         self.is_unused.set()
 
 
-class _ProviderRun(NamedTuple):
+class _OpenProvider(NamedTuple):
     """One provider that is open. `task` ends when it is closed, which `stop` causes."""
 
     stop: asyncio.Event
@@ -63,7 +79,7 @@ class ProviderLifetimes:
 
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self.providers = dict(providers)
-        self._runs: dict[int, _ProviderRun] = {}
+        self._runs: dict[int, _OpenProvider] = {}
         """Provider's id -> what closes it."""
         self._retirements: list[_Retirement] = []
         self._tasks: asyncio.TaskGroup
@@ -104,7 +120,7 @@ class ProviderLifetimes:
         for provider in providers:
             stop = asyncio.Event()
             task = self._tasks.create_task(self._run(provider, stop))
-            self._runs[id(provider)] = _ProviderRun(stop, task)
+            self._runs[id(provider)] = _OpenProvider(stop, task)
 
     async def _run(self, provider: Provider, stop: asyncio.Event) -> None:
         """Runs one provider in a task of its own, because an engine must be stopped by the task that started it."""

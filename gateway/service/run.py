@@ -1,6 +1,6 @@
 """Produces the reply of a planned request, as a stream or as one JSON object. It does not store it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.error_replies import build_failed_event
@@ -26,13 +26,14 @@ from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, as
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.service.request_redaction import build_redactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
+from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.tools.credentials import list_credentials
 
 
 @dataclass(slots=True)
@@ -191,3 +192,15 @@ def adapt_presentation(
     if isinstance(plan, RelayPlan):
         presentation.call_rules = plan.call_rules
         presentation.summarizes_reasoning = plan.summarizes_reasoning
+
+
+def build_redactor(request: Json, route: Route) -> Callable[[str], str]:
+    """Returns the function that redacts an upstream's message about a request.
+
+    Such a message may quote credentials of the request's tools, and those of the provider.
+    """
+    credentials = list_credentials(request)
+    if not credentials:
+        return route.provider.redact
+    redactor = Redactor(credentials)
+    return lambda message: redactor.redact(route.provider.redact(message))

@@ -104,7 +104,7 @@ class Service:
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Serves all further requests by these settings. Requests that were accepted keep their providers.
 
-        Only the sections of `gateway/config/reload_check.py` may differ from the settings before. The caller closes the
+        Only the sections of `gateway/config/checks.py` may differ from the settings before. The caller closes the
         providers that are no longer used, once `provider_hold` as it was before is gone.
         """
         # What may raise comes first: after a failure, everything is as before.

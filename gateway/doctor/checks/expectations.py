@@ -1,5 +1,8 @@
 """The prompts that the checks of both dialects share, and the requirements on their responses."""
 
+import base64
+import struct
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -28,6 +31,14 @@ _SUM_SCHEMA: Final[Json] = {
     "additionalProperties": False,
 }
 SUM_FORMAT: Final[Json] = {"name": "sum", "schema": _SUM_SCHEMA, "strict": True}
+
+SAMPLE_IMAGE_COLOUR: Final = "orange"
+"""The colour of the image. A model that does not see an image and guesses names red, blue or green."""
+
+_ORANGE: Final = b"\xff\xa5\0"
+
+_SIDE_PIXELS: Final = 64
+"""Some models refuse images with sides of fewer than 28 pixels."""
 
 
 def verify_token_limit(responses: Iterable[Json]) -> str:
@@ -74,3 +85,17 @@ def verify_sum_format(response: Json) -> str:
     except jsonschema_rs.ValidationError as error:
         raise CheckFailed(f"the answer does not fit its schema: {error.message}") from None
     return ""
+
+
+def _encode_png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def _encode_png() -> bytes:
+    header = struct.pack(">IIBBBBB", _SIDE_PIXELS, _SIDE_PIXELS, 8, 2, 0, 0, 0)
+    rows = (b"\0" + _ORANGE * _SIDE_PIXELS) * _SIDE_PIXELS
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_encode_png_chunk(kind, content) for kind, content in chunks)
+
+
+SAMPLE_IMAGE_URL: Final = "data:image/png;base64," + base64.b64encode(_encode_png()).decode()

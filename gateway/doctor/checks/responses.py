@@ -17,6 +17,8 @@ from gateway.doctor.checks.expectations import (
     COUNT_PROMPT,
     GREETING_PROMPT,
     LONG_COUNT_PROMPT,
+    SAMPLE_IMAGE_COLOUR,
+    SAMPLE_IMAGE_URL,
     STOP_PROMPT,
     STOP_SEQUENCE,
     SUM_FORMAT,
@@ -33,7 +35,6 @@ from gateway.doctor.checks.response_shape import (
     message_text_of,
     require_text,
 )
-from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_COLOUR, SAMPLE_IMAGE_URL
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.replies.dialects.stored_reply import StoredReplyEncoder
 from gateway.replies.endpoints import RESPONSES
+from gateway.replies.wrappers import StoredReplyEncoder
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.agui.encode import AguiEncoder

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from dataplane.source import ReadTemplate
 from gateway.replies.dialects.messages_endpoint import MESSAGES
-from gateway.replies.dialects.stored_reply import StoredReplyEncoder
 from gateway.replies.endpoints import Endpoint, Lift, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
 from gateway.replies.reply_streams import FrameEncoder
+from gateway.replies.wrappers import StoredReplyEncoder
 from gateway.state.store import NewResponse, Store
 from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver

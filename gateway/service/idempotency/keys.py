@@ -1,11 +1,14 @@
-"""Reads the header `Idempotency-Key`."""
+"""Reads the header `Idempotency-Key`, and limits the keys that an owner has stored."""
 
+import time
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
 
 import orjson
 
-from gateway.state.idempotency import KeyedRequest
+from gateway.errors import TooManyKeys
+from gateway.state.idempotency import KeyedRequest, KeyStore
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -18,6 +21,12 @@ KEY_IGNORED: Final = Loss("Idempotency-Key", "ignored")
 _MAX_KEY_CHARS: Final = 255
 _FORM_PARAMS: Final = frozenset({"stream", "stream_options"})
 """Parameters that say how a response is sent, and not what it is."""
+
+_COUNT_S: Final = 60.0
+"""Seconds for which a count is used. Other processes store keys meanwhile, so the bound is not exact."""
+
+_FULL_COUNT_S: Final = 1.0
+"""Seconds for which a count that has reached the limit is used: keys expire, and responses are deleted."""
 
 
 def read_keyed_request(header: bytes, body: Json) -> KeyedRequest:
@@ -33,3 +42,25 @@ def read_keyed_request(header: bytes, body: Json) -> KeyedRequest:
         )
     content = {name: value for name, value in body.items() if name not in _FORM_PARAMS}
     return KeyedRequest(key=key, digest=sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest())
+
+
+class KeyQuota:
+    """Limits the keys that each owner has stored, without counting them for each request.
+
+    Owners are the names of configured keys, so there are few.
+    """
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._counts: dict[str, tuple[int, float]] = {}
+        """Owner -> number of keys, and the time at which they were counted in the database."""
+
+    async def reserve(self, store: KeyStore, owner: str) -> None:
+        """Counts one more key of the owner. Raises TooManyKeys if the owner has reached the limit."""
+        count, counted_at = self._counts.get(owner, (0, -_COUNT_S))
+        if self._clock() - counted_at >= (_COUNT_S if count < self._limit else _FULL_COUNT_S):
+            count, counted_at = await store.count_keys(owner, self._limit), self._clock()
+        self._counts[owner] = (min(count + 1, self._limit), counted_at)
+        if count >= self._limit:
+            raise TooManyKeys(self._limit)

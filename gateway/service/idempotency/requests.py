@@ -29,8 +29,7 @@ from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.loss_header import stored_loss_header
 from gateway.service.accepted_request import AcceptedRequest
-from gateway.service.idempotency.key_room import KeyRoom
-from gateway.service.idempotency.keys import read_keyed_request
+from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
 from gateway.state.idempotency import KeyedRequest, KeyTaken
 from gateway.state.store import ACTIVE_STATUSES, Store, StoredResponse
 from translation.errors import InvalidRequest
@@ -75,7 +74,7 @@ class IdempotentRequests:
         self._build_event_stream = build_event_stream
         # A repeated request may ask for the stream, which has to be stored as long as its key holds.
         self._lifetime_s = min(settings.store.idempotency_hours, settings.store.events_hours) * 3600
-        self._room = KeyRoom(settings.limits.idempotency_keys)
+        self._quota = KeyQuota(settings.limits.idempotency_keys)
         self._max_outage_s = settings.background.lease_s
 
     async def serve(
@@ -106,7 +105,7 @@ class IdempotentRequests:
                     return accepted
                 accepted.job = replace(accepted.job, keyed=keyed)
                 if keyed.replaces is None and self._store is not None:
-                    await self._room.take(self._store, principal.name)
+                    await self._quota.reserve(self._store, principal.name)
                 await self._submit(accepted)
             except KeyTaken:
                 continue

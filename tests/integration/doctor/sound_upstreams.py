@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.doctor.checks.expectations import SAMPLE_IMAGE_URL
 from gateway.doctor.checks.hosted_probes import WEATHERS
-from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
 from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, answer_question
 from tests.integration.doctor.sound_responses import read_responses, write_responses
 from tests.unit.support.harmony import marked, real

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from gateway.config.settings import Settings
-from gateway.process import providers as builder
+from gateway.service import provider_lifetimes as builder
 from providers import egress
 from providers.egress import EgressClient, FetchResult, is_public
 from translation.errors import InvalidRequest

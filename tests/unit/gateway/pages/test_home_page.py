@@ -12,9 +12,8 @@ import pytest
 
 from gateway.pages.api_page import build_api_page
 from gateway.pages.document import HtmlDocument, build_document
-from gateway.pages.home_page import HomePage, ListedModel, build_home_page
+from gateway.pages.home_page import HomePage, ListedModel, build_home_page, render_curl, render_python
 from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult
-from gateway.pages.snippets import render_curl, render_python
 
 ODD_NAMES = ["demo", "it's", 'a"b', "$(id)`id`", "<script>alert(1)</script>", "a\\b", "日本語", "a&amp;b", "a\nb"]
 PAGE = HomePage(

@@ -9,8 +9,8 @@ from gateway.config.settings import parse_settings
 from gateway.errors import CredentialsNotStored
 from gateway.http.auth import Principal
 from gateway.http.guard import Drain
-from gateway.process.providers import build_providers
 from gateway.replies.endpoints import RESPONSES
+from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import Job

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.errors import TooManyKeys
-from gateway.service.idempotency.key_room import KeyRoom
+from gateway.service.idempotency.keys import KeyQuota
 
 LIMIT = 3
 
@@ -30,30 +30,30 @@ def keys() -> Keys:
 
 
 async def test_keys_are_counted_once_a_minute(keys: Keys) -> None:
-    room = KeyRoom(LIMIT, lambda: keys.now)
+    quota = KeyQuota(LIMIT, lambda: keys.now)
     for now, counted in ((0.0, 1), (59.0, 1), (60.0, 2)):
         keys.now = now
-        await room.take(cast("Any", keys), "ann")
+        await quota.reserve(cast("Any", keys), "ann")
         assert keys.counted == counted
 
 
 async def test_keys_of_this_process_are_known_at_once(keys: Keys) -> None:
-    room = KeyRoom(LIMIT, lambda: keys.now)
+    quota = KeyQuota(LIMIT, lambda: keys.now)
     for _ in range(LIMIT):
-        await room.take(cast("Any", keys), "ann")
+        await quota.reserve(cast("Any", keys), "ann")
     keys.stored = LIMIT
     for _ in range(5):
         with pytest.raises(TooManyKeys):
-            await room.take(cast("Any", keys), "ann")
+            await quota.reserve(cast("Any", keys), "ann")
     assert keys.counted == 1
 
 
 async def test_an_owner_without_room_gets_it_back_soon(keys: Keys) -> None:
-    room = KeyRoom(LIMIT, lambda: keys.now)
+    quota = KeyQuota(LIMIT, lambda: keys.now)
     keys.stored = LIMIT
     with pytest.raises(TooManyKeys):
-        await room.take(cast("Any", keys), "ann")
+        await quota.reserve(cast("Any", keys), "ann")
     keys.stored = 0
     keys.now = 1.0
-    await room.take(cast("Any", keys), "ann")
+    await quota.reserve(cast("Any", keys), "ann")
     assert keys.counted == 2
