@@ -54,7 +54,7 @@ test: setup ## unit, contract, golden, fault and integration tests; translation/
 test-pure: setup ## what reads and writes streams once more, without the compiled core
 	PYTHONPATH="$(CURDIR)/tests/without_core" $(PYTEST) tests/contract tests/faults \
 		$(addprefix tests/integration/,real_engines upstreams websocket) \
-		$(addprefix tests/unit/dataplane/,test_coalescing.py test_receiver.py transport) \
+		$(addprefix tests/unit/dataplane/test_,coalescing.py core_receiver.py transport.py transport_pushes.py) \
 		$(addprefix tests/unit/gateway/replies/test_,event_stream.py event_stream_pushes.py) $(ARGS)
 
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm

@@ -16,7 +16,7 @@ import translation
 _TESTS = Path(__file__).parent
 _MEASURED = (
     _TESTS / "unit/translation",
-    _TESTS / "unit/gateway/replies/test_reply_streams_alike.py",
+    _TESTS / "unit/gateway/replies/test_reply_streams_ways.py",
 )
 
 

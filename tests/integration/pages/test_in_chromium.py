@@ -11,7 +11,7 @@ from gateway.doctor.html_report import render_html
 from gateway.doctor.report_origin import ReportOrigin, save_results
 from tests.browser import Tab, find_chromium, open_browser
 from tests.serving import Gateway, serving
-from tests.unit.gateway.doctor.test_report import diagnosis
+from tests.unit.gateway.doctor.diagnoses import diagnosis
 
 CHROMIUM = find_chromium()
 pytestmark = [

@@ -16,7 +16,7 @@ from providers.http.dialects import SSE
 from providers.http.exchange import HttpExchange
 from providers.http.upstream import Upstream
 from tests.tool_rounds import hosted_tool
-from tests.unit.gateway.replies.test_reply_streams_alike import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
+from tests.unit.gateway.replies.test_reply_streams_ways import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
 from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.hosted.bounds import LoopBounds

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.unit.support.translator_drivers import feed_to_end
-from tests.unit.translation.gemini_endpoint.test_golden import HEAD, build_error
+from tests.unit.translation.gemini_endpoint.test_encode_golden import HEAD, build_error
 from translation.gemini_endpoint.collect import ContentCollector
 from translation.gemini_endpoint.encode import GeminiEncoder
 from translation.gemini_endpoint.failures import build_status_body

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from gateway.config.settings import EgressSettings, ServerSettings, Settings, StoreSettings, load_settings
 from providers.config import ProviderConfig
 
-EXAMPLE = Path(__file__).parents[4] / "config.example.yaml"
+EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 TREE = yaml.safe_load(EXAMPLE.read_text())
 ENVIRON = dict.fromkeys(
     [

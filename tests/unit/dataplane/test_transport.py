@@ -12,7 +12,7 @@ from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import upstream as upstream_module
 from providers.http.upstream import Upstream
-from tests.unit.dataplane.transport.transport_client import LIMITS, body_of, post, reply, talking
+from tests.unit.dataplane.transport_client import LIMITS, body_of, post, reply, talking
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
     Close,

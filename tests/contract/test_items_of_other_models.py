@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from providers.config import PROVIDER_DEFAULTS
-from tests.unit.gateway.service.recorded_models import ANSWERS, FAILED, TARGETS, Gateway, sent
+from tests.contract.recorded_models import ANSWERS, FAILED, TARGETS, Gateway, sent
 from tests.unit.support.golden import GOLDEN
 from translation.representation.json_types import Item, Json
 

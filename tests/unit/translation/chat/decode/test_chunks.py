@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought, usage_only
 from tests.unit.support.translator_drivers import counting_ids, decode
-from tests.unit.translation.chat.decoding.decoded_texts import STARTED, STOP, function, message, reasoning
+from tests.unit.translation.chat.decode.decoded_texts import STARTED, STOP, function, message, reasoning
 from translation.chat.decode import ChatDecoder
 from translation.representation import items
 from translation.representation.events import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
-from tests.unit.translation.chat.decoding.decoded_texts import STARTED, STOP, texts
+from tests.unit.translation.chat.decode.decoded_texts import STARTED, STOP, texts
 from translation.chat.decode import ChatDecoder, DecoderState
 from translation.errors import ProtocolViolation
 from translation.representation import items

@@ -1,27 +1,14 @@
-"""What a tool asks the user for, and what an answer is worth."""
+"""Requests for user input: what clients get of them, and which ones are refused."""
 
 from dataclasses import replace
-from typing import Any
 
 import orjson
 import pytest
 
+from tests.unit.translation.hosted.elicitation.requested_inputs import LOGIN, SCHEMA, SIZE, asking
 from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS
-from translation.hosted.elicitation.answers import GivenInput, UnfitContent, give_content, refuse_input
-from translation.hosted.elicitation.forms import InputForm, RequestedInput, find_form_fault
-from translation.representation.json_types import Json
-
-SCHEMA: Json = {
-    "type": "object",
-    "properties": {"people": {"type": "integer", "minimum": 1}, "tags": {"type": "array"}},
-    "required": ["people"],
-}
-SIZE = InputForm(key="size", message="For how many?", schema=SCHEMA)
-LOGIN = InputForm(key="login", message="Log in, please.", url="https://login.example.com/start?x=1")
-
-
-def asking(*forms: InputForm, **more: Any) -> RequestedInput:
-    return RequestedInput(forms=forms or (SIZE,), state="opaque", **more)
+from translation.hosted.elicitation.answers import GivenInput, give_content
+from translation.hosted.elicitation.forms import RequestedInput, find_form_fault
 
 
 def fault_of(requested: RequestedInput, max_bytes: int = 1000) -> str | None:
@@ -120,60 +107,3 @@ def test_a_host_is_a_plain_name_or_an_address(url: str, host: str) -> None:
 
 def test_an_address_may_not_be_longer_than_clients_take() -> None:
     assert fault_of(asking(replace(LOGIN, url="https://x.example/" + "x" * 9000)), 20_000) is not None
-
-
-def test_content_accepts_a_form() -> None:
-    given = give_content(asking(round=3, call_id="mcp_1"), {"people": 2, "tags": ["a"]})
-    assert given.responses == {"size": {"action": "accept", "content": {"people": 2, "tags": ["a"]}}}
-    assert (given.state, given.round, given.call_id) == ("opaque", 3, "mcp_1")
-
-
-def test_a_form_without_required_fields_can_be_accepted_as_it_is() -> None:
-    confirmation = asking(replace(SIZE, schema={"type": "object", "properties": {}}))
-    assert give_content(confirmation, None).responses == {"size": {"action": "accept", "content": {}}}
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (None, '"people" is a required property'),
-        ([1], "the content must be an object"),
-        ({}, '"people" is a required property'),
-        ({"people": 0}, "content.people: "),
-        ({"people": 1, "age": 3}, "the content has the field 'age', which the form does not have"),
-        ({"people": {"a": 1}}, "content.people must be a text, a number"),
-        ({"people": 1, "tags": [1]}, "content.tags must be a text, a number"),
-        ({"people": 2**70}, "the content is not valid JSON"),
-        ({"people": "x" * 70_000}, "the content is longer than 65536 bytes"),
-    ],
-)
-def test_content_that_does_not_fit(content: Any, reason: str) -> None:
-    with pytest.raises(UnfitContent) as unfit:
-        give_content(asking(), content)
-    assert reason in str(unfit.value)
-
-
-def test_an_address_takes_no_content() -> None:
-    assert give_content(asking(LOGIN), None).responses == {"login": {"action": "accept"}}
-    with pytest.raises(UnfitContent, match="takes no content"):
-        give_content(asking(LOGIN), {"done": True})
-
-
-def test_of_several_questions_those_that_are_left_out_are_declined() -> None:
-    both = asking(SIZE, LOGIN)
-    accepted = {"action": "accept", "content": {"people": 1}}
-    declined = {"action": "decline"}
-    assert give_content(both, {"size": {"people": 1}}).responses == {"size": accepted, "login": declined}
-    assert give_content(both, {"login": True}).responses == {"size": declined, "login": {"action": "accept"}}
-    assert give_content(both, {"login": False}).responses == {"size": declined, "login": declined}
-    for content in ("yes", {"other": 1}, {"size": {"people": 0}}):
-        with pytest.raises(UnfitContent):
-            give_content(both, content)
-
-
-def test_a_user_may_decline_or_leave_every_question() -> None:
-    assert refuse_input(asking(SIZE, LOGIN), "decline").responses == {
-        "size": {"action": "decline"},
-        "login": {"action": "decline"},
-    }
-    assert refuse_input(asking(), "cancel").responses == {"size": {"action": "cancel"}}

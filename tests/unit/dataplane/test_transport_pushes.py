@@ -7,7 +7,7 @@ import pytest
 
 from dataplane.transport import Body
 from tests.unit.dataplane.sinks import FakeSink
-from tests.unit.dataplane.transport.transport_client import body_of, post, reply, talking
+from tests.unit.dataplane.transport_client import body_of, post, reply, talking
 from tests.upstream.script import (
     Drip,
     Hang,

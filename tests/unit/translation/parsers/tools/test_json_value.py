@@ -1,49 +1,19 @@
-"""Whatever a text is cut into, parsers of tools say the same."""
+"""JSON in model text: where a value ends, and what is no JSON."""
 
 import json
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.support.tool_texts import TEXTS, parse, two_cuts
-from translation.parsers.tools import PARSER_FACTORIES
 from translation.parsers.tools.json_value import JsonValueReader
 
-EACH_TEXT = pytest.mark.parametrize(
-    ("parser", "text"), [(parser, text) for parser, texts in TEXTS.items() for text in texts]
-)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-
-
-def test_there_are_texts_for_every_parser() -> None:
-    assert TEXTS.keys() == PARSER_FACTORIES.keys()
-
-
-@EACH_TEXT
-def test_a_text_may_be_cut_in_two_anywhere(parser: str, text: str) -> None:
-    whole = parse(parser, [text])
-    for pieces in two_cuts(text):
-        assert parse(parser, pieces) == whole
-
-
-@EACH_TEXT
-def test_a_text_may_come_one_character_at_a_time(parser: str, text: str) -> None:
-    assert parse(parser, text) == parse(parser, [text])
-
-
-@EACH_TEXT
-@settings(max_examples=25)
-@given(cuts=st.lists(st.integers(0, 200), max_size=8))
-def test_a_text_may_be_cut_into_any_pieces(parser: str, text: str, cuts: list[int]) -> None:
-    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    assert parse(parser, [text[start:end] for start, end in pairwise(places)]) == parse(parser, [text])
 
 
 @given(JSON, st.sampled_from([None, 2]), st.booleans())

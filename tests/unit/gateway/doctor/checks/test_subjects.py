@@ -1,0 +1,57 @@
+"""The models that the doctor examines, and the gateway that it does so through."""
+
+import re
+
+import pytest
+
+from gateway.config.settings import Settings, parse_settings
+from gateway.doctor.checks.subjects import NothingToExamine, prepare_examination, select_models
+from providers.registry import build_provider
+
+
+def settings() -> Settings:
+    models = {
+        "a": {"provider": "one", "capabilities": {"images": False}, "strict": True},
+        "b": {"provider": "two", "model": "org/b"},
+        "c-*": {"provider": "two"},
+    }
+    return parse_settings(
+        {"providers": {"one": {"type": "scripted"}, "two": {"type": "scripted"}}, "models": models}, environ={}
+    )
+
+
+def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() -> None:
+    assert list(select_models(settings(), [])) == ["a", "b"]
+    assert list(select_models(settings(), ["c-1", "a"])) == ["c-1", "a"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [(["c-*"], "c-* is a pattern"), (["d"], "no model of the config is called d; there are: a, b")]
+)
+def test_names_that_are_no_models_are_told(names: list[str], words: str) -> None:
+    with pytest.raises(NothingToExamine, match=re.escape(words)):
+        select_models(settings(), names)
+
+
+def test_a_configuration_of_patterns_needs_a_name() -> None:
+    only = settings().model_copy(update={"models": {"*": settings().models["c-*"]}})
+    with pytest.raises(NothingToExamine, match="--model"):
+        select_models(only, [])
+
+
+def test_the_gateway_that_is_examined_has_a_key_of_its_own_and_keeps_nothing() -> None:
+    given = settings()
+    providers = {name: build_provider(name, config) for name, config in given.providers.items()}
+    through, subjects, key = prepare_examination(given, select_models(given, ["a", "c-1"]), providers)
+    assert through.store.url is None
+    assert through.auth is not None
+    assert [each.secret for each in through.auth.keys] == [key]
+    assert len(key) > 30
+    assert list(through.models) == [
+        "a",
+        "c-1",
+        *(f"{name}-{number}" for name in ("doctor-no-such-model", "doctor-tools") for number in (0, 1)),
+    ]
+    assert (through.models["a"].model, through.models["c-1"].model) == ("a", "c-1")
+    first, second = subjects
+    assert (first.capabilities.images, first.strict, second.capabilities.images) == (False, True, True)

@@ -1,0 +1,60 @@
+"""Arguments of calls that are written in Python."""
+
+import pytest
+
+from tests.unit.support.tool_texts import summarize_items, unreadable
+
+LITERALS: dict[str, object] = {
+    "1": 1,
+    "-2.5e1": -25.0,
+    ".5": 0.5,
+    "True": True,
+    "false": False,
+    "None": None,
+    "'a'": "a",
+    '"it\'s"': "it's",
+    "'a' \"b\"": "ab",
+    r"'\x41\u00e9\n\'\\\q\0'": "Aé\n'\\\\q\0",
+    r"r'\d'": "\\d",
+    "[1, [2], ]": [1, [2]],
+    "(1, 2)": [1, 2],
+    "(1,)": [1],
+    "(1)": 1,
+    "()": [],
+    "{'a': {\"b\": 1}, }": {"a": {"b": 1}},
+    "{}": {},
+}
+"""What Python writes -> what it means."""
+
+
+@pytest.mark.parametrize(("written", "means"), LITERALS.items(), ids=LITERALS)
+def test_arguments_in_python_are_literals(written: str, means: object) -> None:
+    assert summarize_items("pythonic", f"[f(a={written}, b = 2 , )]") == [("f", {"a": means, "b": 2})]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "a=b",
+        "a=f(1)",
+        "a=1 b=2",
+        "a",
+        "a=",
+        "a=1 + 1",
+        "a={1: 2}",
+        "a={'b'}",
+        "a={'b' 1}",
+        "a=[1 2]",
+        "a=[1}",
+        "a=1e999",
+        "a=99999999999999999999",
+        "a=" + "9" * 5000,
+        "a='\\ud800'",
+        "a=" + "[" * 60 + "]" * 60,
+        "**a",
+    ],
+)
+def test_anything_that_would_have_to_be_run_is_no_argument(arguments: str) -> None:
+    (broken,) = unreadable("pythonic", f"[f({arguments})]")
+    assert broken.raw == f"f({arguments})"
+    assert not broken.truncated
