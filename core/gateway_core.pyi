@@ -2,9 +2,7 @@ from asyncio import Transport
 from collections.abc import Callable
 
 from dataplane.read_waiter import ReadWaiter
-from dataplane.source import FastPath
-from translation.encoding.delta_template import DeltaTemplate
-from translation.encoding.relay_template import RelayTemplate
+from dataplane.source import FastPath, ReadTemplate
 
 VERSION: int
 
@@ -32,11 +30,11 @@ class ChunkWriter:
     socket: int
 
 class TemplateFastPath:
-    def __init__(self, template: DeltaTemplate, client: ChunkWriter) -> None: ...
+    def __init__(self, template: ReadTemplate[bytes], client: ChunkWriter) -> None: ...
     def forward_chunks(self, data: bytes, /) -> int: ...
 
 class RelayFastPath:
-    def __init__(self, template: RelayTemplate, client: ChunkWriter) -> None: ...
+    def __init__(self, template: ReadTemplate[bytes], client: ChunkWriter) -> None: ...
     def forward_chunks(self, data: bytes, /) -> int: ...
 
 def measure_json(text: bytes) -> tuple[int, int]: ...

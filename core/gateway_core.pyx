@@ -16,7 +16,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 12  # of this interface; every change of it needs another number, in dataplane/core.py too
+VERSION = 12  # The version of this interface. Increase it with every change, here and in dataplane/core.py.
 
 cdef enum:
     _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits on request heads, and on the times in which a connection may be idle.
+"""uvicorn's HTTP protocol with limits on request heads, and on how long a connection may be idle.
 
 It knows no routes: `refuse_head` builds the reply to a head over a limit.
 """
@@ -16,7 +16,7 @@ _LATE_BODY_S = 60.0
 
 _LINGER_S = 1.0
 _LINGER_BYTES = 4 * 1024 * 1024
-"""How long, and how much, is read and dropped after a refusal.
+"""The seconds and bytes for which input is read and dropped after a refusal.
 
 Closing a connection on which the client still sends resets it, and the client loses the reply.
 """
@@ -68,7 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     empty lines before a request all count."""
     _failure: HeadFailure | None = None
     _head_since: float | None = None
-    """The loop time since which a head is awaited: that of its first byte, or of the connection before any."""
+    """The loop time since which a head is awaited: the time of its first byte, or of the new connection."""
     _idle_since: float | None = None
     """The loop time when the last reply ended; None if a request has begun since."""
     _replied_at = 0.0
@@ -103,10 +103,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
 
     def on_connection(self, descriptor: int) -> None:
-        """Called with the descriptor of a new connection. `bound_heads` may replace this method, which does nothing."""
+        """Does nothing. `limit_heads` may replace it. Called with the descriptor of a new connection."""
 
     def refuse_head(self, failure: HeadFailure) -> HeadRefusal:
-        """Builds the reply to a refused head. `bound_heads` replaces this one, which has no body."""
+        """Builds the reply to a refused head, without a body. `limit_heads` may replace this method."""
         status = {HeadFailure.TARGET_TOO_LONG: 414, HeadFailure.TOO_SLOW: 408}.get(failure, 431)
         return status, (), b""
 
@@ -125,7 +125,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # a trailer: RFC 9110, section 6.5.1, forbids to take it for a header
+            return  # this is a trailer, which RFC 9110, section 6.5.1, forbids to merge into the headers
         headers = self.headers
         if len(headers) >= self.limits.max_fields:
             self._fail(HeadFailure.TOO_MANY_FIELDS)
@@ -230,7 +230,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 class _LingeringProtocol(asyncio.Protocol):
-    """Ends a connection after a refusal: sends what is written, and drops what arrives, up to a time and a size."""
+    """Ends a connection after a refusal: sends the written bytes, and drops what arrives, up to a time and a size."""
 
     def __init__(
         self, refusing: HttpToolsProtocol, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
@@ -261,20 +261,20 @@ class _LingeringProtocol(asyncio.Protocol):
         self._refusing.connection_lost(exc)
 
 
-def bound_heads(
+def limit_heads(
     protocol: type[BoundedHttpProtocol],
     limits: HeadLimits,
     refuse_head: Callable[[HeadFailure, HeadLimits], HeadRefusal],
     on_connection: Callable[[int], None],
 ) -> type[BoundedHttpProtocol]:
-    """Returns `protocol` with other limits, another reply to what exceeds them, and a listener to new connections."""
+    """Returns `protocol` with these limits, this reply to heads that exceed them, and a listener to new connections."""
 
-    def refuse_bound_head(_: BoundedHttpProtocol, failure: HeadFailure) -> HeadRefusal:
+    def refuse_limited_head(_: BoundedHttpProtocol, failure: HeadFailure) -> HeadRefusal:
         return refuse_head(failure, limits)
 
     attributes: dict[str, Any] = {
         "limits": limits,
-        "refuse_head": refuse_bound_head,
+        "refuse_head": refuse_limited_head,
         "on_connection": staticmethod(on_connection),
     }
     return type(protocol.__name__, (protocol,), attributes)

@@ -1,7 +1,7 @@
 """Reads the sockets of a busy provider's streams together, every few milliseconds.
 
-Network cards coalesce interrupts for the same reason: to wake up, to poll and to be called for each read costs more
-than what is done with a delta (docs/adr/0027).
+Network cards coalesce interrupts for the same reason: waking up and polling for each read costs more than processing a
+delta (docs/adr/0027).
 """
 
 import asyncio
@@ -14,12 +14,14 @@ from time import monotonic
 from typing import Final, Protocol
 
 READS_PER_JOIN_CHECK: Final = 4
-"""After this many forwarded reads, a stream checks whether it should join. `core/gateway_core.pyx` has the same."""
+"""A stream checks whether it should join after this many forwarded reads. `core/gateway_core.pyx` has the same
+constant."""
+
 
 _STEADY_CHECKS: Final = 8
 """This many checks in a row, each one to two intervals after the one before, show a steady flow. An engine that
-computes a token of each stream in one step sends them all at once, then nothing: the event loop wakes once for all of
-those, so coalescing would not help."""
+computes a token of each stream in one step sends them all at once, then nothing: the event loop wakes once for all
+tokens of a step, so coalescing would not help."""
 
 _MAX_EMPTY_READS: Final = 16
 """All streams leave after this many more rounds without data than rounds with data."""
@@ -60,15 +62,15 @@ class ReadCoalescer:
         return self.seconds > 0 and _HAS_EPOLL
 
     def next_stagger(self) -> int:
-        """Returns how many reads later than others a new stream makes its first check.
+        """Returns the number of reads by which a new stream delays its first check.
 
-        The numbers differ from stream to stream, so that they do not all check at the same time.
+        The numbers differ from stream to stream, so that the streams do not all check at the same time.
         """
         self._stream_count += 1
         return self._stream_count % READS_PER_JOIN_CHECK
 
     def should_join(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Returns whether the provider's streams bring so much, so steadily, that the calling stream should join.
+        """Returns whether the provider's streams send so much, so steadily, that the calling stream should join.
 
         A stream calls it after every READS_PER_JOIN_CHECK forwarded reads. `loop` is the running event loop.
         """
@@ -116,7 +118,7 @@ class ReadCoalescer:
         ready = self._epoll.poll(0, len(self._members))
         for number, events in ready:
             if (stream := self._members.get(number)) is None:
-                continue  # it left while another stream was read
+                continue  # the stream left while another one was read
             if events != select.EPOLLIN:
                 stream.leave_coalescing()
                 continue

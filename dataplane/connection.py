@@ -20,7 +20,7 @@ _HIGH_WATER = 256 * 1024
 down. A head of more bytes is an error."""
 
 
-class Origin(NamedTuple):
+class ServerOrigin(NamedTuple):
     """The server that a connection leads to. Connections to one origin are interchangeable."""
 
     scheme: str
@@ -40,7 +40,7 @@ class ClosedWhileIdle(httpx.ReadError):
     """
 
 
-class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
+class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
     """Call `send`, then `take` until `is_complete`, then `end_exchange`. That says whether to `send` again.
 
     It raises httpx's exceptions. The socket of a steady stream may be read by the coalescer.
@@ -143,7 +143,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
             await self.wait_for_read()
 
     def take(self) -> bytes:
-        """Returns what has arrived of the body since the last take, possibly nothing.
+        """Returns the bytes of the body that have arrived since the last take, possibly none.
 
         After an empty result, await `wait_for_read`, unless the reply `is_complete`. It raises the failure of the reply
         when the bytes before it have been taken.
@@ -271,7 +271,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Pro
         # A part of the next chunk's size line may have arrived, but not its line break: the parser would have reported
         # the chunk's header. So a read that ends with a line break ends with the chunk.
         self._at_chunk_boundary = more_may_follow and self.between_chunks and data.endswith(b"\r\n")
-        # These are the last steps, for the reason that `_wake` gives.
+        # The rest must be the last steps, for the reason that `_wake` gives.
         waiter = self.waiter
         sink = self._sink
         if waiter is None or waiter.done or sink is None:

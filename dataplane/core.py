@@ -1,13 +1,13 @@
 """Chooses between the compiled core, if a version that fits is installed, and Python (docs/adr/0023)."""
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from dataplane.source import FastPath, ReadTemplate
-from translation.encoding.delta_template import DeltaTemplate
-from translation.encoding.relay_template import RelayTemplate
+from dataplane.source import FastPath, FastPathKind, ReadTemplate
 
 _VERSION: Final = 12
-"""The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""
+"""The version of the interface of `core/`. A core of another version was built for another gateway, so it is not used.
+"""
 
 try:
     import gateway_core
@@ -24,17 +24,16 @@ else:
 
 __all__ = ["CORE", "ChunkWriter", "Receiver", "make_fast_path", "measure_json"]
 
+_FAST_PATHS: Final[Mapping[FastPathKind | None, Callable[[ReadTemplate[bytes], ChunkWriter], FastPath]]] = (
+    {} if CORE is None else {"translation": CORE.TemplateFastPath, "relay": CORE.RelayFastPath}
+)
+
 
 def make_fast_path(template: ReadTemplate[bytes] | None, client: ChunkWriter) -> FastPath | None:
-    """Returns the compiled code that forwards whole chunks to a client by a template; None without either of the two.
+    """Returns the compiled code that forwards whole chunks to a client by a template; None if there is no template, or
+    no compiled code for it.
 
     Without a fast path, reads are encoded by the template's `encode_read`.
     """
-    if CORE is None:
-        return None
-    path: FastPath | None = None
-    if isinstance(template, DeltaTemplate):
-        path = CORE.TemplateFastPath(template, client)
-    elif isinstance(template, RelayTemplate):
-        path = CORE.RelayFastPath(template, client)
-    return path
+    make = None if template is None else _FAST_PATHS.get(template.fast_path_kind)
+    return None if template is None or make is None else make(template, client)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 _SLICE_BYTES: Final = 64 * 1024
 
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
-"""A byte that separates values -> the levels that it goes deeper."""
+"""Maps each byte that separates values to the change of the nesting level behind it."""
 
 _OTHER_BYTES: Final = bytes(byte for byte in range(256) if byte not in _STEPS)
 

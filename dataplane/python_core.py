@@ -1,4 +1,4 @@
-"""What stands for the classes of the compiled core where it is not installed. `core/` contains them compiled."""
+"""The Python implementations of Receiver and ChunkWriter. They are used if the compiled ones of `core/` are not."""
 
 import asyncio
 from abc import abstractmethod
@@ -36,7 +36,7 @@ class Receiver(asyncio.Protocol):
         self.forwarded_at = -inf
         """The time when the last read was forwarded as a whole, on the monotonic clock."""
         self.reads = 0
-        """How many reads were forwarded since the last call of `on_steady_flow`."""
+        """The number of reads that were forwarded since the last call of `on_steady_flow`."""
         self.is_coalesced = False
         """Whether the socket is read together with others, by a ReadCoalescer."""
         self.between_chunks = False
@@ -44,7 +44,7 @@ class Receiver(asyncio.Protocol):
         since."""
         self.has_more = False
         """Whether `process_read` got only the first part of a read. The compiled receiver gives it a long read in two
-        parts, so that the run can be learnt from the first chunks, and the rest can take the fast path."""
+        parts, so that the delta run can be learnt from the first chunks, and the rest can take the fast path."""
 
     @abstractmethod
     def process_read(self, data: bytes) -> None:

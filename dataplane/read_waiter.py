@@ -7,9 +7,9 @@ from typing import Any
 
 
 class ReadWaiter:
-    """One wait of one task. Unlike with a Future, the task resumes inside `notify`, not in the loop's next iteration.
+    """One wait of one task, which resumes inside `notify`. With a Future it would resume in the loop's next iteration.
 
-    If deltas arrive one by one, that iteration and its poll are a tenth of their CPU time. Since the task runs inside
+    If deltas arrive one by one, that iteration and its poll cost a tenth of their CPU time. Since the task runs inside
     `notify`, that call must be the last thing its caller does. Tasks wait for it by the protocol that they use for
     futures (`_asyncio_future_blocking`).
     """

@@ -2,12 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from translation.representation.delta_runs import DeltaRun
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+FastPathKind: TypeAlias = Literal["translation", "relay"]
+"""What a fast path of the compiled core does: it writes the deltas of a run in the client's frames, or forwards the
+upstream's frames."""
 
 
 class FastPath(Protocol):
@@ -44,13 +48,18 @@ class Sink(Protocol):
 class ReadTemplate(Protocol[T_co]):
     """Encodes reads of one delta run without parsing them. It is valid until the next `take` or `take_read`."""
 
+    @property
+    def fast_path_kind(self) -> FastPathKind | None:
+        """Which fast path of the compiled core applies the template; None if none does."""
+        ...
+
     def encode_read(self, read: bytes) -> T_co | None:
-        """Returns a pushed read as a piece; None if it is not of the run, and has to be given to `take_read`."""
+        """Returns a pushed read as a piece; None if it is not of the delta run, and has to be given to `take_read`."""
         ...
 
 
 class Source(Generic[T]):
-    """A reply of which a part may have arrived, while the rest is on its way.
+    """A reply that is being received: a part of it may have arrived, and the rest is on its way.
 
     `iterate` is the plain way to read it. Where its cost matters, callers write its loop themselves, and give
     `wait_for_read` a sink.
@@ -61,7 +70,7 @@ class Source(Generic[T]):
     template: ReadTemplate[T] | None = None
     """The template for the next reads, if they may be encoded by one."""
     delta_run: DeltaRun | None = None
-    """The run of deltas that the next read belongs to, if it is one and the source can tell."""
+    """The delta run that the next read belongs to, if the source knows of one."""
     is_draining = False
     """Whether the reply is complete, and late pieces are waited for a moment longer. Each wait then has a deadline, so
     it has to be begun anew."""
@@ -76,10 +85,10 @@ class Source(Generic[T]):
 
     @abstractmethod
     def take(self) -> T:
-        """Returns what has arrived since the last take.
+        """Returns the piece that has arrived since the last take.
 
-        A falsy piece means that nothing has: await `wait_for_read`, unless the source has `ended`. It raises what went
-        wrong: a reply that broke off raises, it does not end.
+        A falsy piece means that nothing has arrived: await `wait_for_read`, unless the source has `ended`. A reply that
+        broke off raises its failure here; it does not end.
         """
 
     @abstractmethod

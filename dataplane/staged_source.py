@@ -1,4 +1,4 @@
-"""A source whose pieces pass a function on their way, and whose runs of deltas may bypass it."""
+"""A source whose pieces are processed by a stage. Delta runs may bypass the stage."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -6,12 +6,13 @@ from typing import Any, Final, TypeAlias
 from dataplane.source import Sink, Source
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 
-Grant: TypeAlias = Callable[[DeltaRun], DeltaRun | None]
-"""Returns a run as it is behind the function, whose deltas may bypass it; None if they have to be given to it."""
+RunGrant: TypeAlias = Callable[[DeltaRun], DeltaRun | None]
+"""Decides about a delta run of the source. Returns the run as it is behind the stage, if its deltas may bypass the
+stage; None if the stage has to process them."""
 
 
-class StagedRun:
-    """A run behind a stage: the text has the key `text_key` there, and `observers` are called with each text too."""
+class StagedDeltaRun:
+    """A delta run behind a stage, where its text has the key `text_key`. `observers` are called with each text too."""
 
     __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "stops_at_line_break", "text_key")
 
@@ -25,19 +26,19 @@ class StagedRun:
 
 
 class StagedSource(Source[Sequence[Any]]):
-    """The pieces of `source` after `feed`. `grant` decides about its runs."""
+    """The pieces of `source` as the stage's `feed` returns them. `grant_run` decides which delta runs bypass it."""
 
     def __init__(
         self,
         source: Source[Sequence[Any]],
         feed: Callable[[Sequence[Any]], Sequence[Any]],
-        grant: Grant,
+        grant_run: RunGrant,
     ) -> None:
         self._source: Final = source
         self._feed = feed
-        self._grant = grant
+        self._grant_run = grant_run
         self._source_run: DeltaRun | None = None
-        """The run of the source that `delta_run` was granted for."""
+        """The source's run that `delta_run` was granted for."""
 
     @property
     def ended(self) -> bool:
@@ -47,10 +48,10 @@ class StagedSource(Source[Sequence[Any]]):
         await self._source.open()
 
     def take(self) -> Sequence[Any]:
-        return self._pass_on(self._source.take())
+        return self._process(self._source.take())
 
     def take_read(self, read: bytes) -> Sequence[Any]:
-        return self._pass_on(self._source.take_read(read))
+        return self._process(self._source.take_read(read))
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._source.wait_for_read(sink)
@@ -58,11 +59,11 @@ class StagedSource(Source[Sequence[Any]]):
     async def close(self, *, whole: bool = False) -> None:
         await self._source.close(whole=whole)
 
-    def _pass_on(self, piece: Sequence[Any]) -> Sequence[Any]:
-        passed = self._feed(piece) if piece else piece
+    def _process(self, piece: Sequence[Any]) -> Sequence[Any]:
+        processed = self._feed(piece) if piece else piece
         self.is_draining = self._source.is_draining
         run = self._source.delta_run
         if run is not self._source_run or self.delta_run is None:
             self._source_run = run
-            self.delta_run = None if run is None else self._grant(run)
-        return passed
+            self.delta_run = None if run is None else self._grant_run(run)
+        return processed

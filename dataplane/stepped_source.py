@@ -1,4 +1,4 @@
-"""A source of several steps: pieces that are made, and other sources that are read to their end in between."""
+"""A source that joins single pieces and other sources in sequence."""
 
 from collections.abc import AsyncGenerator, Awaitable
 
@@ -6,10 +6,10 @@ from dataplane.source import Sink, Source, T
 
 
 class SteppedSource(Source[T]):
-    """The pieces of the steps of a generator, which are pieces, or sources that are read to their end before the next.
+    """Reads the steps of a generator. A step is a piece, or a source that is read to its end before the next step.
 
-    `empty` is the piece that means that nothing has arrived. A source is opened and closed here. What it raises ends
-    the whole; the generator is closed, but does not see it.
+    `empty` is the piece that means that nothing has arrived. Each source is opened and closed here. Its failure is the
+    failure of this source; the generator is closed, but does not see the failure.
     """
 
     def __init__(self, steps: AsyncGenerator[T | Source[T], None], empty: T) -> None:
@@ -32,11 +32,15 @@ class SteppedSource(Source[T]):
         if source is None:
             piece, self._piece = self._piece, self._empty
             return piece
-        return self._note_state(source, self._empty if source.ended else source.take())
+        piece = self._empty if source.ended else source.take()
+        self._copy_state(source)
+        return piece
 
     def take_read(self, read: bytes) -> T:
         assert self._source is not None  # only a source pushes reads
-        return self._note_state(self._source, self._source.take_read(read))
+        piece = self._source.take_read(read)
+        self._copy_state(self._source)
+        return piece
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         source = self._source
@@ -50,14 +54,13 @@ class SteppedSource(Source[T]):
         finally:
             await self._steps.aclose()
 
-    def _note_state(self, source: Source[T], piece: T) -> T:
+    def _copy_state(self, source: Source[T]) -> None:
         self.delta_run = source.delta_run
         # After its end the next wait is for the next step, so that a sink must not go on with this one.
         self.is_draining = source.is_draining or source.ended
-        return piece
 
     async def _step(self, sink: Sink | None) -> None:
-        """Takes the next steps, up to one that the sink does not handle, or to a source."""
+        """Takes the next steps until one is a source, or a piece that the sink does not handle."""
         is_waiting = True
         while is_waiting:
             try:

@@ -19,15 +19,15 @@ from typing import NamedTuple, Self
 import httpx
 
 from dataplane.coalescing import ReadCoalescer
-from dataplane.connection import Connection, Origin
+from dataplane.connection import ServerOrigin, UpstreamConnection
 from dataplane.read_waiter import ReadWaiter
 from dataplane.source import Sink, Source
 
 _IDLE_S = 30.0
-"""How long a connection may wait for its next request: less than servers and load balancers commonly allow."""
+"""The seconds that a connection may wait for its next request: fewer than servers and load balancers commonly allow."""
 
 
-class Limits(NamedTuple):
+class RequestDeadlines(NamedTuple):
     """The deadlines of a request in seconds. None means no deadline."""
 
     connect: float | None = None
@@ -38,18 +38,19 @@ class Limits(NamedTuple):
 
 
 _UNSAFE_IN_HEAD = re.compile(rb"[\r\n\0]")
-"""What would end a line of a request's head, and so begin a header or a request that nobody meant to send."""
+"""Matches bytes that would end a line of a request's head. The rest could then be taken for another header or request.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What similar requests have in common: the origin, and the head without `content-length` and the empty line."""
+class RequestTarget:
+    """The common part of similar requests: their origin, and the head without `content-length` and the empty line."""
 
-    origin: Origin
+    origin: ServerOrigin
     head: bytes
 
     @classmethod
-    def of(cls, method: str, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> "Target":
+    def of(cls, method: str, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> "RequestTarget":
         """Builds the target of requests to an absolute URL. A header `content-length` is left out.
 
         Raises ValueError for a line break or a null byte in the method, the path, or a header.
@@ -58,14 +59,14 @@ class Target:
         lines += [b"%s: %s" % (name, value) for name, value in headers if name.lower() != b"content-length"]
         if any(map(_UNSAFE_IN_HEAD.search, lines)):
             raise ValueError("a header or the path of a request contains a line break or a null byte")
-        origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
+        origin = ServerOrigin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
         return cls(origin, b"\r\n".join([*lines, b""]))
 
 
 class PooledTransport(httpx.AsyncBaseTransport):
     """A pool of connections. Give it to an `httpx.AsyncClient`, or call `send` for less CPU time.
 
-    `max_connections` limits the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
+    `max_connections` deadlines the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
     free connection, up to the pool limit. `coalesce_ms` is the interval at which the streams of a busy provider are
     read together; 0 turns that off. It raises httpx's exceptions.
     """
@@ -74,17 +75,21 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._max_connections = max_connections
         self._coalescer = ReadCoalescer(coalesce_ms / 1000)
         self._open_count = 0
-        self._idle: dict[Origin, deque[Connection]] = {}
+        self._idle: dict[ServerOrigin, deque[UpstreamConnection]] = {}
         self._slot_waiters: deque[asyncio.Future[None]] = deque()
         self._tls: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions.get("timeout", {})
-        limits = Limits(*(timeout.get(name) for name in Limits._fields))
-        body = await self.send(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
+        deadlines = RequestDeadlines(*(timeout.get(name) for name in RequestDeadlines._fields))
+        body = await self.send(
+            RequestTarget.of(request.method, request.url, request.headers.raw), request.content, deadlines
+        )
         return body.response(request)
 
-    async def send(self, target: Target, content: bytes, limits: Limits, *, on_new_connection: bool = False) -> "Body":
+    async def send(
+        self, target: RequestTarget, content: bytes, deadlines: RequestDeadlines, *, on_new_connection: bool = False
+    ) -> "ReplyBody":
         """Sends a request, and returns its reply when the head has arrived. The caller must read or close the body.
 
         It raises ClosedWhileIdle if it took an idle connection that the server was closing. With `on_new_connection` it
@@ -92,14 +97,14 @@ class PooledTransport(httpx.AsyncBaseTransport):
         """
         connection = None if on_new_connection else self._pop_idle(target.origin)
         if connection is None:
-            connection = await self._connect(target.origin, limits, may_reuse=not on_new_connection)
+            connection = await self._connect(target.origin, deadlines, may_reuse=not on_new_connection)
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
-            await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
+            await connection.send(b"%s%s\r\n%s" % (target.head, length, content), deadlines.read)
         except BaseException:
             self.release(target.origin, connection)
             raise
-        return Body(self, target.origin, connection)
+        return ReplyBody(self, target.origin, connection)
 
     async def aclose(self) -> None:
         for connections in self._idle.values():
@@ -122,7 +127,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         """The number of connections in use: of requests whose reply has not ended, and those being established."""
         return self._open_count - sum(map(len, self._idle.values()))
 
-    def release(self, origin: Origin, connection: Connection) -> None:
+    def release(self, origin: ServerOrigin, connection: UpstreamConnection) -> None:
         """Makes a connection idle if its reply was read to the end. Closes any other."""
         if connection.end_exchange():
             if (connections := self._idle.get(origin)) is None:
@@ -133,7 +138,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         else:
             self._discard(connection)
 
-    def _pop_idle(self, origin: Origin) -> Connection | None:
+    def _pop_idle(self, origin: ServerOrigin) -> UpstreamConnection | None:
         connections = self._idle.get(origin)
         if not connections:
             return None
@@ -148,20 +153,22 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._discard(connection)
         return None
 
-    async def _connect(self, origin: Origin, limits: Limits, *, may_reuse: bool) -> Connection:
+    async def _connect(
+        self, origin: ServerOrigin, deadlines: RequestDeadlines, *, may_reuse: bool
+    ) -> UpstreamConnection:
         while self._max_connections and self._open_count >= self._max_connections:
             if not self._discard_one_idle():
-                await self._wait_for_slot(limits.pool)
+                await self._wait_for_slot(deadlines.pool)
                 if may_reuse and (connection := self._pop_idle(origin)) is not None:
                     return connection
         self._open_count += 1
         try:
-            return await self._dial(origin, limits.connect)
+            return await self._dial(origin, deadlines.connect)
         except BaseException:
             self._free_slot()
             raise
 
-    async def _dial(self, origin: Origin, seconds: float | None) -> Connection:
+    async def _dial(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
         if origin.scheme == "https" and self._tls is None:
             self._tls = httpx.create_ssl_context()
         tls = self._tls if origin.scheme == "https" else None
@@ -169,7 +176,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(seconds):
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(
-                    partial(Connection, self._coalescer), origin.host, origin.port, ssl=tls
+                    partial(UpstreamConnection, self._coalescer), origin.host, origin.port, ssl=tls
                 )
         except TimeoutError as error:
             raise httpx.ConnectTimeout("the connection was not established in time") from error
@@ -204,7 +211,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 return True
         return False
 
-    def _discard(self, connection: Connection) -> None:
+    def _discard(self, connection: UpstreamConnection) -> None:
         connection.close()
         self._free_slot()
 
@@ -213,7 +220,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._wake_slot_waiter()
 
 
-class Body(httpx.AsyncByteStream, Source[bytes]):
+class ReplyBody(httpx.AsyncByteStream, Source[bytes]):
     """The head and the body of a reply. At the end of the body its connection becomes idle.
 
     If the body is closed before its end, the connection is closed.
@@ -221,7 +228,7 @@ class Body(httpx.AsyncByteStream, Source[bytes]):
 
     ended = False
 
-    def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
+    def __init__(self, transport: PooledTransport, origin: ServerOrigin, connection: UpstreamConnection) -> None:
         self.status = connection.status
         self.headers = connection.header_of
         """Values by lower-case names. Of several headers with one name, it has the last."""
@@ -249,7 +256,7 @@ class Body(httpx.AsyncByteStream, Source[bytes]):
     def wait_for_read(self, sink: Sink | None = None) -> ReadWaiter:
         return self._connection.wait_for_read(sink)
 
-    def __aiter__(self) -> "Body":
+    def __aiter__(self) -> "ReplyBody":
         return self
 
     async def __anext__(self) -> bytes:

@@ -17,7 +17,7 @@ Batch: TypeAlias = Sequence[Event]
 """The events that one upstream read contained."""
 
 RelayedDialect: TypeAlias = Literal["chat", "responses", "messages"]
-"""Those of the client APIs whose requests can be relayed to an upstream that has the same API."""
+"""The client APIs whose requests can be relayed to an upstream that has the same API."""
 
 Dialect: TypeAlias = RelayedDialect | Literal["gemini", "ollama"]
 """The APIs that the gateway offers to clients."""
@@ -33,8 +33,8 @@ CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "templ
 class Capabilities:
     """Facts about an upstream. Requests are checked against them before anything is sent.
 
-    Every flag defaults to False. So if an adapter omits a flag, requests that need it are refused with an error;
-    nothing is dropped silently.
+    Every flag defaults to False. So if an adapter omits a flag, requests that need the capability are refused with an
+    error; nothing is dropped silently.
     """
 
     dialects: frozenset[RelayedDialect] = frozenset()
@@ -72,7 +72,7 @@ class Capabilities:
     counting: CountMethod = "none"
     """How the tokens of an input are counted."""
     two_pass: bool = False
-    """The upstream can continue a prompt of token ids, so that thinking and answer can be two runs."""
+    """The upstream can continue a prompt of token ids, so that thinking and answer can be two generations."""
     models: bool = False
     """The upstream can list its models."""
     prefill: bool = False

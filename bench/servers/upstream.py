@@ -43,7 +43,7 @@ _MODELS_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-l
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
-class UpstreamConnection(asyncio.Protocol):
+class ModelServerConnection(asyncio.Protocol):
     """One connection. Reads requests with a Content-Length, and writes the answer that the model's name describes."""
 
     transport: asyncio.Transport
@@ -109,7 +109,7 @@ def start_upstream(core: int | None, home: Path) -> AbstractContextManager[Serve
 
 
 async def _serve() -> None:
-    server = await asyncio.get_running_loop().create_server(UpstreamConnection, "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(ModelServerConnection, "127.0.0.1", 0, backlog=1024)
     announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from dataplane.staged_source import StagedRun, StagedSource
+from dataplane.staged_source import StagedDeltaRun, StagedSource
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
 from gateway.planning.second_attempt import RetriedExchange
@@ -138,4 +138,4 @@ class MappedExchange(StagedSource):
 def _grant_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
     """Returns the run as it is behind the stage; None if its deltas have to be fed to it."""
     observers = event_stage.delta_observers(run.text_key)
-    return None if observers is None else StagedRun(run, run.text_key, observers)
+    return None if observers is None else StagedDeltaRun(run, run.text_key, observers)

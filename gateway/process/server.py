@@ -12,7 +12,7 @@ from types import FrameType
 import structlog
 import uvicorn
 
-from dataplane.bounded_protocol import HeadLimits, bound_heads
+from dataplane.bounded_protocol import HeadLimits, limit_heads
 from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import Drain
@@ -237,7 +237,7 @@ def make_server(
         app.asgi,
         log_config=None,
         access_log=False,
-        http=bound_heads(
+        http=limit_heads(
             HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
         ),
         backlog=gate.backlog,

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from dataplane.source import Source
-from dataplane.staged_source import StagedRun, StagedSource
+from dataplane.staged_source import StagedDeltaRun, StagedSource
 from dataplane.stepped_source import SteppedSource
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner, LoopClock
@@ -245,4 +245,4 @@ def _grant_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:
     if (observed := loop.observe_text(run.text_key)) is None:
         return None
     text_key, observer = observed
-    return StagedRun(run, text_key, (observer,))
+    return StagedDeltaRun(run, text_key, (observer,))

@@ -31,7 +31,7 @@ from translation.responses.lower import lower as lower_to_responses
 from translation.responses.relaying.whole_response import stream_of as stream_of_response
 
 
-class DecoderRun(DeltaRun, Protocol):
+class DecodedDeltaRun(DeltaRun, Protocol):
     """A run of chunks that differ in their text only, as most chunks of most streams do."""
 
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
@@ -63,7 +63,7 @@ class Decoder(Protocol):
         ...
 
     @property
-    def delta_run(self) -> DecoderRun | None:
+    def delta_run(self) -> DecodedDeltaRun | None:
         """The run that the next chunks belong to, if they only continue one text; None if the decoder cannot tell."""
         ...
 

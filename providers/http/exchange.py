@@ -14,8 +14,8 @@ from providers.errors import ProviderError, UpstreamGarbled
 from providers.http.dialects import (
     DIALECTS,
     RELAY_DIALECTS,
+    DecodedDeltaRun,
     Decoder,
-    DecoderRun,
     EndOfBodyDecoder,
     Framing,
     PayloadSplitter,
@@ -146,7 +146,7 @@ class HttpExchange(Source[Batch]):
         self._check = check
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.is_draining = False
-        self.delta_run: DecoderRun | None = None
+        self.delta_run: DecodedDeltaRun | None = None
         """The run that the next read belongs to, if it consists of whole chunks that only continue one text. A caller
         that gets the texts of a read from it must not pass that read to `take_read`."""
         self._reply: UpstreamReply | None = None

@@ -13,7 +13,7 @@ import httpx
 import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
-from dataplane.transport import Limits, PooledTransport, Target
+from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
     ContextLengthExceeded,
@@ -64,8 +64,8 @@ class _RequestTemplate:
     url: str
     headers: dict[str, str]
     silence_s: float
-    limits: Limits
-    target: Target
+    deadlines: RequestDeadlines
+    target: RequestTarget
 
 
 class Upstream:
@@ -139,7 +139,7 @@ class Upstream:
             "POST", path, "*/*", self._config.answer_s, {"content-type": content_type}
         )
         request = httpx.Request("POST", template.url, headers=template.headers, content=pieces)
-        request.extensions["timeout"] = {**template.limits._asdict(), "write": self._config.silence_s}
+        request.extensions["timeout"] = {**template.deadlines._asdict(), "write": self._config.silence_s}
         if self._uploads is None:
             self._uploads = self._transport if self._pooled is None else build_upload_transport(self._config)
         try:
@@ -202,10 +202,10 @@ class Upstream:
         headers = {**self._headers, **(own_headers or {}), "accept": accept}
         if accept == _EVENT_STREAM and PROVIDER_DEFAULTS[self._config.type].closes_after_streams:
             headers["connection"] = "close"
-        limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
+        deadlines = RequestDeadlines(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
         request = httpx.Request(method, url, headers=headers)
-        target = Target.of(method, request.url, request.headers.raw)
-        template = _RequestTemplate(method, url, headers, read_s, limits, target)
+        target = RequestTarget.of(method, request.url, request.headers.raw)
+        template = _RequestTemplate(method, url, headers, read_s, deadlines, target)
         if own_headers:
             return template
         if len(self._request_templates) >= _MAX_REQUEST_TEMPLATES:
@@ -220,7 +220,7 @@ class Upstream:
                     reply: RawReply = await self._send_with_httpx(template, content)
                 else:
                     reply = await self._pooled.send(
-                        template.target, content, template.limits, on_new_connection=attempt > 0
+                        template.target, content, template.deadlines, on_new_connection=attempt > 0
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())
@@ -241,7 +241,7 @@ class Upstream:
 
     async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> HttpxBody:
         request = httpx.Request(template.method, template.url, headers=template.headers, content=content)
-        request.extensions["timeout"] = template.limits._asdict()
+        request.extensions["timeout"] = template.deadlines._asdict()
         return HttpxBody(await self._transport.handle_async_request(request))
 
     async def _read_rejection(self, reply: RawReply) -> UpstreamRejected:

@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol, TypeAlias
 import httpx
 
 from dataplane.source import Sink, Source
-from dataplane.transport import Body
+from dataplane.transport import ReplyBody
 from providers.errors import ProviderError, UpstreamGarbled, UpstreamTimeout
 from providers.http.transports import HttpxBody
 
@@ -41,7 +41,7 @@ class ReplyOrigin(Protocol):
         ...
 
 
-RawReply: TypeAlias = Body | HttpxBody
+RawReply: TypeAlias = ReplyBody | HttpxBody
 """An upstream's reply with any `status`. The names of its `headers` are in lower case."""
 
 

@@ -1,7 +1,7 @@
 """The fast path from a delta of an upstream to a delta of the client, without decoding it to an event."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import orjson
 
@@ -24,6 +24,8 @@ class DeltaTemplate:
     """
 
     __slots__ = ("encoder", "frame_format", "observers", "run")
+
+    fast_path_kind: Final = "translation"
 
     def __init__(
         self,

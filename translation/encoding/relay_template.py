@@ -1,6 +1,7 @@
 """The fast path of a relay: forwards the frames of one delta run with nothing but identity fields replaced."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from translation.representation.delta_runs import DeltaRun
 
@@ -13,6 +14,8 @@ class RelayTemplate:
     """
 
     __slots__ = ("renames", "run")
+
+    fast_path_kind: Final = "relay"
 
     def __init__(self, run: DeltaRun, renames: Sequence[tuple[bytes, bytes]]) -> None:
         self.run = run

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from dataplane.coalescing import READS_PER_JOIN_CHECK, CoalescedStream, ReadCoalescer
-from dataplane.connection import Connection
-from dataplane.transport import Limits, PooledTransport, Target
+from dataplane.connection import UpstreamConnection
+from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
 from providers.config import ProviderConfig
 from providers.http.transports import build_transport
 from tests.unit.dataplane.sinks import FakeSink
@@ -95,7 +95,7 @@ class Reply:
     takes_nothing: bool = False
 
     def __post_init__(self) -> None:
-        self.connection = Connection(self.together)
+        self.connection = UpstreamConnection(self.together)
         self.connection.connection_made(self.socket)
 
     async def begin(self, head: bytes = HEAD) -> None:
@@ -300,7 +300,7 @@ async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.Mo
         config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
         transport = build_transport(config, server.url)
         assert isinstance(transport, PooledTransport)
-        body = await transport.send(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
+        body = await transport.send(RequestTarget.of("POST", httpx.URL(server.url), []), b"{}", RequestDeadlines())
         while not body.ended:
             await body.wait_for_read(FakeSink(bool))
             assert body.take()

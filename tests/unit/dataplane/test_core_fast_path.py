@@ -314,6 +314,8 @@ def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
 
 def test_there_is_none_without_anything_alike() -> None:
     class Other:
+        fast_path_kind = None
+
         def encode_read(self, read: bytes) -> bytes | None:
             raise AssertionError(read)
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane.coalescing import ReadCoalescer
-from dataplane.connection import Connection, Origin
+from dataplane.connection import ServerOrigin, UpstreamConnection
 from dataplane.core import CORE
-from dataplane.transport import Limits, PooledTransport, Target
+from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
 from tests.unit.dataplane.sinks import FakeSink
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -25,19 +25,19 @@ def chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-async def come(connection: Connection, data: bytes) -> None:
+async def come(connection: UpstreamConnection, data: bytes) -> None:
     # From the loop, as from a socket: whoever waits goes on in there.
     asyncio.get_running_loop().call_soon(connection.data_received, data)
     await asyncio.sleep(0)
 
 
-def connected() -> Connection:
-    connection = Connection(ReadCoalescer(0))
+def connected() -> UpstreamConnection:
+    connection = UpstreamConnection(ReadCoalescer(0))
     connection.connection_made(Mock())
     return connection
 
 
-async def begun() -> Connection:
+async def begun() -> UpstreamConnection:
     """A connection that has had the head of a reply."""
     connection = connected()
     sending = asyncio.ensure_future(connection.send(b"", None))
@@ -52,9 +52,9 @@ class ConnectedPool(PooledTransport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.connections: list[Connection] = []
+        self.connections: list[UpstreamConnection] = []
 
-    async def _dial(self, origin: Origin, seconds: float | None) -> Connection:
+    async def _dial(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
         self.connections.append(connected())
         return self.connections[-1]
 
@@ -83,7 +83,7 @@ class Reader:
         await reading
         assert connection.end_exchange()
 
-    async def _read(self, connection: Connection) -> None:
+    async def _read(self, connection: UpstreamConnection) -> None:
         await connection.send(b"", None)
         self.body += connection.take()
         while not connection.is_complete:
@@ -190,12 +190,12 @@ async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> No
 
 async def test_what_follows_a_reply_in_one_read_answers_no_other_request() -> None:
     pool = ConnectedPool()
-    target = Target.of("POST", httpx.URL("http://upstream/x"), [])
+    target = RequestTarget.of("POST", httpx.URL("http://upstream/x"), [])
     answers: list[bytes] = []
 
     async def ask_twice() -> None:
         for _ in range(2):
-            body = await pool.send(target, b"{}", Limits())
+            body = await pool.send(target, b"{}", RequestDeadlines())
             answers.append(b"".join([read async for read in body]))
 
     asking = asyncio.ensure_future(ask_twice())

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from dataplane.coalescing import ReadCoalescer
-from dataplane.connection import ClosedWhileIdle, Connection
-from dataplane.transport import PooledTransport, Target
+from dataplane.connection import ClosedWhileIdle, UpstreamConnection
+from dataplane.transport import PooledTransport, RequestTarget
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import upstream as upstream_module
@@ -47,11 +47,11 @@ class FakeTransport(asyncio.Transport):
 )
 def test_no_text_ends_a_line_of_a_request_head(method: str, header: tuple[bytes, bytes]) -> None:
     with pytest.raises(ValueError, match="line break or a null byte"):
-        Target.of(method, httpx.URL("http://h/x"), [header])
+        RequestTarget.of(method, httpx.URL("http://h/x"), [header])
 
 
 def test_the_head_of_a_request_has_its_lines() -> None:
-    target = Target.of("POST", httpx.URL("http://h/x?y"), [(b"host", b"h"), (b"Content-Length", b"3")])
+    target = RequestTarget.of("POST", httpx.URL("http://h/x?y"), [(b"host", b"h"), (b"Content-Length", b"3")])
     assert target.head == b"POST /x?y HTTP/1.1\r\nhost: h\r\n"
 
 
@@ -124,7 +124,7 @@ async def test_a_body_that_breaks_off_is_an_error_after_what_came(
 
 
 async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
-    connection = Connection(ReadCoalescer(0))
+    connection = UpstreamConnection(ReadCoalescer(0))
     connection.connection_made(FakeTransport())
     came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
     asyncio.get_running_loop().call_soon(connection.data_received, came)

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from dataplane.transport import Body
+from dataplane.transport import ReplyBody
 from tests.unit.dataplane.sinks import FakeSink
 from tests.unit.dataplane.transport_client import body_of, post, reply, talking
 from tests.upstream.script import (
@@ -22,7 +22,7 @@ async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None
     steps: list[Step] = [b"zero", Pause(go_on[0]), b"one", Pause(go_on[1]), b"two", Pause(go_on[2]), b"three"]
     async with talking(reply(*steps)) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         pushed: list[bytes] = []
 
         def push(read: bytes) -> bool:
@@ -49,7 +49,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), b"two")) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         while not body.take():
             await body.wait_for_read()
         pushed: list[bytes] = []
@@ -76,7 +76,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), b"two", Hang())) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream, read=0.05))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         while not body.take():
             await body.wait_for_read()
         more.set()
@@ -97,7 +97,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
 async def test_what_is_passed_is_no_silence() -> None:
     async with talking(reply(b"one", Drip(b"abcde", per=0.3), Hang())) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         while not body.take():
             await body.wait_for_read()
         passed: list[bytes] = []
@@ -118,7 +118,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n3\r\n-th\r\n"), Hang())) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         while not body.take():
             await body.wait_for_read()
         more.set()
@@ -138,7 +138,7 @@ async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n0\r\n\r\n"))) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
-        assert isinstance(body, Body)
+        assert isinstance(body, ReplyBody)
         while not body.take():
             await body.wait_for_read()
         more.set()

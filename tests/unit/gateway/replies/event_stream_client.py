@@ -58,6 +58,7 @@ class PushedWire(Source[bytes]):
     """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
 
     ended = False
+    fast_path_kind = None
 
     def __init__(self) -> None:
         self.closed = False
