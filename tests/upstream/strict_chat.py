@@ -55,6 +55,8 @@ def _find_bad_tool(tools: list[Json]) -> str | None:
             return f"the tool name {function['name']!r}"
         if function.get("strict") and (function.get("parameters") or {}).get("additionalProperties") is not False:
             return f"strict is true, and the schema of {function['name']} is not"
+        if "parameters" in function and "properties" not in function["parameters"]:
+            return f"the schema of {function['name']} is of an object without properties"
     return None
 
 

@@ -15,7 +15,7 @@ ASKED = {"role": "user", "content": "Hello"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
-ADD: Json = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+ADD: Json = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
 
 
 def find(**body: Any) -> str | None:
@@ -55,6 +55,7 @@ def test_what_the_api_allows_passes(body: Json) -> None:
         {"tools": [{"type": "function", "name": "add"}]},
         {"tools": [{"type": "function", "function": {"name": "sums.add"}}]},
         {"tools": [{"type": "function", "function": {**ADD["function"], "strict": True}}]},
+        {"tools": [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]},
         {"messages": [ASKED, RESULT]},
         {"messages": [ASKED, CALLED]},
         {"messages": [ASKED, CALLED, ASKED, RESULT]},
@@ -70,6 +71,7 @@ def test_what_the_api_allows_passes(body: Json) -> None:
         "a flat tool",
         "a name that is no name",
         "strict on a schema that is not",
+        "an object without properties",
         "a result without a call",
         "a call without a result",
         "a result that comes late",

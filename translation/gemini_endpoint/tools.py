@@ -62,7 +62,7 @@ def _lift_function(declaration: Json, param: str, losses: list[Loss], *, validat
         losses.append(Loss(f"{param}.behavior", "dropped"))
     parameters = declaration.get("parametersJsonSchema")
     if parameters is None:
-        parameters = lift_schema(declaration.get("parameters") or {"type": "OBJECT"})
+        parameters = lift_schema(declaration.get("parameters") or {"type": "OBJECT", "properties": {}})
     closed = close_objects(parameters) if validated else None
     if validated and closed is None:
         losses.append(Loss(f"{_CHOICE_PARAM}.mode", f"AUTO for {declaration['name']:.64}"))

@@ -3,6 +3,7 @@
 from typing import Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.function_parameters import complete_parameters
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -13,8 +14,6 @@ from translation.tools.names import require_function_name
 _MAX_NAME_LENGTH: Final = 64
 
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters"})
-
-_EMPTY_PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
 
 
 def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -45,5 +44,5 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     function: Json = {"name": name}
     if tool.get("description"):
         function["description"] = tool["description"]
-    function["parameters"] = {**_EMPTY_PARAMETERS, **(tool.get("parameters") or {})}
+    function["parameters"] = complete_parameters(tool.get("parameters"))
     return {"type": "function", "function": function}

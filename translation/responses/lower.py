@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.function_parameters import complete_parameters
 from translation.lowering.past_reasoning import is_signature_only, with_readable_content
 from translation.lowering.reasoning_losses import thinking_losses
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
@@ -190,13 +191,9 @@ def _tool_params(turn: Turn, losses: list[Loss]) -> Json:
 
 def _lower_tool(tool: Json) -> Json:
     if tool["type"] == "function":
-        return _lower_function(tool)
+        # Chat tools without parameters may omit the key. The Responses API requires it.
+        return {**tool, "parameters": complete_parameters(tool.get("parameters"))}
     return {key: value for key, value in tool.items() if key != "max_uses"} if "max_uses" in tool else tool
-
-
-def _lower_function(tool: Json) -> Json:
-    # Chat tools without parameters may omit the key. The Responses API requires it.
-    return tool if tool.get("parameters") is not None else {**tool, "parameters": {"type": "object", "properties": {}}}
 
 
 def _sampling_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:

@@ -17,7 +17,7 @@ from tests.upstream.builders import chat_chunk, chat_sse, error_reply
 
 ADD = ("calc_add", '{"a": 2, "b": 3}')
 QUESTION: Any = [{"role": "user", "content": "2 + 3?"}]
-OWN: Any = {"type": "function", "function": {"name": "ask_user", "parameters": {"type": "object"}}}
+OWN: Any = {"type": "function", "function": {"name": "ask_user", "parameters": {"type": "object", "properties": {}}}}
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.function_parameters import complete_parameters
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import filter_allowed_tools, matches_choice
@@ -70,6 +71,8 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     keys = _TOOL_KEYS[kind]
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)]
     lowered = {key: tool[key] for key in keys if tool.get(key) is not None}
+    if "parameters" in lowered:
+        lowered["parameters"] = complete_parameters(lowered["parameters"])
     if lowered.get("format", {}).get("type") == "grammar":
         grammar = {key: value for key, value in lowered["format"].items() if key != "type"}
         lowered["format"] = {"type": "grammar", "grammar": grammar}

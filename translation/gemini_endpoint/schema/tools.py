@@ -46,7 +46,7 @@ class FunctionDeclaration(TypedDict, total=False):
     name: Required[Name]
     description: str
     parameters: OpenApiSchema
-    parametersJsonSchema: Any
+    parametersJsonSchema: Json
     response: Any
     responseJsonSchema: Any
     behavior: str

@@ -145,6 +145,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
         {"tools": [{"functionDeclarations": [{"name": "f", "parameters": {}, "parametersJsonSchema": {}}]}]},
         "tools[0].functionDeclarations[0].parametersJsonSchema",
     ),
+    "parameters that are no schema": (
+        {"tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": True}]}]},
+        "tools[0].functionDeclarations[0].parametersJsonSchema",
+    ),
     "names without a mode for them": (
         {"toolConfig": {"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["f"]}}},
         "toolConfig.functionCallingConfig.allowedFunctionNames",
@@ -223,12 +227,17 @@ def test_schemas_of_the_api_become_json_schemas() -> None:
     assert [*tool["parameters"]["properties"]] == ["a", "b", "c", "e", "g"]
 
 
+def test_a_function_without_parameters_takes_an_empty_object() -> None:
+    (tool,) = turn_of({"tools": [{"functionDeclarations": [{"name": "f"}]}]}).tools
+    assert tool["parameters"] == {"type": "object", "properties": {}}
+
+
 def test_validated_calls_are_held_to_schemas_that_can_be_closed() -> None:
     whole = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}, "required": ["a"]}
     declarations = [
         {"name": "closed", "description": "Closed.", "parametersJsonSchema": whole},
         {"name": "open", "parametersJsonSchema": {**whole, "required": []}},
-        {"name": "odd", "parametersJsonSchema": True},
+        {"name": "odd", "parametersJsonSchema": {"type": "object", "properties": []}},
         {"name": "wide", "parametersJsonSchema": {"type": "object", "additionalProperties": {}, "anyOf": [True]}},
         {"name": "bad", "parametersJsonSchema": {"type": "object", "required": {}}},
     ]

@@ -12,7 +12,8 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.lower import lower, lower_items
 
 USER: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
+EMPTY: Json = {"type": "object", "properties": {}}
+FUNCTION: Json = {"type": "function", "name": "f", "parameters": EMPTY, "strict": True}
 BARE: Json = {"model": "m", "input": [USER], "store": False, "stream": True}
 
 
@@ -30,12 +31,11 @@ BODIES: dict[str, tuple[Json, Json]] = {
     ),
     "a function without parameters has none": (
         {"tools": [{"type": "function", "name": "f"}, {"type": "web_search"}]},
-        {
-            "tools": [
-                {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
-                {"type": "web_search"},
-            ]
-        },
+        {"tools": [{"type": "function", "name": "f", "parameters": EMPTY}, {"type": "web_search"}]},
+    ),
+    "a function whose parameters are any object": (
+        {"tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]},
+        {"tools": [{"type": "function", "name": "f", "parameters": EMPTY}]},
     ),
     "a search, and its sources": (
         {"tools": [{"type": "web_search", "max_uses": 2}], "search_sources": True},

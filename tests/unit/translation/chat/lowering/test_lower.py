@@ -28,7 +28,10 @@ G = {"type": "function", "name": "g", "description": "does g", "parameters": Non
 P = {"type": "custom", "name": "p"}
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: A"}
 
-CHAT_F = {"type": "function", "function": {"name": "f", "parameters": F["parameters"], "strict": False}}
+CHAT_F = {
+    "type": "function",
+    "function": {"name": "f", "parameters": {"type": "object", "properties": {}, "$defs": {}}, "strict": False},
+}
 CHAT_G = {"type": "function", "function": {"name": "g", "description": "does g"}}
 CHAT_P = {"type": "custom", "custom": {"name": "p"}}
 
