@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.errors import ProtocolViolation
-from translation.representation.events import Event
+from translation.parsers.text_calls import TOOL_WARNINGS
+from translation.representation.events import Event, Noted
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 from translation.tools.call_ids import CallIdAllocator
@@ -31,6 +32,8 @@ class _Call:
     name: str = ""
     texts: list[str] = field(default_factory=list)
     is_open: bool = False
+    is_ended: bool = False
+    has_late_text: bool = False
 
 
 class CallAssembler:
@@ -38,6 +41,9 @@ class CallAssembler:
 
     A call is opened when its arguments begin, because until then its name and id may still change: names come split
     over chunks or repeated in each, ids late or never. Calls are opened in the order of their first entries.
+
+    A call ends when the next item begins, if its arguments are complete then. Every other call stays open until the
+    reply ends, because upstreams may send the arguments of several calls in turns.
     """
 
     def __init__(self, writer: ItemWriter) -> None:
@@ -48,7 +54,7 @@ class CallAssembler:
 
     @property
     def has_calls(self) -> bool:
-        """Whether any call was opened."""
+        """Whether any call was opened, even if it has ended."""
         return any(call.is_open for call in self._calls)
 
     @property
@@ -72,7 +78,7 @@ class CallAssembler:
             if fragment.call_index is not None:
                 self._by_index[fragment.call_index] = call
             events += self._add_fragment(call, fragment)
-        return events + self.open_named_calls() if whole else events
+        return events + self._open_named_calls() if whole else events
 
     def continued_texts(self, entry: Json) -> list[str] | None:
         """Returns the texts of the open call that an entry without a name continues; None if there is no such call.
@@ -81,17 +87,17 @@ class CallAssembler:
         """
         fragment = _parse_fragment(entry)
         call = None if fragment.name else self._find_call(fragment, 0)
-        return call.texts if call is not None and call.is_open else None
+        return call.texts if call is not None and call.is_open and not call.is_ended else None
 
-    def open_named_calls(self) -> list[Event]:
-        """Opens the calls that have a name and no arguments yet, because no more of them can follow."""
+    def prepare_text(self) -> list[Event]:
+        """Returns the events that precede text: calls that have a name are opened, and complete ones end."""
         if not self._calls:
             return []
-        return [event for call in self._calls if not call.is_open and call.name for event in self._open_call(call)]
+        return self._open_named_calls() + self._end_complete_calls()
 
     def close(self, *, truncated: bool) -> list[Event]:
         """Ends the input. A function call without arguments gets `{}`, unless it is the last one and `truncated`."""
-        events = self.open_named_calls()
+        events = self._open_named_calls()
         opened = [call for call in self._calls if call.is_open]
         for call in opened[:-1] if truncated else opened:
             if not call.is_custom and not any(text.strip() for text in call.texts):
@@ -110,6 +116,8 @@ class CallAssembler:
         return call if call is not None and _continues(call, fragment) else None
 
     def _add_fragment(self, call: _Call, fragment: _Fragment) -> list[Event]:
+        if call.is_ended:
+            return self._report_late_text(call) if fragment.text.strip() else []
         call.id = fragment.id or call.id
         if call.is_open:
             if fragment.text:
@@ -125,11 +133,31 @@ class CallAssembler:
         events = [event for other in earlier if not other.is_open and other.name for event in self._open_call(other)]
         return events + self._open_call(call)
 
+    def _open_named_calls(self) -> list[Event]:
+        """Opens the calls that have a name and no arguments yet, because no more of the name can follow."""
+        return [event for call in self._calls if not call.is_open and call.name for event in self._open_call(call)]
+
     def _open_call(self, call: _Call) -> list[Event]:
+        events = self._end_complete_calls()
         call.is_open = True
         kind = "custom_tool_call" if call.is_custom else "function_call"
-        call_id = self._ids.claim(call.id)
-        return self._writer.open_call(call, name=call.name, call_id=call_id, arguments="".join(call.texts), kind=kind)
+        call_id, arguments = self._ids.claim(call.id), "".join(call.texts)
+        return events + self._writer.open_call(call, name=call.name, call_id=call_id, arguments=arguments, kind=kind)
+
+    def _end_complete_calls(self) -> list[Event]:
+        events: list[Event] = []
+        for call in self._calls:
+            if call.is_open and not (call.is_ended or call.is_custom) and is_complete_json("".join(call.texts)):
+                call.is_ended = True
+                events += self._writer.close_call(call)
+        return events
+
+    def _report_late_text(self, call: _Call) -> list[Event]:
+        """Reports text that follows complete arguments, once for each call. It is left out."""
+        if call.has_late_text:
+            return []
+        call.has_late_text = True
+        return [Noted(facts={TOOL_WARNINGS: [{"name": call.name, "why": "text followed its complete arguments"}]})]
 
 
 def _continues(call: _Call, fragment: _Fragment) -> bool:

@@ -329,7 +329,7 @@ class ChatDecoder:
         text = self._edges.feed(kind, text)
         if not text:
             return []
-        events = [] if self._calls is None else self._calls.open_named_calls()
+        events = [] if self._calls is None else self._calls.prepare_text()
         if kind in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 kind = "summary"

@@ -4,7 +4,7 @@ https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import orjson
 
@@ -18,10 +18,11 @@ from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
 from translation.messages.reply_objects import BLANK_LINE, ThinkingView
 from translation.messages.searches import build_search_usage, build_search_use
 from translation.representation.collector import ItemState
-from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
+    Event,
     Failed,
     Finished,
     ItemEnded,
@@ -38,13 +39,18 @@ PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
 """Keeps a stream alive. It may come anywhere, also before the message."""
 
 
+_BlockEvent: TypeAlias = ItemStarted | PartStarted | Delta | Annotated | PartEnded | ItemEnded
+"""What is written into blocks, or begins and ends them."""
+
+
 class _ItemBlocks:
     """An item that has begun, with the indexes of its blocks: by part, or under None if the item is one block."""
 
-    __slots__ = ("blocks", "state", "stopped")
+    __slots__ = ("blocks", "has_block_per_part", "state", "stopped")
 
     def __init__(self, item: Item) -> None:
         self.state = ItemState(item)
+        self.has_block_per_part = self.state.type == "message"
         self.blocks: dict[int | None, int] = {}
         self.stopped: set[int | None] = set()
         """The keys of blocks that have ended."""
@@ -53,6 +59,7 @@ class _ItemBlocks:
 class MessagesEncoder(EventEncoder):
     """Encodes one message, from `message_start` to `message_stop`. The batches must satisfy the event grammar.
 
+    The API has one open block at a time, and items may overlap: while a block is open, the events of others are held.
     `thinking` is what the client gets of reasoning items, and `seal` seals what it has to send back of items.
     """
 
@@ -68,6 +75,40 @@ class MessagesEncoder(EventEncoder):
         self._is_refusal = False
         self._search_count = 0
         self._items: dict[int, _ItemBlocks] = {}
+        self._open_key: TextKey | None = None
+        """The item of the open block, and its key in `_ItemBlocks.blocks`; None if no block is open."""
+        self._held: dict[int, list[Event]] = {}
+        """The events that wait for the end of the open block, by item."""
+
+    def feed(self, batch: Sequence[Event]) -> bytes:
+        """Returns the whole frames of one batch; empty bytes if the API has nothing for it."""
+        texts = self._texts
+        for event in batch:
+            if type(event) is not Delta or (event.index, event.part_index) not in texts:
+                return self._feed_in_order(batch)
+        return super().feed(batch)  # deltas of the open block
+
+    def _feed_in_order(self, batch: Sequence[Event]) -> bytes:
+        frames: list[bytes] = []
+        for event in batch:
+            self._write_or_hold(event, frames)
+            while self._held and self._open_key is None:
+                for held in self._held.pop(min(self._held)):
+                    self._write_or_hold(held, frames)
+        return b"".join(frames)
+
+    def _write_or_hold(self, event: Event, frames: list[bytes]) -> None:
+        if self._open_key is not None and isinstance(event, _BlockEvent) and self._must_wait(event, *self._open_key):
+            self._held.setdefault(event.index, []).append(event)
+        else:
+            frames.append(super().feed((event,)))
+
+    def _must_wait(self, event: _BlockEvent, index: int, key: int | None) -> bool:
+        """Whether an event belongs to another block than the open one, which has this item and key."""
+        if event.index != index:
+            return True
+        part_index = None if isinstance(event, ItemStarted | ItemEnded) else event.part_index
+        return self._items[index].has_block_per_part and part_index not in (None, key)
 
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
@@ -93,6 +134,11 @@ class MessagesEncoder(EventEncoder):
             head = reply_objects.build_head(self._message_id, self._model, usage)
             frames.append(_encode({"type": "message_start", "message": head}))
 
+    def _open_block(self, index: int, key: int | None, block: Json, frames: list[bytes]) -> None:
+        """Writes the beginning of a block of an item. The block stays open."""
+        self._items[index].blocks[key] = self._start_block(block, frames)
+        self._open_key = (index, key)
+
     def _start_block(self, block: Json, frames: list[bytes]) -> int:
         """Writes the beginning of a block, and returns its index."""
         self._write_head(frames)
@@ -107,12 +153,12 @@ class MessagesEncoder(EventEncoder):
         if item["type"] == "function_call":
             self._has_calls = True
             block = {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": {}}
-            entry.blocks[None] = self._start_block(block, frames)
+            self._open_block(event.index, None, block, frames)
             if item.get("arguments"):
                 self._write_text(event.index, None, item["arguments"], frames, is_initial=True)
         elif item["type"] == SEARCH_ITEM:
             use = build_search_use(item)
-            entry.blocks[None] = self._start_block({**use, "input": {}}, frames)
+            self._open_block(event.index, None, {**use, "input": {}}, frames)
             if use["input"]["query"]:  # other upstreams know it only at the end of the search
                 self._end_search_use(entry, use, frames)
 
@@ -145,7 +191,7 @@ class MessagesEncoder(EventEncoder):
         delta_type, key, start = _TEXT_DELTAS[kind]
         block_key = None if kind == "reasoning" else part_index  # the parts of a reasoning item are one block
         if block_key not in entry.blocks:
-            entry.blocks[block_key] = self._start_block(start, frames)
+            self._open_block(index, block_key, start, frames)
         elif kind == "reasoning":
             text = BLANK_LINE + text
         frame = _encode(
@@ -183,6 +229,7 @@ class MessagesEncoder(EventEncoder):
         """Writes the end of a block, if it is open."""
         if (index := entry.blocks.get(key)) is not None and key not in entry.stopped:
             entry.stopped.add(key)
+            self._open_key = None
             frames.append(_encode({"type": "content_block_stop", "index": index}))
 
     def _write_deltas(self, index: int, deltas: Sequence[Json], frames: list[bytes]) -> None:

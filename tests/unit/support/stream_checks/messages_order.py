@@ -44,7 +44,7 @@ def check_message_stream(wire: bytes) -> Json:
     """Frames, order, official types; returns the message that the official client makes of the stream."""
     events = read_frames(wire)
     blocks: list[Json] = []
-    open_blocks: set[int] = set()
+    open_index: int | None = None
     snapshot: Any = None
     buffers: dict[int, bytes] = {}
     assert [event["type"] for event in events[-2:]] == ["message_delta", "message_stop"]
@@ -53,18 +53,20 @@ def check_message_stream(wire: bytes) -> Json:
         assert (event["type"] == "message_start") == (position == 0)
         match event:
             case {"type": "content_block_start", "index": index, "content_block": block}:
+                assert open_index is None, "a block begins while another is open"
                 assert index == len(blocks)
                 assert not block.get("text")
                 assert not block.get("input")
                 blocks.append(block)
-                open_blocks.add(index)
+                open_index = index
             case {"type": "content_block_delta", "index": index, "delta": delta}:
-                assert index in open_blocks
+                assert index == open_index
                 assert blocks[index]["type"] in _BLOCKS_OF_DELTA[delta["type"]]
             case {"type": "content_block_stop", "index": index}:
-                open_blocks.remove(index)
+                assert index == open_index
+                open_index = None
             case {"type": "message_delta"}:
-                assert not open_blocks
+                assert open_index is None
                 assert event["delta"]["stop_reason"]
         snapshot = accumulate_event(event=parsed, current_snapshot=snapshot, json_bufs=buffers)
     result: Json = orjson.loads(snapshot.to_json())

@@ -11,7 +11,7 @@ from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.chat.relaying.calls import CallNormalizer
 from translation.errors import ProtocolViolation
-from translation.representation.events import Event, ItemStarted
+from translation.representation.events import Event, ItemEnded, ItemStarted, Noted
 from translation.representation.json_types import Json
 
 FIRST = call(id="a", name="f", arguments='{"x":1}')
@@ -238,6 +238,45 @@ def test_text_after_a_call_that_has_no_arguments_yet_comes_after_it() -> None:
     events = decode(ChatDecoder(counting_ids()), chunks)
     assert [event.item["type"] for event in events if isinstance(event, ItemStarted)] == ["function_call", "message"]
     assert made(events) == [("a", "f", "{}")]
+
+
+END_ORDERS: dict[str, tuple[list[Json], list[tuple[str, int]]]] = {
+    "another call": (
+        [calls(call(0, id="a", name="f", arguments="{}")), calls(call(1, id="b", name="g", arguments="{}"))],
+        [("starts", 0), ("ends", 0), ("starts", 1), ("ends", 1)],
+    ),
+    "text": (
+        [calls(call(0, id="a", name="f", arguments="{}")), text_chunk("yes")],
+        [("starts", 0), ("ends", 0), ("starts", 1), ("ends", 1)],
+    ),
+    "another call before the arguments are complete": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"x"')),
+            calls(call(1, id="b", name="g", arguments="{}")),
+            calls(call(0, arguments=":1}")),
+            calls(call(2, id="c", name="h", arguments="{}")),
+        ],
+        [("starts", 0), ("starts", 1), ("ends", 0), ("ends", 1), ("starts", 2), ("ends", 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("chunks", "order"), END_ORDERS.values(), ids=END_ORDERS)
+def test_a_call_with_complete_arguments_ends_before_the_next_item(
+    chunks: list[Json], order: list[tuple[str, int]]
+) -> None:
+    events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
+    found = [event for event in events if isinstance(event, ItemStarted | ItemEnded)]
+    assert [("starts" if isinstance(event, ItemStarted) else "ends", event.index) for event in found] == order
+
+
+def test_text_after_the_end_of_a_call_is_left_out_with_a_warning() -> None:
+    late = [calls(call(0, arguments=piece)) for piece in (" ", "}", "}")]
+    chunks = [calls(FIRST | {"index": 0}), calls(SECOND | {"index": 1}), *late, chunk(finish="tool_calls")]
+    events = decode(ChatDecoder(counting_ids()), chunks)
+    assert made(events) == TWO
+    warnings = [event.facts for event in events if isinstance(event, Noted) and event.facts]
+    assert warnings == [{"tool_warnings": [{"name": "f", "why": "text followed its complete arguments"}]}]
 
 
 CUSTOM: dict[str, list[Json]] = {
