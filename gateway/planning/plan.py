@@ -30,7 +30,7 @@ from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
-from translation.lowering.reasoning_losses import thinking_losses
+from translation.lowering.reasoning import thinking_losses
 from translation.messages.mcp_servers import lift_mcp_servers, list_server_names
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage

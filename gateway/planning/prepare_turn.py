@@ -1,4 +1,4 @@
-"""Prepares a turn for its upstream: refuses or drops what it cannot do, and bridges tools to kinds that it supports."""
+"""Prepares a turn for its upstream: refuses or drops parts that it cannot take, and rewrites tools of other kinds."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
@@ -24,8 +24,8 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.responses.compaction import apply_compaction_to_turn
-from translation.tools.bridge import bridge_tools, is_tool_free
 from translation.tools.searches import is_search_tool
+from translation.tools.tool_rewriting import is_tool_free, rewrite_tools
 
 
 def lift_body(
@@ -79,10 +79,10 @@ def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss])
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, route.profile, None)
     can = route.capabilities
-    bridged = bridge_tools(fitted, kinds=can.tool_kinds, hosted=can.hosted_tools, holds_grammars=can.input_grammars)
-    losses += bridged.losses
-    normalized = normalize_turn(bridged.turn, route.profile, losses)
-    return normalized, _build_event_stage(normalized, route.profile, bridged.call_mapper)
+    rewritten = rewrite_tools(fitted, kinds=can.tool_kinds, hosted=can.hosted_tools, holds_grammars=can.input_grammars)
+    losses += rewritten.losses
+    normalized = normalize_turn(rewritten.turn, route.profile, losses)
+    return normalized, _build_event_stage(normalized, route.profile, rewritten.call_mapper)
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:

@@ -20,7 +20,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.input_items import expand_item
-from translation.responses.relaying.relay import failure_of_response
+from translation.responses.relaying.whole_response import failure_of_response
 
 _log = structlog.get_logger(__name__)
 

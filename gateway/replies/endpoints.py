@@ -10,11 +10,11 @@ from gateway.replies.stored_chat import StoredChatEncoder, StoredChatRelay
 from providers.base import Batch, Dialect
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
-from translation.chat.forms import completion_of
 from translation.chat.lift import lift as lift_chat
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
+from translation.chat.reply_forms import completion_of
 from translation.chat.schema import validate as validate_chat
 from translation.chat.usage import read_usage as read_chat_usage
 from translation.framing.sse import KEEP_ALIVE_COMMENT
@@ -27,8 +27,9 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
 from translation.responses.lift import lift as lift_responses
-from translation.responses.relaying import relay as responses_relay
+from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body as responses_relay_body
+from translation.responses.relaying.whole_response import failure_of_response, relay_response
 from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import Snapshot
 from translation.responses.usage import read_usage as read_responses_usage
@@ -235,8 +236,8 @@ def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, 
     return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
 
 
-def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> responses_relay.ResponsesRelay:
-    return responses_relay.ResponsesRelay(
+def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesRelay:
+    return ResponsesRelay(
         model=presentation.reported_model,
         initial_response=_response_head(body, identity),
         is_stored=presentation.is_stored,
@@ -251,10 +252,10 @@ def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presenta
 def _relay_responses_json(
     body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation
 ) -> Json:
-    if (failed := responses_relay.failure_of_response(upstream_reply)) is not None:
+    if (failed := failure_of_response(upstream_reply)) is not None:
         failed.redact(presentation.scrub)
         raise TurnFailed(failed)
-    return responses_relay.relay_response(
+    return relay_response(
         upstream_reply,
         model=presentation.reported_model,
         initial_response=_response_head(body, identity),

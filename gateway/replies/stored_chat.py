@@ -3,8 +3,8 @@
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
-from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
+from translation.chat.reply_forms import completion_of
 from translation.representation.json_types import Json
 
 

@@ -14,7 +14,7 @@ from gateway.routes.request_docs import json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error
 from gateway.service.service import Service
 from gateway.state.paging import Page, PageRequest
-from translation.chat.forms import build_stored_message
+from translation.chat.completion import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
 
 _OBJECT_NAME = "Chat completion"

@@ -12,7 +12,7 @@ import orjson
 
 from gateway.sealing.sealer import Sealer, UnsealFailed, is_sealed
 from translation.errors import InvalidRequest
-from translation.lowering.past_reasoning import is_signature_only
+from translation.lowering.reasoning import is_signature_only
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

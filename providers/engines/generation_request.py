@@ -9,7 +9,7 @@ from providers.engines.output_constraints import CONSTRAINT_FIELDS, output_const
 from providers.engines.thinking_budget import may_think, thinking_budget_of
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning_losses import reasoning_losses, thinking_losses
+from translation.lowering.reasoning import reasoning_losses, thinking_losses
 from translation.parsers.tools import (
     PARSER_FACTORIES,
     ForcedCall,
@@ -23,7 +23,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.tools.schemas import FREEFORM_ARGUMENT
+from translation.tools.function_schemas import FREEFORM_ARGUMENT
 
 ToolParsers = Mapping[str, Callable[[], ToolParser]]
 """Name -> a function that returns a new tool parser for one answer."""

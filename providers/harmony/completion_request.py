@@ -18,8 +18,7 @@ from providers.harmony.prompt import (
 )
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.past_reasoning import past_reasoning_text
-from translation.lowering.reasoning_losses import reasoning_losses
+from translation.lowering.reasoning import past_reasoning_text, reasoning_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

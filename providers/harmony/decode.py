@@ -9,7 +9,7 @@ from providers.harmony.encoding import Encoding
 from providers.harmony.token_decoder import HarmonyTokenDecoder
 from translation.chat.failures import failure_in
 from translation.decoding.chunk_decoder import ChunkDecoder
-from translation.decoding.usage_counts import read_count
+from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation
 from translation.representation.events import Event, Failed, Finished, FinishReason, Started, Usage
 from translation.representation.json_types import Json

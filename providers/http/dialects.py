@@ -9,8 +9,8 @@ from providers.new_id import new_id
 from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.lower import lower as lower_to_anthropic
 from translation.chat.decode import ChatDecoder
-from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lowering.lower import lower as lower_to_chat
+from translation.chat.reply_forms import stream_of as stream_of_completion
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.decode import GeminiDecoder
@@ -28,7 +28,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.lower import lower as lower_to_responses
-from translation.responses.relaying.whole_response import stream_of as stream_of_response
+from translation.responses.relaying.reply_forms import stream_of as stream_of_response
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):

@@ -26,7 +26,7 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import lift as responses_lift
 from translation.responses import lower as responses_lower
 from translation.responses.schema import request as responses_schema
-from translation.tools.bridge import bridge_tools
+from translation.tools.tool_rewriting import rewrite_tools
 
 _FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
 
@@ -296,6 +296,6 @@ def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], u
 
 
 def _lower_turn(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:
-    bridged = bridge_tools(turn, kinds=frozenset({"function"}), hosted=upstream.hosted_tools)
-    body, losses = upstream.lower(bridged.turn, upstream.profile)
-    return body, [*turn.losses, *bridged.losses, *losses]
+    rewritten = rewrite_tools(turn, kinds=frozenset({"function"}), hosted=upstream.hosted_tools)
+    body, losses = upstream.lower(rewritten.turn, upstream.profile)
+    return body, [*turn.losses, *rewritten.losses, *losses]

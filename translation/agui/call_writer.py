@@ -61,7 +61,7 @@ class CallWriter:
             if not entry.is_started:
                 self.start(entry, frames)
             self.end_arguments(entry, call.arguments, frames)
-            self._end.shown.add_call(call, entry.parent_id)
+            self._end.client_messages.add_call(call, entry.parent_id)
         if item["type"] == "mcp_approval_request":
             if item["id"] not in self._closed_ids:
                 self._end.requests.append(item)
@@ -95,7 +95,7 @@ class CallWriter:
         message_id = f"{call_id}:result"
         result = {"type": "TOOL_CALL_RESULT", "messageId": message_id, "toolCallId": call_id}
         write_event(frames, result | {"content": content, "role": "tool"})
-        self._end.shown.add_result(message_id, call_id, content)
+        self._end.client_messages.add_result(message_id, call_id, content)
 
     def end_awaited(self, frames: list[bytes]) -> None:
         """Writes the results of earlier calls that this run did not have: their tools have changed."""

@@ -191,7 +191,7 @@ class AguiEncoder(EventEncoder):
                 self._write_missing_parts(event.index, item.get("content") or (), frames)
                 if entry.is_started:
                     write_event(frames, {"type": "TEXT_MESSAGE_END", "messageId": entry.item["id"]})
-                    self._end.shown.add_text(entry.item["id"], _text_of(item))
+                    self._end.client_messages.add_text(entry.item["id"], _text_of(item))
             case "reasoning":
                 self._end_reasoning(event.index, item, frames)
             case "mcp_list_tools":

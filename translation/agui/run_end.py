@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from translation.agui.client_messages import ClientMessages
 from translation.agui.run import RunHead, is_empty_state
-from translation.agui.shown_messages import ShownMessages
 from translation.agui.tool_items import view_call
 from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
@@ -46,7 +46,7 @@ class RunEnd:
         self.pending_ids: list[str] = []
         """The calls that the client has to run."""
         self.requests = list(requests)
-        self.shown: Final = ShownMessages(head.messages)
+        self.client_messages: Final = ClientMessages(head.messages)
         """The messages that the client has."""
         self._head = head
         self._model = model
@@ -74,7 +74,7 @@ class RunEnd:
         finished = self._finished()
         if self.requests:
             events += self.build_state()
-            if self._head.is_versioned and (snapshot := self.shown.build_snapshot()) is not None:
+            if self._head.is_versioned and (snapshot := self.client_messages.build_snapshot()) is not None:
                 events.append(snapshot)
             interrupts = [self._build_interrupt(request) for request in self.requests]
             finished["outcome"] = {"type": "interrupt", "interrupts": interrupts}

@@ -10,7 +10,7 @@ from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
 from translation.anthropic.searches import SearchDecoder
 from translation.decoding.chunk_decoder import ChunkDecoder
-from translation.decoding.message_usage import read_usage
+from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.representation.events import (
     STOP_SEQUENCE_FACT,
@@ -168,7 +168,7 @@ class AnthropicDecoder(ChunkDecoder):
     def _update_usage(self, reported: Any) -> list[Event]:
         if not isinstance(reported, dict):
             return []
-        self.usage = read_usage(reported, self.usage)
+        self.usage = read_message_usage(reported, self.usage)
         tier = reported.get("service_tier")
         facts = {"service_tier": _SERVICE_TIERS[tier]} if isinstance(tier, str) and tier in _SERVICE_TIERS else None
         return [Noted(usage=self.usage, facts=facts)]

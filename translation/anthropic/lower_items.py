@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING_BLOCKS, blocks_of
 from translation.anthropic.lower_parts import lower_parts, text_blocks
-from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import assistant_text, texts_of_parts
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, output_losses, unknown_item_error
 from translation.representation.json_types import Item, Json

@@ -1,4 +1,7 @@
-"""Collects the events of one turn into a `chat.completion` object. Does not know the upstream's dialect."""
+"""Collects the events of one turn into a `chat.completion` object. Also builds the messages of stored completions.
+
+Does not know the upstream's dialect.
+"""
 
 from collections.abc import Sequence
 
@@ -7,6 +10,9 @@ from translation.chat.chunk_recorder import ChunkRecorder
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
 from translation.representation.json_types import Item, Json
+
+_LISTED_PART_TYPES = ("text", "image_url")
+"""The parts that `content_parts` may hold."""
 
 
 class CompletionCollector(TurnReplyCollector):
@@ -92,6 +98,20 @@ class CompletionCollector(TurnReplyCollector):
         if calls:
             message["tool_calls"] = calls
         return message
+
+
+def build_stored_message(message: Json) -> Json:
+    """Returns a request's message, which has an `id`, in the form that stored completions list.
+
+    Content that is a list of parts goes to `content_parts`, and its joined text to `content`. Part types that
+    `content_parts` does not allow are left out.
+    """
+    content = message.get("content")
+    if not isinstance(content, list):
+        return {**message, "content": content, "content_parts": None}
+    texts = [part.get("text") or part.get("refusal") or "" for part in content if part["type"] in ("text", "refusal")]
+    listed_parts = [part for part in content if part["type"] in _LISTED_PART_TYPES]
+    return {**message, "content": "".join(texts) if texts else None, "content_parts": listed_parts}
 
 
 def _collect_logprobs(items: Sequence[Item]) -> Json | None:

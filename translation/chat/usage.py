@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from translation.decoding.logprobs import read_token_logprobs
-from translation.decoding.usage_counts import clamp_part, read_count
+from translation.decoding.usage import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.decoding.usage_counts import read_count
+from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 

@@ -8,7 +8,7 @@ import orjson
 from translation.gemini import details
 from translation.gemini.families import GeminiFamily
 from translation.gemini.parts import lower_parts
-from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import assistant_text, texts_of_parts
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, unknown_item_error
 from translation.representation.json_types import Item, Json

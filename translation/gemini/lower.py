@@ -8,7 +8,7 @@ from urllib.parse import quote
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.contents import ensure_user_first, lower_items
 from translation.gemini.families import GeminiFamily, family_of
-from translation.gemini.schemas import reduce_schema
+from translation.gemini.json_schemas import reduce_schema
 from translation.gemini.thinking import lower_thinking
 from translation.gemini.tools import lower_tools
 from translation.representation.json_types import Json

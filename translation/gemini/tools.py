@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.schemas import reduce_schema
+from translation.gemini.json_schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import matches_choice, select_allowed_tools

@@ -1,6 +1,6 @@
 """Reads token counts as Gemini reports them. https://ai.google.dev/api/generate-content#UsageMetadata"""
 
-from translation.decoding.usage_counts import clamp_part, read_count
+from translation.decoding.usage import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 

@@ -11,7 +11,7 @@ from translation.gemini_endpoint.signatures import unpack_signature
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.tools.open_calls import OpenCalls
+from translation.tools.unanswered_calls import UnansweredCalls
 
 _CODE_KEYS: Final = ("executableCode", "codeExecutionResult")
 
@@ -49,7 +49,7 @@ class _History:
         """The texts of the model's open message. A stream's pieces of it come back as parts, or as whole contents."""
         self._thoughts: list[str] = []
         """Texts of thoughts whose seal is in the signature of the part after them."""
-        self._open_calls = OpenCalls()
+        self._open_calls = UnansweredCalls()
         self._responses: dict[str, Json] = {}
         """Responses so far that have an id, by that of their call."""
 

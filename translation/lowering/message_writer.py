@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.reasoning import is_signature_only, past_reasoning_text
 from translation.lowering.text_parts import MessageBuilder
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.logprobs import read_token_logprobs
-from translation.decoding.usage_counts import read_count
+from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation
 from translation.ollama.failures import failure_in
 from translation.parsers.edges import EdgeTrimmer

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final, NamedTuple
 
-from translation.decoding.usage_counts import read_count
+from translation.decoding.usage import read_count
 from translation.representation.json_types import Json
 
 _CONTEXT_LENGTH_SUFFIX: Final = ".context_length"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from translation.lowering.reasoning_losses import reasoning_losses
+from translation.lowering.reasoning import reasoning_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

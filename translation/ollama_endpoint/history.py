@@ -8,7 +8,7 @@ from translation.errors import InvalidRequest
 from translation.ollama_endpoint.images import lift_images
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.tools.open_calls import OpenCalls
+from translation.tools.unanswered_calls import UnansweredCalls
 
 
 def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
@@ -24,7 +24,7 @@ class _MessageLifter:
     def __init__(self, losses: list[Loss]) -> None:
         self._losses = losses
         self._items: list[Item] = []
-        self._open_calls = OpenCalls()
+        self._open_calls = UnansweredCalls()
         self._call_count = 0
 
     def lift(self, messages: Sequence[Json]) -> list[Item]:

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.function_parameters import complete_parameters
-from translation.lowering.past_reasoning import is_signature_only, with_readable_content
-from translation.lowering.reasoning_losses import thinking_losses
+from translation.lowering.reasoning import is_signature_only, thinking_losses, with_readable_content
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from translation.decoding.usage_counts import clamp_part, read_count
+from translation.decoding.usage import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json, mapping_or_empty
 

@@ -49,7 +49,7 @@ _ALIASES = {"computer_use": "computer"}
 """Type of a tool choice -> the type of its tool, where the two differ."""
 
 
-def bridge_tool_choice(
+def rewrite_tool_choice(
     choice: str | Json | None, native: frozenset[str], names: ToolNames, losses: list[Loss]
 ) -> str | Json | None:
     """Returns the choice for the upstream. Entries of `allowed_tools` that are left out are losses.
@@ -59,7 +59,7 @@ def bridge_tool_choice(
     if not isinstance(choice, dict):
         return choice
     if choice["type"] == "allowed_tools":
-        return _bridge_allowed_tools(choice, native, names, losses)
+        return _rewrite_allowed_tools(choice, native, names, losses)
     [*chosen] = _resolve_choice(choice, native, names)
     if len(chosen) == 1:
         return choice if chosen[0] == choice else chosen[0]
@@ -72,7 +72,7 @@ def bridge_tool_choice(
     raise InvalidRequest(f"tool_choice {why}: {name!r}", param="tool_choice")
 
 
-def _bridge_allowed_tools(choice: Json, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> str | Json:
+def _rewrite_allowed_tools(choice: Json, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> str | Json:
     allowed: list[Json] = []
     for i, tool in enumerate(choice["tools"]):
         chosen = _resolve_choice(tool, native, names)

@@ -16,7 +16,7 @@ from translation.tools.names import Callee, ToolNames
 TOOL_FREE_TYPES: Final = frozenset({"message", "reasoning"})
 """Types of items that belong to no tool."""
 
-_KEPT_TYPES = TOOL_FREE_TYPES | {"function_call_output"}
+_UNCHANGED_TYPES = TOOL_FREE_TYPES | {"function_call_output"}
 """Types of items that are never rewritten."""
 
 _HOSTED_KINDS = {
@@ -36,7 +36,9 @@ _HOSTED_KINDS = {
 _KIND_OF_CALL = {kind.call_type: name for name, kind in reversed(CLIENT_TOOL_KINDS.items())}
 
 
-def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Sequence[Item]:
+def rewrite_items(
+    items: Sequence[Item], native: frozenset[str], names: ToolNames, losses: list[Loss]
+) -> Sequence[Item]:
     """Rewrites calls as function calls and outputs as function call outputs. Returns `items` itself if nothing changes.
 
     Names of tools that are no longer declared are claimed here, so that a repeated call of them can be mapped back.
@@ -46,12 +48,12 @@ def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames
     changed: dict[int, Item | None] = {}
     for i, item in enumerate(items):
         kind = item["type"]
-        if kind in _KEPT_TYPES or (kind == "function_call" and not item.get("namespace")):
+        if kind in _UNCHANGED_TYPES or (kind == "function_call" and not item.get("namespace")):
             continue
-        if (bridged := _bridge_item(item, i, native, names, losses)) is None:
+        if (new_item := _rewrite_item(item, i, native, names, losses)) is None:
             _require_no_approval(items, i)
-        if bridged is not item:
-            changed[i] = bridged
+        if new_item is not item:
+            changed[i] = new_item
     if not changed:
         return items
     rewritten = (changed.get(i, item) for i, item in enumerate(items))
@@ -68,12 +70,12 @@ def _require_no_approval(items: Sequence[Item], i: int) -> None:
         )
 
 
-def _bridge_item(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:
+def _rewrite_item(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:
     kind = item["type"]
     if kind in ("function_call", "custom_tool_call"):
-        return _bridge_named_call(item, native, names)
+        return _rewrite_named_call(item, native, names)
     if kind in _KIND_OF_CALL or kind in OUTPUT_CONVERSIONS or kind == "tool_search_output":
-        return _bridge_client_run(item, i, native, names, losses)
+        return _rewrite_client_run(item, i, native, names, losses)
     hosted = _HOSTED_KINDS.get(kind)
     if hosted is None or any(kind_name.startswith(hosted) for kind_name in native):
         return item
@@ -81,7 +83,7 @@ def _bridge_item(item: Item, i: int, native: frozenset[str], names: ToolNames, l
     return None
 
 
-def _bridge_named_call(item: Item, native: frozenset[str], names: ToolNames) -> Item:
+def _rewrite_named_call(item: Item, native: frozenset[str], names: ToolNames) -> Item:
     freeform_call = item["type"] == "custom_tool_call"
     kind = "custom" if freeform_call else "function"
     namespace = None if "namespace" in native else item.get("namespace")
@@ -95,7 +97,9 @@ def _bridge_named_call(item: Item, native: frozenset[str], names: ToolNames) -> 
     return _function_call(item, wire, freeform.wrap_input(item["input"]))
 
 
-def _bridge_client_run(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:
+def _rewrite_client_run(
+    item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]
+) -> Item | None:
     kind, output = OUTPUT_CONVERSIONS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))
     if kind == "computer" and names.wire_name(Callee("computer_use_preview", "computer_use_preview")):
         kind = "computer_use_preview"

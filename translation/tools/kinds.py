@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from translation.representation.json_types import Item, Json
-from translation.tools import schemas
+from translation.tools import function_schemas
 
 
 class ClientToolKind(NamedTuple):
@@ -74,8 +74,8 @@ def _parse_tool_search(arguments: Json, _tool: Json) -> Json:
 
 def _describe_tool_search(tool: Json) -> Json:
     return {
-        "description": tool.get("description") or schemas.TOOL_SEARCH_DESCRIPTION,
-        "parameters": tool.get("parameters") or schemas.TOOL_SEARCH_PARAMETERS,
+        "description": tool.get("description") or function_schemas.TOOL_SEARCH_DESCRIPTION,
+        "parameters": tool.get("parameters") or function_schemas.TOOL_SEARCH_PARAMETERS,
     }
 
 
@@ -83,7 +83,7 @@ def _parse_action(value: Any) -> Json | None:
     if not isinstance(value, dict):
         return None
     action = {"button": "left", **value} if value.get("type") == "click" else value
-    required = schemas.COMPUTER_ACTIONS.get(str(action.get("type")))
+    required = function_schemas.COMPUTER_ACTIONS.get(str(action.get("type")))
     if required is None or not all(isinstance(action.get(key), kind) for key, kind in required.items()):
         return None
     return action
@@ -103,8 +103,8 @@ def _parse_computer_preview(arguments: Json, _tool: Json) -> Json | None:
 def _describe_computer_preview(tool: Json) -> Json:
     screen = f"{tool.get('display_width')}x{tool.get('display_height')} pixels, {tool.get('environment')}"
     return {
-        "description": f"{schemas.COMPUTER_DESCRIPTION} The screen: {screen}.",
-        "parameters": schemas.COMPUTER_PREVIEW_PARAMETERS,
+        "description": f"{function_schemas.COMPUTER_DESCRIPTION} The screen: {screen}.",
+        "parameters": function_schemas.COMPUTER_PREVIEW_PARAMETERS,
     }
 
 
@@ -115,19 +115,19 @@ def _action_arguments(item: Item) -> Json:
 CLIENT_TOOL_KINDS: dict[str, ClientToolKind] = {
     "shell": ClientToolKind(
         "shell_call",
-        _fixed_description(schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS),
+        _fixed_description(function_schemas.SHELL_DESCRIPTION, function_schemas.SHELL_PARAMETERS),
         lambda item: dict(item["action"]),
         _parse_shell,
     ),
     "local_shell": ClientToolKind(
         "local_shell_call",
-        _fixed_description(schemas.LOCAL_SHELL_DESCRIPTION, schemas.LOCAL_SHELL_PARAMETERS),
+        _fixed_description(function_schemas.LOCAL_SHELL_DESCRIPTION, function_schemas.LOCAL_SHELL_PARAMETERS),
         lambda item: {key: value for key, value in item["action"].items() if key != "type" and value},
         _parse_local_shell,
     ),
     "apply_patch": ClientToolKind(
         "apply_patch_call",
-        _fixed_description(schemas.APPLY_PATCH_DESCRIPTION, schemas.APPLY_PATCH_PARAMETERS),
+        _fixed_description(function_schemas.APPLY_PATCH_DESCRIPTION, function_schemas.APPLY_PATCH_PARAMETERS),
         lambda item: dict(item["operation"]),
         _parse_apply_patch,
     ),
@@ -136,7 +136,7 @@ CLIENT_TOOL_KINDS: dict[str, ClientToolKind] = {
     ),
     "computer": ClientToolKind(
         "computer_call",
-        _fixed_description(schemas.COMPUTER_DESCRIPTION, schemas.COMPUTER_PARAMETERS),
+        _fixed_description(function_schemas.COMPUTER_DESCRIPTION, function_schemas.COMPUTER_PARAMETERS),
         _action_arguments,
         _parse_computer,
     ),

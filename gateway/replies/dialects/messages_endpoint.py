@@ -7,7 +7,7 @@ from typing import Final
 from gateway.http.dialect_errors.messages import request_id_headers
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
-from translation.decoding.message_usage import read_usage
+from translation.decoding.usage import read_message_usage
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import PING_FRAME, MessagesEncoder
 from translation.messages.lift import lift
@@ -82,7 +82,7 @@ MESSAGES: Final = Endpoint(
     relay=_relay,
     relay_json=_relay_json,
     collect_relayed_stream=_collect_relay,
-    read_usage=read_usage,
+    read_usage=read_message_usage,
     allows_storage=False,
     allows_jobs=False,
     carries_seals=True,

@@ -18,7 +18,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.responses import lower as responses
 from translation.responses.lift import lift
-from translation.tools.bridge import bridge_tools
+from translation.tools.tool_rewriting import rewrite_tools
 
 SCHEMA: Json = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -42,10 +42,10 @@ def lowered_bodies() -> list[Json]:
     ]
     question = [{"role": "user", "content": "Hi"}]
     turn = lift({"model": "m", "instructions": "Be short.", "input": question, "tools": tools, "temperature": 0.1})
-    bridged: Turn = bridge_tools(turn, kinds=frozenset({"function"}), hosted=frozenset()).turn
+    rewritten: Turn = rewrite_tools(turn, kinds=frozenset({"function"}), hosted=frozenset()).turn
     shimmed = Profile(text_tool_calls="hermes")
-    bodies = [dialect.lower(bridged, Profile()).body for dialect in (chat, anthropic, gemini, ollama, responses)]
-    return [*bodies, chat.lower(bridged, shimmed).body]
+    bodies = [dialect.lower(rewritten, Profile()).body for dialect in (chat, anthropic, gemini, ollama, responses)]
+    return [*bodies, chat.lower(rewritten, shimmed).body]
 
 
 def test_a_request_has_the_same_bytes_in_every_process() -> None:

@@ -7,7 +7,7 @@ from translation.chat.lowering.items import lower_items
 from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.reasoning_losses import reasoning_losses, thinking_losses
+from translation.lowering.reasoning import reasoning_losses, thinking_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

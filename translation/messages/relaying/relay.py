@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.decoding.message_usage import read_usage
+from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.failures import build_error_body, parse_failure
@@ -131,13 +131,13 @@ class MessagesRelay:
                 self._close(_to_one_line(event, frame))
                 return b""
             case {"type": "message_start", "message": dict(message)}:
-                self.usage = read_usage(message.get("usage"))
+                self.usage = read_message_usage(message.get("usage"))
                 if self._model is not None:
                     renamed = {**event, "message": {**message, "model": self._model}}
                     return sse.encode_event("message_start", orjson.dumps(renamed))
             case {"type": "message_delta", "usage": dict(usage)}:
                 # Searches and other tools of the upstream add to the input while the reply is produced.
-                self.usage = read_usage(usage, self.usage)
+                self.usage = read_message_usage(usage, self.usage)
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
         return _to_one_line(event, frame)

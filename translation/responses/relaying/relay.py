@@ -1,12 +1,10 @@
-"""Relays the stream or the JSON reply of a Responses upstream to a Responses client."""
+"""Relays the stream of a Responses upstream to a Responses client."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard
 
 import orjson
 
 from translation.decoding.surrogates import SurrogateJoiner
-from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
@@ -17,7 +15,14 @@ from translation.representation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
-from translation.responses.relaying.own_fields import own_fields
+from translation.responses.relaying.whole_response import (
+    TERMINAL_STATUSES,
+    build_own_fields,
+    has_items,
+    is_item,
+    scrub_failure,
+    seal_output,
+)
 from translation.responses.snapshot import Snapshot
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
 from translation.tools.credentials import remove_credentials
@@ -25,9 +30,6 @@ from translation.tools.credentials import remove_credentials
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _LIFECYCLE_EVENTS = _START_EVENTS | _TERMINAL_EVENTS
-
-_TERMINAL_STATUSES = ("completed", "incomplete", "failed", "cancelled")
-"""The statuses of responses that have ended."""
 
 _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
@@ -76,7 +78,7 @@ class ResponsesRelay:
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
-        self._overrides = own_fields(initial_response, model=model, is_stored=is_stored)
+        self._overrides = build_own_fields(initial_response, model=model, is_stored=is_stored)
         self._stored_items: dict[int, Item] | None = {} if is_stored else None
         self._initial_response = initial_response
         self._scrub = scrub
@@ -217,11 +219,11 @@ class ResponsesRelay:
         *before, client_event = self._calls.rewrite_event(event_type, event)
         item = client_event.get("item")
         is_done = event_type == ITEM_DONE
-        if self._seal is not None and _is_item(item):
+        if self._seal is not None and is_item(item):
             sealed = self._seal.seal_done_item(item) if is_done else self._seal.seal_added_item(item)
             client_event = client_event if sealed is item else {**client_event, "item": sealed}
         if is_done and self._stored_items is not None:
-            if not (isinstance(event["output_index"], int) and _is_item(item)):
+            if not (isinstance(event["output_index"], int) and is_item(item)):
                 return None
             self._stored_items[event["output_index"]] = client_event["item"]
         return [*before, client_event]
@@ -233,7 +235,7 @@ class ResponsesRelay:
             response["output"] = rewrite_output(response["output"])
         if not response.get("output"):
             response["output"] = self._stored_output()
-        elif self._stored_items is not None and not _has_items(response["output"]):
+        elif self._stored_items is not None and not has_items(response["output"]):
             response["output"] = self._stored_output()
             return self.fail(_GARBLED)
         elif isinstance(response["output"], list):
@@ -241,13 +243,13 @@ class ResponsesRelay:
         # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         reported = f"response.{response.get('status')}"
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
-        if response.get("status") not in _TERMINAL_STATUSES:
+        if response.get("status") not in TERMINAL_STATUSES:
             response["status"] = event["type"].removeprefix("response.")
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
-        response["output"] = _seal_output(response["output"], self._seal)
+        response["output"] = seal_output(response["output"], self._seal)
         if event["type"] == "response.failed":
-            self.failed = _scrub_failure(response, self._scrub)
+            self.failed = scrub_failure(response, self._scrub)
         return self._end_response(event)
 
     def _end_response(self, event: Json) -> bytes:
@@ -270,96 +272,8 @@ class ResponsesRelay:
             return self._event_count
 
 
-def relay_response(
-    body: Json,
-    *,
-    model: str | None,
-    initial_response: Json | None = None,
-    is_stored: bool = False,
-    seal: ItemSeal | None = None,
-    calls: CallRules = DEFAULT_RULES,
-    summarizes_reasoning: bool = False,
-) -> Json:
-    """Returns a whole response of the upstream as the client gets it.
-
-    It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
-    calls are normalized by `calls`, with `tool_warnings` as on a stream. With `summarizes_reasoning` readable reasoning
-    becomes a summary. `initial_response` and `is_stored` are those of `ResponsesRelay`. The caller must first check
-    with `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a
-    response, and for a response to store that is not complete.
-    """
-    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
-        raise ProtocolViolation("the upstream's reply is not a response")
-    fields = own_fields(initial_response or {}, model=model, is_stored=is_stored)
-    if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
-        fields["usage"] = counts
-    relayed_calls = RelayedCalls(calls)
-    output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
-    if (output := _seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
-        fields["output"] = output
-    if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
-        fields["tools"] = tools
-    if relayed_calls.warnings:
-        fields[TOOL_WARNINGS] = relayed_calls.warnings
-    if is_stored:
-        status = body.get("status") or "completed"
-        if status not in _TERMINAL_STATUSES or not _has_items(body["output"]):
-            raise ProtocolViolation("the upstream's response is not complete")
-        fields["status"] = status
-    return body | fields if fields else body
-
-
-def _has_items(output: object) -> bool:
-    return isinstance(output, list) and all(map(_is_item, output))
-
-
-def _seal_output(output: list[Any], seal: ItemSeal | None) -> list[Any]:
-    """Returns the items of a whole response as the client gets them, the same list if nothing has to be sealed."""
-    if seal is None or not isinstance(output, list):
-        return output
-    sealed = [seal.seal_done_item(item) if _is_item(item) else item for item in output]
-    return sealed if any(new is not item for new, item in zip(sealed, output, strict=True)) else output
-
-
 def _encode_events(events: Iterable[Json]) -> bytes:
     return b"".join([sse.encode_event(event["type"], orjson.dumps(event)) for event in events])
-
-
-def _is_item(item: object) -> TypeGuard[Item]:
-    """Returns whether a value has the form of an item, so that it can be stored and sent again."""
-    return isinstance(item, dict) and isinstance(item.get("type"), str)
-
-
-def failure_of_response(body: Json) -> Failed | None:
-    """Returns the failure of a whole response, with the upstream's message; None if it did not fail."""
-    if body.get("object") != "response" or body.get("status") not in ("failed", "cancelled"):
-        return None
-    default_message = "the upstream cancelled the response" if body["status"] == "cancelled" else None
-    return failure_in(body.get("error") or default_message, body)
-
-
-def _scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
-    """Returns the failure of a response, with the upstream's message redacted, also in `response`.
-
-    If the upstream refused the gateway's key, the error in `response` becomes a plain `server_error`.
-    """
-    error = response.get("error")
-    failed = failure_in(error, response)
-    failed.redact(scrub)
-    if failed.code == "upstream_unauthorized":
-        response["error"] = {"code": "server_error", "message": failed.message}
-    elif isinstance(error, dict):
-        response["error"] = {**_scrub_texts(error, scrub), "message": failed.message}
-    return failed
-
-
-def _scrub_texts(value: Any, scrub: Callable[[str], str]) -> Any:
-    """Returns a JSON value with all its texts redacted."""
-    if isinstance(value, dict):
-        return {key: _scrub_texts(inner, scrub) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_scrub_texts(inner, scrub) for inner in value]
-    return scrub(value) if isinstance(value, str) else value
 
 
 def _looks_whole(payload: bytes) -> bool:

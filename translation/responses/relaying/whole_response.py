@@ -1,27 +1,122 @@
-"""Turns a whole response into a stream, for upstreams that reply with JSON although a stream was requested."""
+"""Relays a JSON reply of a Responses upstream. The relay of streams uses its parts for the response in an event."""
 
-from translation.representation.items import NewId
-from translation.representation.json_types import Json
-from translation.representation.profile import DEFAULT_PROFILE
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.encode import ResponsesEncoder
+from collections.abc import Callable
+from typing import Any, Final, TypeGuard
 
-_UNFINISHED_FIELDS: Json = {
-    "status": "in_progress",
-    "output": [],
-    "usage": None,
-    "error": None,
-    "incomplete_details": None,
-}
-"""Fields of a response that has no output yet."""
+from translation.errors import ProtocolViolation
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.parsers.text_calls import TOOL_WARNINGS
+from translation.representation.events import Failed
+from translation.representation.item_seal import ItemSeal
+from translation.representation.json_types import Item, Json
+from translation.responses import usage
+from translation.responses.failures import failure_in
+from translation.responses.relaying.calls import RelayedCalls
+from translation.responses.summaries import rewrite_output
+from translation.tools.credentials import remove_credentials
+
+TERMINAL_STATUSES: Final = ("completed", "incomplete", "failed", "cancelled")
+"""The statuses of responses that have ended."""
+
+_STORE_KEYS = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
+"""Keys of a response that belong to whoever stores it."""
 
 
-def stream_of(response: Json, new_id: NewId) -> bytes:
-    """Returns the frames of a stream that produces `response` and ends with it.
+def relay_response(
+    body: Json,
+    *,
+    model: str | None,
+    initial_response: Json | None = None,
+    is_stored: bool = False,
+    seal: ItemSeal | None = None,
+    calls: CallRules = DEFAULT_RULES,
+    summarizes_reasoning: bool = False,
+) -> Json:
+    """Returns a whole response of the upstream as the client gets it.
 
-    Raises ProtocolViolation if `response` is not a response object.
+    It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
+    calls are normalized by `calls`, with `tool_warnings` as on a stream. With `summarizes_reasoning` readable reasoning
+    becomes a summary. `initial_response` and `is_stored` are those of `ResponsesRelay`. The caller must first check
+    with `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a
+    response, and for a response to store that is not complete.
     """
-    events = ResponsesDecoder(new_id, DEFAULT_PROFILE).feed(response)
-    completed_at: int = response.get("completed_at") or response.get("created_at") or 0
-    encoder = ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at)
-    return encoder.feed(events) + encoder.conclude()
+    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        raise ProtocolViolation("the upstream's reply is not a response")
+    fields = build_own_fields(initial_response or {}, model=model, is_stored=is_stored)
+    if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
+        fields["usage"] = counts
+    relayed_calls = RelayedCalls(calls)
+    output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
+    if (output := seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
+        fields["output"] = output
+    if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
+        fields["tools"] = tools
+    if relayed_calls.warnings:
+        fields[TOOL_WARNINGS] = relayed_calls.warnings
+    if is_stored:
+        status = body.get("status") or "completed"
+        if status not in TERMINAL_STATUSES or not has_items(body["output"]):
+            raise ProtocolViolation("the upstream's response is not complete")
+        fields["status"] = status
+    return body | fields if fields else body
+
+
+def has_items(output: object) -> bool:
+    return isinstance(output, list) and all(map(is_item, output))
+
+
+def seal_output(output: list[Any], seal: ItemSeal | None) -> list[Any]:
+    """Returns the items of a whole response as the client gets them, the same list if nothing has to be sealed."""
+    if seal is None or not isinstance(output, list):
+        return output
+    sealed = [seal.seal_done_item(item) if is_item(item) else item for item in output]
+    return sealed if any(new is not item for new, item in zip(sealed, output, strict=True)) else output
+
+
+def failure_of_response(body: Json) -> Failed | None:
+    """Returns the failure of a whole response, with the upstream's message; None if it did not fail."""
+    if body.get("object") != "response" or body.get("status") not in ("failed", "cancelled"):
+        return None
+    default_message = "the upstream cancelled the response" if body["status"] == "cancelled" else None
+    return failure_in(body.get("error") or default_message, body)
+
+
+def build_own_fields(initial_response: Json, *, model: str | None, is_stored: bool) -> Json:
+    """Returns the fields of `initial_response`, the object from `new_response`, that replace those of the upstream.
+
+    They are the state of a stored response, and `truncation: auto`, because the gateway may do that itself. `model` is
+    the name that the client knows; None keeps the upstream's.
+    """
+    fields = {key: initial_response[key] for key in _STORE_KEYS if key in initial_response} if is_stored else {}
+    if initial_response.get("truncation") == "auto":
+        fields["truncation"] = "auto"
+    return fields if model is None else {**fields, "model": model}
+
+
+def is_item(item: object) -> TypeGuard[Item]:
+    """Returns whether a value has the form of an item, so that it can be stored and sent again."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str)
+
+
+def scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
+    """Returns the failure of a response, with the upstream's message redacted, also in `response`.
+
+    If the upstream refused the gateway's key, the error in `response` becomes a plain `server_error`.
+    """
+    error = response.get("error")
+    failed = failure_in(error, response)
+    failed.redact(scrub)
+    if failed.code == "upstream_unauthorized":
+        response["error"] = {"code": "server_error", "message": failed.message}
+    elif isinstance(error, dict):
+        response["error"] = {**_scrub_texts(error, scrub), "message": failed.message}
+    return failed
+
+
+def _scrub_texts(value: Any, scrub: Callable[[str], str]) -> Any:
+    """Returns a JSON value with all its texts redacted."""
+    if isinstance(value, dict):
+        return {key: _scrub_texts(inner, scrub) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_scrub_texts(inner, scrub) for inner in value]
+    return scrub(value) if isinstance(value, str) else value

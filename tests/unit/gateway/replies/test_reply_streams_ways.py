@@ -31,7 +31,7 @@ from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
-from translation.tools.bridge import bridge_tools
+from translation.tools.tool_rewriting import rewrite_tools
 
 TOOL = {"type": "custom", "name": "f", "description": "Runs a script."}
 
@@ -248,10 +248,10 @@ async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stag
     for server, fast in ((Server(cut), True), (Server([b"".join(reads)]), False)):
         stage = None if stages == "none" else normalizer()
         if stages == "mapper":
-            bridged = bridge_tools(
+            rewritten = rewrite_tools(
                 Turn(model="m", items=[], tools=[TOOL]), kinds=frozenset({"function"}), hosted=frozenset()
             )
-            stage = ReplyNormalizer(bridged.turn, Profile(), counting_ids(), bridged.call_mapper)
+            stage = ReplyNormalizer(rewritten.turn, Profile(), counting_ids(), rewritten.call_mapper)
         wire = wire_of(server, calls=stage)
         outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
     assert outcomes[0] == outcomes[1]

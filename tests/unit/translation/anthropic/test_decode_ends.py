@@ -21,7 +21,7 @@ from tests.upstream.anthropic import (
 )
 from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.failures import failure_in
-from translation.decoding.message_usage import read_usage
+from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.representation.events import Delta, Failed, Finished, Opaque, Usage
 from translation.representation.json_types import Json
@@ -228,9 +228,9 @@ def counts(usage: Usage | None) -> Any:
 
 
 def test_the_input_is_what_was_read_with_what_the_cache_gave_and_took() -> None:
-    first = read_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
+    first = read_message_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
     assert counts(first) == (23, None, 11, 7)
-    last = read_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
+    last = read_message_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
     assert counts(last) == (23, 3, 11, 7)
     assert last is not None
     assert last.raw == {
@@ -242,8 +242,8 @@ def test_the_input_is_what_was_read_with_what_the_cache_gave_and_took() -> None:
 
 
 def test_what_was_not_counted_is_not_zero() -> None:
-    assert counts(read_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
-    assert read_usage("a") is None
+    assert counts(read_message_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
+    assert read_message_usage("a") is None
 
 
 def test_a_message_without_usage_has_none() -> None:

@@ -13,7 +13,8 @@ from translation.representation.events import Event, Failed, Finished, ItemEnded
 from translation.representation.json_types import Item, Json
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
-from translation.responses.relaying.relay import ResponsesRelay, relay_response
+from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import relay_response
 from translation.responses.snapshot import Snapshot
 
 HEAD = new_response({"input": "Hi"}, response_id="resp_1", created_at=100, model="m")

@@ -32,9 +32,9 @@ from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
-from translation.tools.bridge import bridge_tools
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.kinds import CLIENT_TOOL_KINDS
+from translation.tools.tool_rewriting import rewrite_tools
 
 TOOLS: list[Json] = [
     {"type": "function", "name": "get_weather"},
@@ -55,7 +55,7 @@ STARTED, FINISHED = Started("m"), Finished("tool_calls")
 
 
 def calls(tools: Sequence[Json] = TOOLS, kinds: frozenset[str] = frozenset({"function"})) -> ToolCallMapper:
-    made = bridge_tools(Turn(model="m", items=[], tools=tools), kinds=kinds, hosted=frozenset()).call_mapper
+    made = rewrite_tools(Turn(model="m", items=[], tools=tools), kinds=kinds, hosted=frozenset()).call_mapper
     assert made is not None
     return made
 
@@ -319,7 +319,7 @@ def test_an_id_without_a_prefix_gets_one() -> None:
     assert event.item["id"] == "ctc_7"
 
 
-def test_a_chat_stream_of_bridged_calls_is_a_stream_of_the_api() -> None:
+def test_a_chat_stream_of_rewritten_calls_is_a_stream_of_the_api() -> None:
     def called(index: int, name: str | None, arguments: str) -> Json:
         identity = {"id": f"call_{index}", "type": "function"} if name else {}
         function = {"name": name, "arguments": arguments} if name else {"arguments": arguments}

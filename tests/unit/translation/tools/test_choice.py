@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.tools.choice import bridge_tool_choice, select_allowed_tools
+from translation.tools.choice import rewrite_tool_choice, select_allowed_tools
 from translation.tools.names import Callee, ToolNames
 
 
@@ -57,7 +57,7 @@ def test_thousands_of_choices_read_the_names_once() -> None:
     CountedDict.reads = 0
     allowed = [{"type": "function", "name": f"f{number}"} for number in range(500)]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
-    assert bridge_tool_choice(choice, frozenset({"function"}), names, []) == choice
+    assert rewrite_tool_choice(choice, frozenset({"function"}), names, []) == choice
     assert CountedDict.reads == 1
 
 

@@ -13,7 +13,8 @@ from translation.hygiene.call_rules import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response
-from translation.responses.relaying.relay import ResponsesRelay, relay_response
+from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import relay_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
 NOT_JSON = "the arguments are not valid JSON"

@@ -23,7 +23,8 @@ from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
-from translation.responses.relaying.relay import ResponsesRelay, relay_response
+from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import relay_response
 
 
 def test_content_leaves_as_it_came() -> None:

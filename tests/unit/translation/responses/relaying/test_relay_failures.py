@@ -27,7 +27,8 @@ from translation.framing import sse
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.responses.initial_response import new_response
-from translation.responses.relaying.relay import ResponsesRelay, failure_of_response, relay_response
+from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import failure_of_response, relay_response
 
 
 def failed(*reads: bytes) -> Json:

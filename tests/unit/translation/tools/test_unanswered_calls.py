@@ -1,7 +1,7 @@
 """Calls that wait for their output are found by id, by name or by order, among however many."""
 
 from translation.representation.json_types import Item
-from translation.tools.open_calls import OpenCalls
+from translation.tools.unanswered_calls import UnansweredCalls
 
 MANY = 20_000
 
@@ -11,7 +11,7 @@ def call(call_id: str, name: str = "f") -> Item:
 
 
 def test_calls_are_found_by_id_by_name_and_in_order() -> None:
-    calls = OpenCalls()
+    calls = UnansweredCalls()
     assert calls.first() is None
     assert [calls.pop_first(), calls.pop_id("a"), calls.pop_name("f")] == [None] * 3
     for number, (call_id, name) in enumerate([("a", "f"), ("b", "g"), ("c", "f"), ("a", "h")]):
@@ -34,7 +34,7 @@ def test_thousands_of_calls_are_closed_in_any_order() -> None:
         lambda calls, number: calls.pop_name(f"f{number}"),
         lambda calls, number: calls.pop_first(),
     ):
-        calls = OpenCalls()
+        calls = UnansweredCalls()
         for number in range(MANY):
             calls.add(call(f"c{number}", f"f{number}"))
         for number in reversed(range(MANY)):

@@ -1,7 +1,4 @@
-"""Converts a completion between stream and whole reply, for upstreams that reply in the form that was not requested.
-
-Also builds the messages that the endpoints for stored completions list.
-"""
+"""Converts a completion between stream and whole reply, for upstreams that reply in the form that was not requested."""
 
 from typing import Any
 
@@ -9,24 +6,6 @@ import orjson
 
 from translation.framing import sse
 from translation.representation.json_types import Json
-
-_LISTED_PART_TYPES = ("text", "image_url")
-"""The parts that `content_parts` may hold."""
-
-
-def build_stored_message(message: Json) -> Json:
-    """Returns a request's message, which has an `id`, in the form that stored completions list.
-
-    Content that is a list of parts goes to `content_parts`, and its joined text to `content`. Part types that
-    `content_parts` does not allow are left out.
-    """
-    content = message.get("content")
-    if not isinstance(content, list):
-        return {**message, "content": content, "content_parts": None}
-    texts = [part.get("text") or part.get("refusal") or "" for part in content if part["type"] in ("text", "refusal")]
-    listed_parts = [part for part in content if part["type"] in _LISTED_PART_TYPES]
-    return {**message, "content": "".join(texts) if texts else None, "content_parts": listed_parts}
-
 
 _UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index"})
 """Keys of a delta whose values are whole and may be repeated. They are replaced, not appended."""

@@ -1,9 +1,9 @@
-"""translation/thoughts: what of a reasoning item is a thought."""
+"""Past reasoning as text, and the losses of `reasoning` on upstreams that do not have it."""
 
 import pytest
 
-from translation.lowering.past_reasoning import is_signature_only, with_readable_content
-from translation.representation.json_types import Item
+from translation.lowering.reasoning import is_signature_only, reasoning_losses, with_readable_content
+from translation.representation.json_types import Item, Json
 
 BARE: Item = {"type": "reasoning", "summary": []}
 MARK = {"type": "gemini.text", "thought": False, "signature": "s"}
@@ -45,3 +45,18 @@ def test_a_summary_alone_is_readable_as_content() -> None:
 )
 def test_other_reasoning_is_the_same_object(item: Item) -> None:
     assert with_readable_content(item) is item
+
+
+@pytest.mark.parametrize(
+    ("unsupported", "losses"),
+    [
+        ({}, []),
+        ({"summary": None}, []),
+        ({"summary": "auto"}, []),
+        ({"summary": "concise"}, ["reasoning.summary=as auto"]),
+        ({"max_tokens": 5, "summary": "detailed"}, ["reasoning.max_tokens=dropped", "reasoning.summary=as auto"]),
+    ],
+    ids=str,
+)
+def test_only_the_length_of_a_summary_is_lost(unsupported: Json, losses: list[str]) -> None:
+    assert list(map(str, reasoning_losses(unsupported))) == losses

@@ -1,10 +1,10 @@
-"""Tools of every kind, and turns that are bridged."""
+"""Tools of every kind, and turns that are rewritten."""
 
 from typing import Any
 
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
-from translation.tools.bridge import BridgedTurn, bridge_tools
+from translation.tools.tool_rewriting import RewrittenTurn, rewrite_tools
 
 FUNCTION: Json = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": True}
 PATCH: Json = {
@@ -26,10 +26,10 @@ def turn(*tools: Json, tool_choice: Any = None, items: list[Json] | None = None)
     return Turn(model="m", items=items or [], tools=tools, tool_choice=tool_choice)
 
 
-def bridged(
+def rewritten(
     *tools: Json, kinds: frozenset[str] = CHAT, hosted: frozenset[str] = frozenset(), **asked: Any
-) -> BridgedTurn:
-    return bridge_tools(turn(*tools, **asked), kinds=kinds, hosted=hosted)
+) -> RewrittenTurn:
+    return rewrite_tools(turn(*tools, **asked), kinds=kinds, hosted=hosted)
 
 
 def function(name: str, description: str, parameters: Json) -> Json:

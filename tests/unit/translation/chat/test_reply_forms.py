@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.chat_replies import CHUNK, COMPLETION, LOGPROB, read_stream
-from translation.chat.forms import completion_of, stream_of
+from translation.chat.reply_forms import completion_of, stream_of
 from translation.framing import sse
 
 Json = dict[str, Any]

@@ -1,4 +1,4 @@
-"""translation/gemini/schemas.py"""
+"""translation/gemini/json_schemas.py"""
 
 from copy import deepcopy
 from time import process_time
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.gemini.schemas import reduce_schema
+from translation.gemini.json_schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translation.tools.bridged_turns import ADDER, CHAT, FUNCTION, PATCH, bridged, function, turn
+from tests.unit.translation.tools.rewritten_turns import ADDER, CHAT, FUNCTION, PATCH, function, rewritten, turn
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools import schemas
-from translation.tools.bridge import BridgedTurn, bridge_tools
+from translation.tools import function_schemas
+from translation.tools.tool_rewriting import RewrittenTurn, rewrite_tools
 
 CUSTOM: Json = {"type": "custom", "name": "exec", "description": "Runs code."}
 LITE: Json = {"type": "namespace", "name": "functions", "description": "", "tools": [CUSTOM, FUNCTION]}
@@ -19,7 +19,7 @@ WEB: Json = {"type": "web_search", "external_web_access": True}
 
 
 def freeform(name: str, description: str) -> Json:
-    return function(name, description, schemas.FREEFORM_PARAMETERS)
+    return function(name, description, function_schemas.FREEFORM_PARAMETERS)
 
 
 TOOLS: dict[str, tuple[Json, list[Json]]] = {
@@ -36,35 +36,38 @@ TOOLS: dict[str, tuple[Json, list[Json]]] = {
         LITE,
         [freeform("functions__exec", "Runs code."), {**FUNCTION, "name": "functions__get_weather"}],
     ),
-    "shell": ({"type": "shell"}, [function("shell", schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS)]),
+    "shell": (
+        {"type": "shell"},
+        [function("shell", function_schemas.SHELL_DESCRIPTION, function_schemas.SHELL_PARAMETERS)],
+    ),
     "shell on the client's machine": (
         {"type": "shell", "environment": {"type": "local"}},
-        [function("shell", schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS)],
+        [function("shell", function_schemas.SHELL_DESCRIPTION, function_schemas.SHELL_PARAMETERS)],
     ),
     "local shell": (
         {"type": "local_shell"},
-        [function("local_shell", schemas.LOCAL_SHELL_DESCRIPTION, schemas.LOCAL_SHELL_PARAMETERS)],
+        [function("local_shell", function_schemas.LOCAL_SHELL_DESCRIPTION, function_schemas.LOCAL_SHELL_PARAMETERS)],
     ),
     "apply_patch": (
         {"type": "apply_patch"},
-        [function("apply_patch", schemas.APPLY_PATCH_DESCRIPTION, schemas.APPLY_PATCH_PARAMETERS)],
+        [function("apply_patch", function_schemas.APPLY_PATCH_DESCRIPTION, function_schemas.APPLY_PATCH_PARAMETERS)],
     ),
     "tool search by the client": (SEARCH, [function("tool_search", "Finds.", {"type": "object"})]),
     "tool search without a description": (
         {"type": "tool_search", "execution": "client"},
-        [function("tool_search", schemas.TOOL_SEARCH_DESCRIPTION, schemas.TOOL_SEARCH_PARAMETERS)],
+        [function("tool_search", function_schemas.TOOL_SEARCH_DESCRIPTION, function_schemas.TOOL_SEARCH_PARAMETERS)],
     ),
     "computer": (
         {"type": "computer"},
-        [function("computer", schemas.COMPUTER_DESCRIPTION, schemas.COMPUTER_PARAMETERS)],
+        [function("computer", function_schemas.COMPUTER_DESCRIPTION, function_schemas.COMPUTER_PARAMETERS)],
     ),
     "computer of a known size": (
         {"type": "computer_use_preview", "display_width": 1024, "display_height": 768, "environment": "browser"},
         [
             function(
                 "computer_use_preview",
-                f"{schemas.COMPUTER_DESCRIPTION} The screen: 1024x768 pixels, browser.",
-                schemas.COMPUTER_PREVIEW_PARAMETERS,
+                f"{function_schemas.COMPUTER_DESCRIPTION} The screen: 1024x768 pixels, browser.",
+                function_schemas.COMPUTER_PREVIEW_PARAMETERS,
             )
         ],
     ),
@@ -73,14 +76,16 @@ TOOLS: dict[str, tuple[Json, list[Json]]] = {
 
 @pytest.mark.parametrize(("tool", "expected"), TOOLS.values(), ids=TOOLS)
 def test_every_kind_rides_on_functions(tool: Json, expected: list[Json]) -> None:
-    assert bridged(tool).turn.tools == expected
+    assert rewritten(tool).turn.tools == expected
 
 
 @pytest.mark.parametrize("tool", [tool for tool, _ in TOOLS.values()], ids=TOOLS)
 def test_a_kind_the_upstream_knows_stays_as_it_is(tool: Json) -> None:
     asked = turn(tool)
     inner = {each["type"] for each in tool.get("tools", ())}
-    assert bridge_tools(asked, kinds=CHAT | {tool["type"]} | inner, hosted=frozenset()) == BridgedTurn(asked, None, ())
+    assert rewrite_tools(asked, kinds=CHAT | {tool["type"]} | inner, hosted=frozenset()) == RewrittenTurn(
+        asked, None, ()
+    )
 
 
 def test_plain_functions_cost_nothing() -> None:
@@ -93,7 +98,7 @@ def test_plain_functions_cost_nothing() -> None:
             {"type": "function_call_output", "call_id": "c", "output": "sunny"},
         ],
     )
-    result = bridge_tools(asked, kinds=CHAT, hosted=frozenset())
+    result = rewrite_tools(asked, kinds=CHAT, hosted=frozenset())
     assert result.turn is asked
     assert result.call_mapper is None
     assert result.losses == ()
@@ -115,7 +120,7 @@ LEFT_OUT: dict[str, Json] = {
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_a_tool_nobody_can_run_is_left_out_and_reported(tool: Json) -> None:
-    result = bridged(FUNCTION, tool)
+    result = rewritten(FUNCTION, tool)
     assert result.turn.tools == [FUNCTION]
     assert result.call_mapper is None
     assert result.losses == [Loss("tools[1]", f"{tool['type']} left out")]
@@ -124,14 +129,14 @@ def test_a_tool_nobody_can_run_is_left_out_and_reported(tool: Json) -> None:
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_a_tool_the_upstream_runs_stays(tool: Json) -> None:
     asked = turn(FUNCTION, tool)
-    assert bridge_tools(asked, kinds=CHAT, hosted=frozenset({tool["type"]})) == BridgedTurn(asked, None, ())
+    assert rewrite_tools(asked, kinds=CHAT, hosted=frozenset({tool["type"]})) == RewrittenTurn(asked, None, ())
 
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_forcing_a_tool_nobody_can_run_is_refused(tool: Json) -> None:
     for others in ([FUNCTION], []):
         with pytest.raises(InvalidRequest) as refused:
-            bridged(*others, tool, tool_choice={"type": tool["type"]})
+            rewritten(*others, tool, tool_choice={"type": tool["type"]})
         assert refused.value.param == "tool_choice"
 
 
@@ -139,14 +144,14 @@ def test_forcing_a_tool_nobody_can_run_is_refused(tool: Json) -> None:
 def test_a_server_without_an_address_is_refused_by_name_where_nobody_can_reach_it(key: str) -> None:
     tool = {"type": "mcp", "server_label": "mail", key: "x"}
     with pytest.raises(InvalidRequest, match=f"instead of `{key}`") as refused:
-        bridged(tool)
+        rewritten(tool)
     assert refused.value.param == f"tools[0].{key}"
-    assert bridged({**tool, "server_url": "https://h/"}).losses == [Loss("tools[0]", "mcp left out")]
+    assert rewritten({**tool, "server_url": "https://h/"}).losses == [Loss("tools[0]", "mcp left out")]
 
 
 def test_a_grammar_that_is_only_described_is_a_loss() -> None:
-    assert bridged(PATCH).losses == [Loss("tools[0].format", "described")]
-    assert bridged({**LITE, "tools": [PATCH]}).losses == [Loss("tools[0].tools[0].format", "described")]
+    assert rewritten(PATCH).losses == [Loss("tools[0].format", "described")]
+    assert rewritten({**LITE, "tools": [PATCH]}).losses == [Loss("tools[0].tools[0].format", "described")]
 
 
 NAMED: Json = {"type": "custom", "name": "apply_patch"}
@@ -164,10 +169,10 @@ ONLY_PATCH: Json = {"type": "allowed_tools", "mode": "required", "tools": [NAMED
     ids=["the only tool", "the named tool", "the only allowed tool", "the only tool left"],
 )
 def test_the_grammar_of_a_forced_tool_is_held(tools: list[Json], choice: Any) -> None:
-    result = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
+    result = rewrite_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
     assert result.turn.input_grammars == {"apply_patch": PATCH["format"]}
     assert not any(loss.param.endswith(".format") for loss in result.losses)
-    other = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset())
+    other = rewrite_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset())
     assert not other.turn.input_grammars, "this upstream cannot hold it"
     assert any(loss.param.endswith(".format") for loss in other.losses)
 
@@ -175,7 +180,7 @@ def test_the_grammar_of_a_forced_tool_is_held(tools: list[Json], choice: Any) ->
 def test_an_upstream_that_knows_custom_tools_gets_the_grammar_itself() -> None:
     kinds = frozenset({"function", "custom"})
     tools = [PATCH, ADDER]
-    result = bridge_tools(turn(*tools, tool_choice=NAMED), kinds=kinds, hosted=frozenset(), holds_grammars=True)
+    result = rewrite_tools(turn(*tools, tool_choice=NAMED), kinds=kinds, hosted=frozenset(), holds_grammars=True)
     assert (result.turn.tools[0], result.turn.input_grammars, result.losses) == (PATCH, {}, [])
 
 
@@ -192,13 +197,13 @@ def test_an_upstream_that_knows_custom_tools_gets_the_grammar_itself() -> None:
     ],
 )
 def test_the_grammar_of_a_tool_that_need_not_be_called_is_described(tools: list[Json], choice: Any) -> None:
-    result = bridge_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
+    result = rewrite_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
     assert not result.turn.input_grammars
     assert Loss("tools[0].format", "described") in result.losses
 
 
 def test_text_is_no_grammar() -> None:
-    assert bridged({**CUSTOM, "format": {"type": "text"}}).losses == []
+    assert rewritten({**CUSTOM, "format": {"type": "text"}}).losses == []
 
 
 NAMES: dict[str, tuple[list[Json], list[str]]] = {
@@ -231,7 +236,7 @@ NAMES: dict[str, tuple[list[Json], list[str]]] = {
 
 @pytest.mark.parametrize(("tools", "expected"), NAMES.values(), ids=NAMES)
 def test_wire_names_are_unique_and_legal(tools: list[Json], expected: list[str]) -> None:
-    names = [tool["name"] for tool in bridged(*tools).turn.tools]
+    names = [tool["name"] for tool in rewritten(*tools).turn.tools]
     assert len(names) == len(expected)
     for name, pattern in zip(names, expected, strict=True):
         assert re.fullmatch(pattern, name)
@@ -254,20 +259,20 @@ MISTAKES: dict[str, tuple[list[Json], str]] = {
 @pytest.mark.parametrize(("tools", "param"), MISTAKES.values(), ids=MISTAKES)
 def test_two_tools_of_one_name_are_refused(tools: list[Json], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        bridged(*tools)
+        rewritten(*tools)
     assert refused.value.param == param
 
 
 def test_the_same_tool_again_is_one_tool() -> None:
     deferred = {**ADDER, "tools": [{**ADDER["tools"][0], "defer_loading": True}]}
-    result = bridged(deferred, ADDER, ADDER, FUNCTION, FUNCTION)
+    result = rewritten(deferred, ADDER, ADDER, FUNCTION, FUNCTION)
     assert [tool["name"] for tool in result.turn.tools] == ["mcp__adder__add", "get_weather"]
-    assert bridged(FUNCTION, FUNCTION).turn.tools == [FUNCTION]
+    assert rewritten(FUNCTION, FUNCTION).turn.tools == [FUNCTION]
 
 
 def test_two_mcp_servers_are_two_tools() -> None:
     servers = [{"type": "mcp", "server_label": label} for label in ("a", "b")]
-    assert bridged(*servers, hosted=frozenset({"mcp"})).turn.tools == tuple(servers)
+    assert rewritten(*servers, hosted=frozenset({"mcp"})).turn.tools == tuple(servers)
 
 
 ALLOWED: Json = {"type": "allowed_tools", "mode": "auto"}
@@ -316,11 +321,11 @@ EVERYTHING: list[Json] = [
 
 @pytest.mark.parametrize(("choice", "expected"), CHOICES.values(), ids=CHOICES)
 def test_tool_choice_names_what_the_upstream_is_given(choice: Any, expected: Any) -> None:
-    assert bridged(*EVERYTHING, tool_choice=choice).turn.tool_choice == expected
+    assert rewritten(*EVERYTHING, tool_choice=choice).turn.tool_choice == expected
 
 
 def test_allowed_tools_that_are_left_out_are_reported() -> None:
-    result = bridged(FUNCTION, tool_choice={**ALLOWED, "tools": [{"type": "function", "name": "get_weather"}, WEB]})
+    result = rewritten(FUNCTION, tool_choice={**ALLOWED, "tools": [{"type": "function", "name": "get_weather"}, WEB]})
     assert result.losses == [Loss("tool_choice.tools[1]", "web_search left out")]
 
 
@@ -336,15 +341,15 @@ REFUSED_CHOICES: dict[str, Json] = {
 def test_a_choice_that_cannot_be_honoured_is_refused(choice: Json) -> None:
     twice = [{**ADDER, "name": name, "tools": [{**FUNCTION, "name": "twice"}]} for name in ("a", "b")]
     with pytest.raises(InvalidRequest) as refused:
-        bridged(*EVERYTHING, *twice, tool_choice=choice)
+        rewritten(*EVERYTHING, *twice, tool_choice=choice)
     assert str(refused.value.param).startswith("tool_choice")
 
 
 def test_a_call_cannot_be_required_when_no_tool_is_left() -> None:
     with pytest.raises(InvalidRequest):
-        bridged(WEB, tool_choice="required")
-    assert bridged(WEB, tool_choice="auto").turn.tool_choice == "auto"
-    assert bridged(WEB, tool_choice={**ALLOWED, "tools": [WEB]}).turn.tool_choice == "none"
+        rewritten(WEB, tool_choice="required")
+    assert rewritten(WEB, tool_choice="auto").turn.tool_choice == "auto"
+    assert rewritten(WEB, tool_choice={**ALLOWED, "tools": [WEB]}).turn.tool_choice == "none"
 
 
 def test_choices_the_upstream_understands_stay_as_they_are() -> None:
@@ -352,11 +357,11 @@ def test_choices_the_upstream_understands_stay_as_they_are() -> None:
     for choice in choices:
         asked = turn(*EVERYTHING, tool_choice=choice)
         native = frozenset(tool["type"] for tool in EVERYTHING)
-        assert bridge_tools(asked, kinds=native, hosted=native) == BridgedTurn(asked, None, ())
+        assert rewrite_tools(asked, kinds=native, hosted=native) == RewrittenTurn(asked, None, ())
 
 
 def test_a_custom_tool_the_upstream_knows_only_loses_its_namespace() -> None:
-    result = bridged(
+    result = rewritten(
         LITE,
         kinds=frozenset({"function", "custom"}),
         tool_choice={"type": "custom", "name": "exec"},

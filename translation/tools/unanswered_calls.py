@@ -5,7 +5,7 @@ from collections import deque
 from translation.representation.json_types import Item
 
 
-class OpenCalls:
+class UnansweredCalls:
     """The calls without an output so far, in order. To find one among thousands takes no longer than among two."""
 
     def __init__(self) -> None:

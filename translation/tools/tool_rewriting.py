@@ -10,14 +10,14 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
-from translation.tools.choice import bridge_tool_choice
-from translation.tools.history import TOOL_FREE_TYPES, bridge_items
+from translation.tools.choice import rewrite_tool_choice
+from translation.tools.function_schemas import FREEFORM_PARAMETERS
+from translation.tools.history import TOOL_FREE_TYPES, rewrite_items
 from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
 from translation.tools.names import Callee, ToolNames
-from translation.tools.schemas import FREEFORM_PARAMETERS
 
 
-class BridgedTurn(NamedTuple):
+class RewrittenTurn(NamedTuple):
     """A turn that uses only kinds of tools which the upstream knows.
 
     `call_mapper` maps its events back; `None` if there is nothing to map.
@@ -43,9 +43,9 @@ def is_tool_free(turn: Turn) -> bool:
     return not turn.tools and turn.tool_choice is None and turn.item_types <= TOOL_FREE_TYPES
 
 
-def bridge_tools(
+def rewrite_tools(
     turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str], holds_grammars: bool = False
-) -> BridgedTurn:
+) -> RewrittenTurn:
     """Rewrites tools, tool choice and past calls for one upstream. The turn itself is returned if nothing changes.
 
     `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. With
@@ -70,21 +70,21 @@ def bridge_tools(
         if tool.namespace is None and tool.tool["type"] in native and tool.tool["type"] in ("function", "custom"):
             names.reserve(tool.callee)
     tools = [_lower_tool(tool, native, names, losses) for tool in carried]
-    items = bridge_items(turn.items, native, names, losses)
-    tool_choice = bridge_tool_choice(turn.tool_choice, native, names, losses)
+    items = rewrite_items(turn.items, native, names, losses)
+    tool_choice = rewrite_tool_choice(turn.tool_choice, native, names, losses)
     if tool_choice == "required" and not tools:
         raise InvalidRequest(
             "tool_choice requires a call, but this model supports none of the tools", param="tool_choice"
         )
     if tool_choice is turn.tool_choice and items is turn.items and _is_unchanged(tools, turn.tools):
-        return BridgedTurn(turn, None, ())
-    bridged = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
+        return RewrittenTurn(turn, None, ())
+    rewritten = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
     if holds_grammars and (position := _position_of_forced(tools, tool_choice)) is not None:
         forced = carried[position]
         if forced.callee.kind == "custom" and "custom" not in native and _has_grammar(forced.tool):
             losses.remove(_described_loss(forced.param))
-            bridged = replace(bridged, input_grammars={tools[position]["name"]: forced.tool["format"]})
-    return BridgedTurn(bridged, ToolCallMapper(names) if names else None, losses)
+            rewritten = replace(rewritten, input_grammars={tools[position]["name"]: forced.tool["format"]})
+    return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
 
 
 def _position_of_forced(tools: Sequence[Json], choice: str | Json | None) -> int | None:

@@ -6,7 +6,7 @@ from translation.agui.tool_items import ToolCallView
 from translation.representation.json_types import Json
 
 
-class ShownMessages:
+class ClientMessages:
     """The messages of a client. `sent` are those of the input of its run.
 
     A client drops what a snapshot of messages does not have, except reasoning and activities. Those are left out, so

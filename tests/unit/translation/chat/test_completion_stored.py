@@ -1,6 +1,6 @@
-"""translation/chat/forms.py"""
+"""translation/chat/completion.py"""
 
-from translation.chat.forms import build_stored_message
+from translation.chat.completion import build_stored_message
 
 
 def test_text_stays_text() -> None:

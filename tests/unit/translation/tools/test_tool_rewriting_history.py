@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.translation.tools.bridged_turns import ADDER, CHAT, FUNCTION, PATCH, bridged, turn
+from tests.unit.translation.tools.rewritten_turns import ADDER, CHAT, FUNCTION, PATCH, rewritten, turn
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.bridge import BridgedTurn, bridge_tools, is_tool_free
+from translation.tools.tool_rewriting import RewrittenTurn, is_tool_free, rewrite_tools
 
 SCREEN: Json = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
 
@@ -56,21 +56,21 @@ HISTORY: dict[str, tuple[Json, Json]] = {
 
 @pytest.mark.parametrize(("item", "expected"), HISTORY.values(), ids=HISTORY)
 def test_past_calls_are_said_as_function_calls(item: Json, expected: Json) -> None:
-    [said] = bridged(FUNCTION, items=[item]).turn.items
+    [said] = rewritten(FUNCTION, items=[item]).turn.items
     arguments = orjson.loads(said.pop("arguments"))
     assert {**said, "arguments": arguments} == {"type": "function_call", "call_id": "c", **expected}
 
 
 def test_a_past_call_in_a_namespace_is_flattened_and_keeps_its_arguments() -> None:
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "add", "arguments": '{ "a":1}'}
-    result = bridged(ADDER, items=[{**call, "namespace": "mcp__adder"}, {**call, "namespace": None}])
+    result = rewritten(ADDER, items=[{**call, "namespace": "mcp__adder"}, {**call, "namespace": None}])
     assert result.turn.items == [{**call, "name": "mcp__adder__add"}, {**call, "namespace": None}]
 
 
 def test_a_past_computer_call_goes_by_the_name_of_the_kind_that_is_declared() -> None:
     preview = {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "mac"}
     items = [{"type": "computer_call", "call_id": "c", "action": {"type": "wait"}}]
-    assert bridged(preview, items=items).turn.items[0]["name"] == "computer_use_preview"
+    assert rewritten(preview, items=items).turn.items[0]["name"] == "computer_use_preview"
 
 
 OUTPUTS: dict[str, tuple[Json, Any]] = {
@@ -113,13 +113,13 @@ OUTPUTS: dict[str, tuple[Json, Any]] = {
 
 @pytest.mark.parametrize(("item", "expected"), OUTPUTS.values(), ids=OUTPUTS)
 def test_past_outputs_are_said_as_function_outputs(item: Json, expected: Any) -> None:
-    result = bridged(FUNCTION, ADDER, items=[{**item, "call_id": "c"}])
+    result = rewritten(FUNCTION, ADDER, items=[{**item, "call_id": "c"}])
     said = {key: value for key, value in result.turn.items[0].items() if key != "status"}
     assert said == {"type": "function_call_output", "call_id": "c", "output": expected}
 
 
 def test_a_limit_on_a_past_output_is_a_loss() -> None:
-    result = bridged(items=[{"type": "shell_call_output", "call_id": "c", "output": [], "max_output_length": 9}])
+    result = rewritten(items=[{"type": "shell_call_output", "call_id": "c", "output": [], "max_output_length": 9}])
     assert result.turn.items == [{"type": "function_call_output", "call_id": "c", "output": "[]"}]
     assert result.losses == [Loss("input[0].max_output_length", "dropped")]
 
@@ -133,13 +133,13 @@ def test_a_limit_on_a_past_output_is_a_loss() -> None:
     ],
 )
 def test_a_past_output_that_failed_still_says_so(kind: str, status: str, kept: str | None) -> None:
-    [item] = bridged(items=[{"type": kind, "call_id": "c", "status": status, "output": "no"}]).turn.items
+    [item] = rewritten(items=[{"type": kind, "call_id": "c", "status": status, "output": "no"}]).turn.items
     assert item["type"] == "function_call_output"
     assert item.get("status") == kept
 
 
 def test_a_local_shell_output_belongs_to_the_call_its_id_names() -> None:
-    result = bridged(items=[{"type": "local_shell_call_output", "id": "c", "output": ""}])
+    result = rewritten(items=[{"type": "local_shell_call_output", "id": "c", "output": ""}])
     assert result.turn.items[0]["call_id"] == "c"
 
 
@@ -150,7 +150,7 @@ PAST = [item for item, _ in [*HISTORY.values(), *OUTPUTS.values()]]
 def test_past_calls_of_kinds_the_upstream_knows_stay_as_they_are(item: Json) -> None:
     kinds = frozenset({"custom", "shell", "local_shell", "apply_patch", "tool_search", "computer", "namespace"})
     asked = turn(FUNCTION, items=[item])
-    assert bridge_tools(asked, kinds=kinds, hosted=frozenset()) == BridgedTurn(asked, None, ())
+    assert rewrite_tools(asked, kinds=kinds, hosted=frozenset()) == RewrittenTurn(asked, None, ())
 
 
 HOSTED_ITEMS: list[tuple[Json, str]] = [
@@ -172,11 +172,11 @@ HOSTED_ITEMS: list[tuple[Json, str]] = [
 @pytest.mark.parametrize(("item", "kind"), HOSTED_ITEMS, ids=[item["type"] for item, _ in HOSTED_ITEMS])
 def test_past_calls_of_hosted_tools_are_left_out_unless_the_upstream_runs_them(item: Json, kind: str) -> None:
     said = {"type": "message", "role": "user", "content": []}
-    result = bridged(FUNCTION, items=[said, item])
+    result = rewritten(FUNCTION, items=[said, item])
     assert result.turn.items == [said]
     assert result.losses == [Loss("input[1]", f"{item['type']} left out")]
     asked = turn(FUNCTION, items=[said, item])
-    assert bridge_tools(asked, kinds=CHAT, hosted=frozenset({kind})) == BridgedTurn(asked, None, ())
+    assert rewrite_tools(asked, kinds=CHAT, hosted=frozenset({kind})) == RewrittenTurn(asked, None, ())
 
 
 def test_an_approval_that_nothing_can_run_is_refused_where_its_client_waits_for_it() -> None:
@@ -184,20 +184,20 @@ def test_an_approval_that_nothing_can_run_is_refused_where_its_client_waits_for_
     approval: Json = {"type": "mcp_approval_response", "approval_request_id": "mcpr", "approve": True}
     denial = {**approval, "approve": False}
     with pytest.raises(Unrepresentable, match="send the `mcp` tool of its server") as refused:
-        bridged(items=[said, approval, denial])
+        rewritten(items=[said, approval, denial])
     assert refused.value.param == "input[1]"
-    assert len(bridged(items=[approval, said, denial]).losses) == 2, "the first one is of the past"
+    assert len(rewritten(items=[approval, said, denial]).losses) == 2, "the first one is of the past"
 
 
 def test_the_request_is_not_changed() -> None:
     asked = turn(ADDER, PATCH, tool_choice={"type": "custom", "name": "apply_patch"}, items=[HISTORY["shell"][0]])
     before = orjson.dumps([asked.tools, asked.items, asked.tool_choice])
-    bridge_tools(asked, kinds=CHAT, hosted=frozenset())
+    rewrite_tools(asked, kinds=CHAT, hosted=frozenset())
     assert orjson.dumps([asked.tools, asked.items, asked.tool_choice]) == before
     assert replace(asked) == asked
 
 
-def test_a_turn_without_anything_of_tools_needs_no_bridge() -> None:
+def test_a_turn_without_anything_of_tools_is_not_rewritten() -> None:
     hi: Json = {"type": "message", "role": "user", "content": []}
     call: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     assert is_tool_free(turn(items=[hi]))
