@@ -172,7 +172,7 @@ def _add_bound_fields(_logger: object, _method: str, fields: structlog.typing.Ev
     return {**_BOUND_FIELDS.get(), **fields}
 
 
-def bound_fields() -> Mapping[str, object]:
+def read_bound_fields() -> Mapping[str, object]:
     """Returns the fields that every log line of this context has in addition to its own."""
     return _BOUND_FIELDS.get()
 
@@ -187,7 +187,7 @@ def reset_fields(**fields: object) -> None:
     _BOUND_FIELDS.set(fields)
 
 
-def bound_request_id() -> str | None:
+def read_bound_request_id() -> str | None:
     """Returns the id of the request that this context serves; None outside of a request."""
     request_id = _BOUND_FIELDS.get().get("request_id")
     return request_id if isinstance(request_id, str) else None

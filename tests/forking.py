@@ -120,9 +120,9 @@ def _fork_server() -> socket.socket:
 def _import_what_needs(subcommand: str) -> None:
     """Imports the modules that a subcommand imports when it needs them, so that forked processes share them."""
     from gateway.process.huge_pages import use_huge_pages
-    from gateway.process.serving import lean_imports
+    from gateway.process.serving import hide_terminal_packages
 
-    with lean_imports():
+    with hide_terminal_packages():
         for name in (*_IMPORTS, *_FURTHER_IMPORTS.get(subcommand, ())):
             import_module(name)
     if subcommand == "serve":
@@ -136,11 +136,11 @@ def _import_what_needs(subcommand: str) -> None:
 def _prepare_servers() -> None:
     """Builds an application, so that forked servers share what libraries import and cache as routes are added."""
     from gateway.config.settings import parse_settings
-    from gateway.http.guard import Drain
+    from gateway.http.guard import DrainState
     from gateway.process import server as server_module
     from gateway.process.app import create_app
 
-    create_app(parse_settings({"store": {"url": None}}, environ={}), Drain())
+    create_app(parse_settings({"store": {"url": None}}, environ={}), DrainState())
     # It would copy all that a process shares with this one.
     server_module.__dict__["use_huge_pages"] = lambda: None
 

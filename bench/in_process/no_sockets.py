@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from bench.load.replies import Model, find_fault, stream_writes, whole_reply
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.process.app import create_app
 
 _PATH: Final = "/v1/responses"
@@ -107,7 +107,11 @@ class InProcessClient:
             }
         )
         config = uvicorn.Config(
-            create_app(settings, Drain()), log_config=None, access_log=False, server_header=False, proxy_headers=False
+            create_app(settings, DrainState()),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
         )
         config.load()
         self._protocol = HttpProtocol(config, ServerState(), {})

@@ -18,7 +18,7 @@ import orjson
 from bench.in_process import no_sockets
 from gateway.config.settings import Settings
 from gateway.http.auth import ANONYMOUS
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.logs import configure_logs
 from gateway.process.app import create_app
 from gateway.replies.endpoints import CHAT, RESPONSES
@@ -113,8 +113,8 @@ async def measure_steps(times: int = _TIMES) -> dict[str, float]:
     )
     provider: Provider = _InstantProvider()
     providers = build_providers(settings, {"at-once": provider})
-    service = Service(settings, providers, Drain())
-    app = create_app(settings, Drain(), providers)
+    service = Service(settings, providers, DrainState())
+    app = create_app(settings, DrainState(), providers)
     content = orjson.dumps(_BODY)
     scope: dict[str, Any] = {
         "type": "http",

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.replies.event_stream import EventStreamReply
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":" word"}\n\n'
@@ -53,7 +53,7 @@ ResponseFactory: TypeAlias = Callable[[Frames], Any]
 
 RESPONSE_FACTORIES: dict[str, ResponseFactory] = {
     "EventSourceResponse": lambda stream: EventSourceResponse(stream.frames(), sep="\n"),
-    "EventStream": lambda stream: EventStreamReply(stream, Drain(), keepalive_s=15.0, headers={}),
+    "EventStream": lambda stream: EventStreamReply(stream, DrainState(), keepalive_s=15.0, headers={}),
 }
 
 

@@ -77,7 +77,7 @@ def serve(
     from gateway.process import serving
 
     if settings.store.url is not None:
-        with serving.lean_imports():
+        with serving.hide_terminal_packages():
             from gateway.state.database.migrate import validate_database_schema
         _run_store_command(settings, validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
     server = settings.server
@@ -155,7 +155,7 @@ def doctor(
     """Test what each model can do through the gateway. Exits with 1 if a declared capability fails."""
     settings = _load_settings(config, {})
 
-    from gateway.doctor.checks.subjects import NothingToExamine
+    from gateway.doctor.checks.subjects import NoModelsSelected
     from gateway.doctor.command import run_doctor
     from gateway.doctor.local_gateway import GatewayNotStarted
 
@@ -163,7 +163,7 @@ def doctor(
         _require_writable(html)
     try:
         healthy = run_doctor(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
-    except NothingToExamine as error:
+    except NoModelsSelected as error:
         _exit_with_error(str(error))
     except GatewayNotStarted as error:
         typer.echo(str(error), err=True)

@@ -32,7 +32,7 @@ def run_doctor(
     Without `names`, the MCP servers of the configuration are examined too.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. It
-    also gets the gateway's error logs. Raises NothingToExamine and GatewayNotStarted.
+    also gets the gateway's error logs. Raises NoModelsSelected and GatewayNotStarted.
     """
     steps = count_checks(settings, names)
     configure_logs(logging.ERROR)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.config.digest import digest_config
 from gateway.config.settings import Settings
-from gateway.doctor.checks.responses import CHECKS
+from gateway.doctor.checks.catalogue import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.pages.saved_report import SavedCheck, SavedResult, merge_results
 from gateway.version import installed_version

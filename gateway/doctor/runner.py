@@ -7,7 +7,7 @@ from typing import Final
 import httpx
 
 from gateway.config.settings import Settings
-from gateway.doctor.checks.responses import CHECKS, FeatureCheck
+from gateway.doctor.checks.catalogue import CHECKS, FeatureCheck
 from gateway.doctor.checks.subjects import prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
@@ -20,7 +20,7 @@ _START_TIMEOUT_S: Final = 600.0
 
 
 def count_checks(settings: Settings, names: Sequence[str]) -> int:
-    """Return how many checks `diagnose` will run. Raises NothingToExamine."""
+    """Return how many checks `diagnose` will run. Raises NoModelsSelected."""
     return len(select_models(settings, names)) * len(CHECKS)
 
 
@@ -34,7 +34,7 @@ def diagnose(
     """Examine the models in `names`, or all models whose names are no patterns.
 
     `deadline_s` is the time for each request. `on_step` is called with a description of each check before it runs.
-    Raises NothingToExamine and GatewayNotStarted.
+    Raises NoModelsSelected and GatewayNotStarted.
     """
     models = select_models(settings, names)
     provider_names = {model.provider for model in models.values()}

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import orjson
 
-from gateway.doctor.checks.responses import CHECKS
+from gateway.doctor.checks.catalogue import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.text_table import format_table

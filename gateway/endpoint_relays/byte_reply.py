@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import GatewayError
-from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.middleware import BODY_SEND
 from gateway.logs import bind_failure
 from gateway.replies.event_stream import UNBUFFERED_HEADERS
@@ -35,7 +35,7 @@ class ByteReply(Response):
     background = None
 
     def __init__(
-        self, reply: EndpointReply, head: bytes, rest: AsyncIterator[bytes], drain: Drain, hold: object
+        self, reply: EndpointReply, head: bytes, rest: AsyncIterator[bytes], drain: DrainState, hold: object
     ) -> None:
         self._reply = reply
         self._head = head
@@ -73,10 +73,10 @@ class ByteReply(Response):
             await self._reply.close()
 
 
-def guard_client(scope: Scope, receive: Receive, drain: Drain) -> AbstractContextManager[object]:
+def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractContextManager[object]:
     """Returns a guard of this request that does not read its body. Other servers than ours have none."""
     client: ClientWriter | None = scope.get(CLIENT)
-    return nullcontext() if client is None else Guard(receive, drain, client)
+    return nullcontext() if client is None else RequestGuard(receive, drain, client)
 
 
 async def _cut_off(scope: Scope, receive: Receive) -> None:

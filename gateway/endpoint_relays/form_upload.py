@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT, ClientWriter
-from gateway.endpoint_relays.forms import (
+from gateway.endpoint_relays.multipart import (
     FormPiece,
     FormSplitter,
     PartStart,

@@ -12,7 +12,7 @@ from gateway.endpoint_relays.form_upload import FormLimits, FormUpload
 from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.logs import bind_fields
 from gateway.planning.resolver import Resolver, Route
 from providers.endpoints import EndpointRelayer, EndpointReply
@@ -26,7 +26,7 @@ _EXAMINED_BYTES = 64 * 1024
 """How much of a JSON reply is read before it is sent. Errors are shorter, and so are most replies."""
 
 
-class ListedModels(Protocol):
+class ModelListing(Protocol):
     """Holds models against the lists of their upstreams."""
 
     async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ class EndpointRelays:
     `hold` is kept by each request until its reply has ended.
     """
 
-    def __init__(self, resolver: Resolver, models: ListedModels, drain: Drain, hold: object) -> None:
+    def __init__(self, resolver: Resolver, models: ModelListing, drain: DrainState, hold: object) -> None:
         self._resolver = resolver
         self._models = models
         self._drain = drain

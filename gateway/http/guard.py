@@ -15,11 +15,11 @@ class ClientDisconnected(Exception):
     """The client closed its connection, so the reply has no reader."""
 
 
-class Drain:
+class DrainState:
     """The shutdown state of one server process: the requests in flight, and whether the time to finish them is over."""
 
     def __init__(self) -> None:
-        self.guards: set[Guard] = set()
+        self.guards: set[RequestGuard] = set()
         """The guards of the requests in flight. Each guard adds and removes itself."""
         self._listeners: set[Callable[[], None]] = set()
         self.begun = False
@@ -55,7 +55,7 @@ class Drain:
             guard.interrupt(ShuttingDown())
 
 
-class Guard:
+class RequestGuard:
     """Context manager that raises ClientDisconnected or ShuttingDown out of its block when either happens.
 
     It works like `asyncio.timeout`: the block is cancelled at its next await, and the cancellation becomes the named
@@ -63,7 +63,7 @@ class Guard:
     With a `client`, the server calls the guard directly, which saves a task that waits for `receive`.
     """
 
-    def __init__(self, receive: Receive, drain: Drain, client: ClientWriter | None = None) -> None:
+    def __init__(self, receive: Receive, drain: DrainState, client: ClientWriter | None = None) -> None:
         self._receive = receive
         self._drain = drain
         self._client = client
@@ -71,7 +71,7 @@ class Guard:
         self._task: asyncio.Task[object]
         self._watch_task: asyncio.Task[None] | None = None
 
-    def __enter__(self) -> "Guard":
+    def __enter__(self) -> "RequestGuard":
         client, drain = self._client, self._drain
         task = asyncio.current_task(None if client is None else client.loop)
         assert task is not None

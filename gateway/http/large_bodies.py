@@ -58,7 +58,7 @@ def weigh_body(body: bytes) -> BodyWeight:
     return BodyWeight(max(weight, min(len(body), values * _VALUE_BYTES)), shape)
 
 
-class LoopTurns:
+class LoopSlots:
     """Turns of the event loop: one caller has each, in the order in which they asked.
 
     Whatever else is ready runs between two of them.
@@ -100,7 +100,7 @@ class LargeBodyThreads:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")
-        self._turns = LoopTurns()
+        self._turns = LoopSlots()
 
     async def run(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.

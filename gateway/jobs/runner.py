@@ -14,7 +14,7 @@ import structlog
 
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable, JobRun, Runnable
 from gateway.logs import reset_fields
 from gateway.state.store import Job, LeaseLost, NewResponse, Store
@@ -40,7 +40,7 @@ class JobRunner:
     """
 
     def __init__(
-        self, store: Store, settings: BackgroundSettings, drain: Drain, *, worker: str, drain_s: float
+        self, store: Store, settings: BackgroundSettings, drain: DrainState, *, worker: str, drain_s: float
     ) -> None:
         self.worker = worker
         self._store = store

@@ -51,7 +51,7 @@ _LINKS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedModel:
+class HomePageModel:
     """One model that the reader may request."""
 
     name: str
@@ -71,9 +71,9 @@ class HomePage:
     """The address at which the reader reached the server, without a path. Its script corrects it behind a proxy."""
     needs_key: bool
     """Whether the server has keys."""
-    models: Sequence[ListedModel] | None
+    models: Sequence[HomePageModel] | None
     """None if the reader has sent no key yet: then nothing is listed."""
-    patterns: Sequence[ListedModel] = ()
+    patterns: Sequence[HomePageModel] = ()
     """Patterns of further names, which upstreams may serve without listing them."""
     report: SavedReport | None = None
     """The last results of the doctor for `models`."""
@@ -119,7 +119,7 @@ _KEY_FORM: Final = """<section aria-labelledby="models">
 </section>"""
 
 
-def _render_models(page: HomePage, models: Sequence[ListedModel]) -> str:
+def _render_models(page: HomePage, models: Sequence[HomePageModel]) -> str:
     entries = [_render_model(page, number, model) for number, model in enumerate(models[:_MAX_MODELS])]
     if len(models) > _MAX_MODELS:
         entries.append(f"<p>{len(models) - _MAX_MODELS} more are listed by <code>GET /v1/models</code>.</p>")
@@ -135,7 +135,7 @@ def _render_models(page: HomePage, models: Sequence[ListedModel]) -> str:
 </section>"""
 
 
-def _render_model(page: HomePage, number: int, model: ListedModel) -> str:
+def _render_model(page: HomePage, number: int, model: HomePageModel) -> str:
     snippets = "\n".join(
         _render_snippet(f"snippet-{number}-{kind}", title, page.base_url, text)
         for kind, title, text in (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gateway.replies.loss_header import UNREPORTED_FACT, facts_in
+from gateway.replies.loss_header import UNREPORTED_FACT, collect_facts
 from providers.base import Batch
 from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.event_stage import EventStage
@@ -64,7 +64,7 @@ class ServiceTierCheck:
 
     def feed(self, batch: Batch) -> Batch:
         events = batch if self._event_stage is None else self._event_stage.feed(batch)
-        self._is_reported = self._is_reported or any(fact.get(_TIER_PARAM) for fact in facts_in(events))
+        self._is_reported = self._is_reported or any(fact.get(_TIER_PARAM) for fact in collect_facts(events))
         if events and isinstance(end := events[-1], Finished) and not self._is_reported:
             if (end.response or {}).get(_TIER_PARAM):
                 return events

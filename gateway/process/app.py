@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from gateway import errors
 from gateway.config.settings import Settings
 from gateway.http.direct_routes import DirectRouter
-from gateway.http.guard import ClientDisconnected, Drain
+from gateway.http.guard import ClientDisconnected, DrainState
 from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
@@ -78,12 +78,12 @@ class Application(NamedTuple):
     reloader: Reloader
 
 
-def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
+def create_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """Build the application without the means to replace its configuration. Arguments are those of `build_app`."""
     return build_app(settings, drain, build_providers(settings, providers)).asgi
 
 
-def build_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider]) -> Application:
+def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider]) -> Application:
     """Build the application. `providers` are those of the settings, by name.
 
     All providers are closed when the application stops.

@@ -15,7 +15,7 @@ import uvicorn
 from dataplane.bounded_protocol import HeadLimits, limit_heads
 from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.http.refused_heads import refuse_head
 from gateway.logs import configure_logs
 from gateway.process.accept_gate import AcceptGate
@@ -81,7 +81,7 @@ class GatewayServer(uvicorn.Server):
         self,
         config: uvicorn.Config,
         engines: EmbeddedEngines,
-        drain: Drain,
+        drain: DrainState,
         drain_s: float,
         on_ready: Callable[[], None],
         reloader: Reloader,
@@ -227,7 +227,7 @@ def make_server(
     updates: SettingsUpdates | None = None,
 ) -> GatewayServer:
     """Build a server that has not started. `providers` replaces configured providers of the same names."""
-    drain = Drain()
+    drain = DrainState()
     all_providers = build_providers(settings, providers)
     accepting = settings.server
     limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)

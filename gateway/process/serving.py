@@ -31,7 +31,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
     Prints `listening on http://HOST:PORT` once requests are accepted and engines have started or failed. Exits with 1
     if the address cannot be bound, the server cannot start, or its workers keep dying.
     """
-    with lean_imports():
+    with hide_terminal_packages():
         from gateway.log_writer import LogWriter
         from gateway.logs import configure_logs
         from gateway.process.workers import WorkerPool
@@ -70,14 +70,14 @@ def run_worker(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
 ) -> None:
     """Run a server in this process until it is told to stop. `on_ready` is called once it is ready."""
-    with lean_imports():
+    with hide_terminal_packages():
         from gateway.process.server import run_server
     run_server(settings, listener, on_ready, updates)
 
 
 def import_server(settings: Settings) -> None:
     """Import what every worker of a configuration needs."""
-    with lean_imports():
+    with hide_terminal_packages():
         import gateway.process.server
 
         if settings.store.url is not None:
@@ -85,7 +85,7 @@ def import_server(settings: Settings) -> None:
 
 
 @contextmanager
-def lean_imports() -> Iterator[None]:
+def hide_terminal_packages() -> Iterator[None]:
     """Hide `_TERMINAL_PACKAGES` from imports in the block. Garbage collection is off: imports leave no garbage."""
     absent = [name for name in _TERMINAL_PACKAGES if name not in sys.modules]
     for name in absent:

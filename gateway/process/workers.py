@@ -23,13 +23,13 @@ from gateway.process.hangup import on_hangup
 from gateway.process.updates import ConfigurationSource, SettingsUpdate, SettingsUpdates
 from gateway.process.worker_template import ForkedWorker, TemplateDied, WorkerTemplate, can_fork
 
-WorkerTarget: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None], SettingsUpdates], None]
+WorkerFunction: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None], SettingsUpdates], None]
 """The function that a process runs: it serves a socket until SIGTERM and calls its third argument when it is ready.
 
 It must be picklable.
 """
 
-Prepare: TypeAlias = Callable[[Settings], None]
+ImportModules: TypeAlias = Callable[[Settings], None]
 """Imports what the workers of a configuration need."""
 
 WorkerProcess: TypeAlias = BaseProcess | ForkedWorker
@@ -56,8 +56,8 @@ class WorkerPool:
 
     def __init__(
         self,
-        work: WorkerTarget,
-        prepare: Prepare,
+        work: WorkerFunction,
+        prepare: ImportModules,
         source: ConfigurationSource,
         listener: socket.socket,
         server: ServerSettings,
@@ -212,7 +212,7 @@ class _Worker:
 
 
 def _run_supervised(
-    work: WorkerTarget, listener: socket.socket, on_ready: Callable[[], None], receiver: Connection
+    work: WorkerFunction, listener: socket.socket, on_ready: Callable[[], None], receiver: Connection
 ) -> None:
     """Run a worker process. It stops when its supervisor has ended, however that ended.
 

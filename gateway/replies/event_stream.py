@@ -13,7 +13,7 @@ from dataplane.core import make_fast_path
 from dataplane.http_protocol import CLIENT, ClientWriter, running_loop
 from dataplane.source import FastPath, ReadTemplate, as_source
 from gateway.errors import GatewayError, ShuttingDown
-from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import BODY_SEND, ReplySender
 from gateway.logs import bind_failure
@@ -87,7 +87,7 @@ class EventStreamReply(Response):
     def __init__(
         self,
         stream: ReplyStream,
-        drain: Drain,
+        drain: DrainState,
         keepalive_s: float,
         headers: Mapping[str, str],
         recorder: ReplyRecorder | None = None,
@@ -124,7 +124,7 @@ class EventStreamReply(Response):
         self._send_body = scope.get(BODY_SEND, send)
         self._client: ClientWriter | None = scope.get(CLIENT)
         self._loop = running_loop(self._client)
-        guard = Guard(receive, self._drain, self._client)
+        guard = RequestGuard(receive, self._drain, self._client)
         self._last_sent = monotonic()
         if self._recorder is not None:
             self._recorder.begin()

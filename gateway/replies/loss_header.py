@@ -44,38 +44,38 @@ def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
             rendered[f"...={len(entries) - count} more"] = None
             break
         rendered[entry] = None
-    return stored_loss_header(", ".join(rendered))
+    return render_stored_losses(", ".join(rendered))
 
 
-def facts_in(batch: Sequence[Event]) -> list[Json]:
+def collect_facts(batch: Sequence[Event]) -> list[Json]:
     """Returns the facts about the reply that a batch contains."""
     return [event.facts for event in batch if type(event) is Noted and event.facts]
 
 
-def warnings_in(facts: Iterable[Json]) -> list[Json]:
+def collect_warnings(facts: Iterable[Json]) -> list[Json]:
     """Returns the warnings about the model's tool calls among the facts of a batch."""
     return [warning for fact in facts for warning in fact.get(TOOL_WARNINGS, ())]
 
 
-def unreported_in(facts: Iterable[Json]) -> list[str]:
+def collect_unreported(facts: Iterable[Json]) -> list[str]:
     """Returns the client's parameters that the reply has no result for, by the facts of a batch."""
     return [fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact]
 
 
-def usage_in(batch: Sequence[Event]) -> Usage | None:
+def find_final_usage(batch: Sequence[Event]) -> Usage | None:
     """Returns the token counts with which a batch ends a reply; None if it does not end one, or has none."""
     end = batch[-1] if batch else None
     return end.usage if isinstance(end, Finished | Failed) else None
 
 
-def warnings_of(reply: Json) -> list[Json]:
+def read_reply_warnings(reply: Json) -> list[Json]:
     """Returns the warnings about tool calls in a JSON reply, without malformed ones, which a relayed reply may have."""
     value = reply.get(TOOL_WARNINGS)
     warnings = value if isinstance(value, list) else []
     return [warning for warning in warnings if isinstance(warning, dict) and isinstance(warning.get("name"), str)]
 
 
-def warning_losses(warnings: Iterable[Json]) -> list[Loss]:
+def build_warning_losses(warnings: Iterable[Json]) -> list[Loss]:
     """Returns the losses for tool calls with a warning: they do not fit their tool's schema, or were one too many.
 
     The losses have only the tool's name. The reason quotes the call, and headers end up in logs.
@@ -84,6 +84,6 @@ def warning_losses(warnings: Iterable[Json]) -> list[Loss]:
     return [Loss("tool_calls", f"{name or 'one'} has a warning") for name in names]
 
 
-def stored_loss_header(losses: str | None) -> dict[str, str]:
+def render_stored_losses(losses: str | None) -> dict[str, str]:
     """Returns the header for losses as stored with a reply; empty if there are none."""
     return {LOSS_HEADER: losses} if losses else {}

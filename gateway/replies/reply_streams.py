@@ -8,7 +8,7 @@ from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
 from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.replies.client_params import ClientParams, OverflowParams
-from gateway.replies.loss_header import facts_in, unreported_in, usage_in, warnings_in
+from gateway.replies.loss_header import collect_facts, collect_unreported, collect_warnings, find_final_usage
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
@@ -201,10 +201,10 @@ class TranslatedReply(Source[bytes]):
         return self._batches.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        if facts := facts_in(self._last_batch):
-            bind_tool_warnings(warnings_in(facts))
-            bind_unreported(unreported_in(facts))
-        bind_usage(usage_in(self._last_batch))
+        if facts := collect_facts(self._last_batch):
+            bind_tool_warnings(collect_warnings(facts))
+            bind_unreported(collect_unreported(facts))
+        bind_usage(find_final_usage(self._last_batch))
         if self._failed is not None:
             bind_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)

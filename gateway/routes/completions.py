@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gateway.http import query_params as query_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import parse_page_request
-from gateway.replies.loss_header import stored_loss_header
+from gateway.replies.loss_header import render_stored_losses
 from gateway.routes.request_docs import json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error
 from gateway.service.service import Service
@@ -46,7 +46,7 @@ def completions_routes(service: Service) -> APIRouter:
         stored = await service.require_store().load_completion(owner, completion_id)
         if stored is None:
             raise not_found_error(_OBJECT_NAME, completion_id)
-        return build_json_reply(stored.completion, headers=stored_loss_header(stored.losses))
+        return build_json_reply(stored.completion, headers=render_stored_losses(stored.losses))
 
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=json_request_body(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
@@ -58,7 +58,7 @@ def completions_routes(service: Service) -> APIRouter:
         updated = await service.require_store().update_completion(owner, completion_id, body["metadata"])
         if updated is None:
             raise not_found_error(_OBJECT_NAME, completion_id)
-        return build_json_reply(updated.completion, headers=stored_loss_header(updated.losses))
+        return build_json_reply(updated.completion, headers=render_stored_losses(updated.losses))
 
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http.guard import Guard
+from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.loss_header import render_loss_header
@@ -26,7 +26,7 @@ def contexts_routes(service: Service) -> APIRouter:
         """Let the model summarize a conversation. The output is input that replaces the conversation."""
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
-        with Guard(request.receive, service.drain):
+        with RequestGuard(request.receive, service.drain):
             compacted, losses = await service.contexts.compact_context(principal, body, weight=weight, strict=strict)
         return build_json_reply(compacted, headers=render_loss_header(losses))
 
@@ -38,7 +38,7 @@ def contexts_routes(service: Service) -> APIRouter:
         """Count the tokens of a response's input, as the model's upstream counts them."""
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
-        with Guard(request.receive, service.drain):
+        with RequestGuard(request.receive, service.drain):
             counted, losses = await service.contexts.count_input_tokens(principal, body, weight=weight)
         return build_json_reply(counted, headers=render_loss_header(losses))
 

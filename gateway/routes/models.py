@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http.dialect_errors.gemini import is_gemini_request
-from gateway.http.dialect_errors.messages import is_messages_request, request_id_headers
+from gateway.http.dialect_errors.messages import build_request_id_headers, is_messages_request
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
 from gateway.replies.dialects.message_models import build_message_model, list_message_models
@@ -25,7 +25,7 @@ def models_routes(service: Service) -> APIRouter:
         if is_messages_request(request.scope):
             find_window = partial(service.catalogue.find_window, allowed)
             listed = list_message_models(models, request.query_params, find_window)
-            return build_json_reply(listed, headers=request_id_headers())
+            return build_json_reply(listed, headers=build_request_id_headers())
         if is_gemini_request(request.scope):
             can_embed = partial(service.catalogue.can_embed, allowed)
             return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
@@ -38,7 +38,7 @@ def models_routes(service: Service) -> APIRouter:
         found = await service.catalogue.get_model(model, allowed)
         if is_messages_request(request.scope):
             shown = build_message_model(found, partial(service.catalogue.find_window, allowed))
-            return build_json_reply(shown, headers=request_id_headers())
+            return build_json_reply(shown, headers=build_request_id_headers())
         if is_gemini_request(request.scope):
             return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
         return build_json_reply(found)

@@ -16,7 +16,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.pages.api_page import build_api_page
 from gateway.pages.document import HtmlDocument
-from gateway.pages.home_page import HomePage, ListedModel, build_home_page
+from gateway.pages.home_page import HomePage, HomePageModel, build_home_page
 from gateway.pages.saved_report import SavedReport, UnreadableReport, read_report
 from gateway.routes.health import report_readiness
 from gateway.service.service import Service
@@ -52,7 +52,7 @@ def pages_routes(service: Service) -> APIRouter:
             return build_json_reply(_build_index(readiness, version), headers={"vary": "accept"})
         needs_key = settings.auth is not None
         models, report, problem = None, None, ""
-        patterns: list[ListedModel] = []
+        patterns: list[HomePageModel] = []
         if not needs_key or find_key(headers_of(request.scope)):
             principal = service.authenticate(request)
             models = await _list_models(service, principal)
@@ -106,14 +106,14 @@ def _list_notes(readiness: Json) -> list[tuple[str, str]]:
     return notes
 
 
-async def _list_models(service: Service, principal: Principal) -> list[ListedModel]:
+async def _list_models(service: Service, principal: Principal) -> list[HomePageModel]:
     listed = await service.catalogue.list_models(principal.models, wait_s=_LISTING_S)
-    return [ListedModel(name=model["id"], provider=model["owned_by"]) for model in listed]
+    return [HomePageModel(name=model["id"], provider=model["owned_by"]) for model in listed]
 
 
-def _list_patterns(service: Service, principal: Principal) -> list[ListedModel]:
+def _list_patterns(service: Service, principal: Principal) -> list[HomePageModel]:
     rows = service.catalogue.list_patterns(principal.models)
-    return [ListedModel(name=pattern, provider=provider) for pattern, provider in rows]
+    return [HomePageModel(name=pattern, provider=provider) for pattern, provider in rows]
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:

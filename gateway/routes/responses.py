@@ -10,7 +10,7 @@ from gateway.http import query_params as query_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import parse_page_request
 from gateway.replies.endpoints import RESPONSES
-from gateway.replies.loss_header import stored_loss_header
+from gateway.replies.loss_header import render_stored_losses
 from gateway.routes.request_docs import STREAMED_REPLY, json_request_body
 from gateway.routes.stored_objects import build_list_reply, not_found_error, read_public_items
 from gateway.service.service import Service
@@ -66,7 +66,7 @@ def responses_routes(service: Service) -> APIRouter:
         stored = await service.require_store().load_response(owner, response_id)
         if stored is None:
             raise not_found_error("Response", response_id)
-        return build_json_reply(stored.response, headers=stored_loss_header(stored.losses))
+        return build_json_reply(stored.response, headers=render_stored_losses(stored.losses))
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
@@ -82,7 +82,7 @@ def responses_routes(service: Service) -> APIRouter:
         cancelled = stored and await store.cancel_response(owner, response_id)
         if cancelled is None:
             raise not_found_error("Response", response_id)
-        return build_json_reply(cancelled.response, headers=stored_loss_header(cancelled.losses))
+        return build_json_reply(cancelled.response, headers=render_stored_losses(cancelled.losses))
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:

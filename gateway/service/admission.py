@@ -52,7 +52,7 @@ class AdmittedRequest(NamedTuple):
     """Whether the client can be asked for input that calls need."""
 
     @contextmanager
-    def renaming_params(self) -> Iterator[None]:
+    def rename_params_in_errors(self) -> Iterator[None]:
         """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
         try:
             yield

@@ -45,7 +45,7 @@ from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import Snapshot
 
 
-class _StillInterrupted(Exception):
+class _InterruptsOpen(Exception):
     """A run does not answer the interrupts of its thread, so that it cannot go on."""
 
     def __init__(self, requests: Sequence[Item], problems: Mapping[str, str]) -> None:
@@ -75,7 +75,7 @@ class _Run:
         return self._resolver.first_model(allowed)
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
-        """Returns the Responses request of a validated run. Raises InvalidRequest, and _StillInterrupted."""
+        """Returns the Responses request of a validated run. Raises InvalidRequest, and _InterruptsOpen."""
         if self._thread is None:
             self._head = RunHead.from_input(body)
             request = build_run_request(body, model=route.name)
@@ -89,13 +89,13 @@ class _Run:
                 body, model=route.name, stored=self._thread.items, standings=standings, stores_state=True
             )
         if request.unanswered:
-            raise _StillInterrupted(request.unanswered, request.problems)
+            raise _InterruptsOpen(request.unanswered, request.problems)
         self._results = request.results
         self._approved_ids = request.approved_ids
         thread_run = self._build_thread_run(request, self._head.state)
         takes_input = thread_run is not None
         admitted = AdmittedRequest({}, route, request.names, request.losses, thread_run, takes_input=takes_input)
-        with admitted.renaming_params():
+        with admitted.rename_params_in_errors():
             responses_body = request.body
             if self._thread is not None:
                 responses_body["conversation"] = self._thread.conversation["id"]
@@ -149,7 +149,7 @@ class _Run:
         return _find_expiry(record) if own is None else _format_time(own / 1e6)
 
 
-class Accept(Protocol):
+class RequestAcceptor(Protocol):
     """Accepts a request, as `Intake.accept` does."""
 
     def __call__(
@@ -169,7 +169,7 @@ class AguiRuns:
 
     def __init__(
         self,
-        accept: Accept,
+        accept: RequestAcceptor,
         resolver: Resolver,
         store: Store | None,
         build_event_stream: Callable[..., EventStreamReply],
@@ -210,7 +210,7 @@ class AguiRuns:
         try:
             endpoint = replace(AGUI, encoder=run.build_encoder)
             accepted = await self._accept(endpoint, principal, body, strict=strict, weight=weight, adapter=run)
-        except _StillInterrupted as interrupted:
+        except _InterruptsOpen as interrupted:
             encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()
             return build_whole_event_stream(frames)

@@ -38,7 +38,7 @@ from translation.responses.storable_items import to_storable_items
 
 _STATE_PARAMS = ("previous_response_id", "conversation")
 
-_REJECTED_PARAMS = ("stream", "background", "conversation")
+_REFUSED_PARAMS = ("stream", "background", "conversation")
 """Parameters of `/v1/responses` that `/v1/responses/compact` refuses: it is never streamed, in the background, or part
 of a conversation."""
 
@@ -101,7 +101,7 @@ class ContextService:
         `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
         CompactionFailed, TurnFailed and ProviderError.
         """
-        for name in _REJECTED_PARAMS:
+        for name in _REFUSED_PARAMS:
             if body.get(name):
                 raise InvalidRequest(
                     f"Unknown parameter: '{name}'. Leave it out: a compaction is one JSON reply to one input.",

@@ -54,7 +54,7 @@ class GenerateAdapter:
         drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route)
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
         admitted = AdmittedRequest({}, route, _map_chat_names(body, two_pass=two_pass), losses)
-        with admitted.renaming_params():
+        with admitted.rename_params_in_errors():
             chat = apply_request_defaults(
                 build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults, "chat"
             )

@@ -369,7 +369,7 @@ class Intake:
         approvals: ResponseApprovals | None = None,
     ) -> Run:
         route = admitted.route
-        with admitted.renaming_params():
+        with admitted.rename_params_in_errors():
             plan = make_plan(
                 endpoint,
                 request,

@@ -14,13 +14,13 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyCollector, Re
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.loss_header import (
     LOSS_HEADER,
-    facts_in,
+    build_warning_losses,
+    collect_facts,
+    collect_unreported,
+    collect_warnings,
+    find_final_usage,
+    read_reply_warnings,
     render_loss_header,
-    unreported_in,
-    usage_in,
-    warning_losses,
-    warnings_in,
-    warnings_of,
 )
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, asks_for_obfuscation
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
@@ -113,7 +113,7 @@ class Run:
             elif isinstance(reported := answer.get("usage"), dict):
                 bind_usage(self.endpoint.read_usage(reported))
             reply = self.endpoint.relay_json(self.body, answer, self.identity, self.presentation)
-            self._record_warnings(warnings_of(reply))
+            self._record_warnings(read_reply_warnings(reply))
             return reply
         exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.collector(self.body, self.identity, self.presentation)
@@ -121,11 +121,11 @@ class Run:
 
         def collect(batch: Batch) -> None:
             events = batch if event_stage is None else event_stage.feed(batch)
-            if facts := facts_in(events):
-                self._record_warnings(warnings_in(facts))
-                self._record_unreported(unreported_in(facts))
+            if facts := collect_facts(events):
+                self._record_warnings(collect_warnings(facts))
+                self._record_unreported(collect_unreported(facts))
             collector.feed(events)
-            bind_usage(usage_in(events))
+            bind_usage(find_final_usage(events))
 
         try:
             await batch_source_of(exchange).feed_to(collect)
@@ -139,7 +139,7 @@ class Run:
 
     def _record_warnings(self, warnings: Sequence[Json]) -> None:
         bind_tool_warnings(warnings)
-        self.late_losses.extend(warning_losses(warnings))
+        self.late_losses.extend(build_warning_losses(warnings))
 
     def _record_unreported(self, unreported: Sequence[str]) -> None:
         bind_unreported(unreported)

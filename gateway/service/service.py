@@ -20,7 +20,7 @@ from gateway.endpoint_relays.rows import EMBEDDINGS, EndpointRow
 from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
-from gateway.http.guard import Drain, Guard
+from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
@@ -71,7 +71,7 @@ class Service:
         self,
         settings: Settings,
         providers: Mapping[str, Provider],
-        drain: Drain,
+        drain: DrainState,
         store: Store | None = None,
     ) -> None:
         self._runner = None
@@ -219,7 +219,7 @@ class Service:
                 endpoint.keepalive,
                 endpoint.stream_type,
             )
-        with Guard(receive, self.drain, scope.get(CLIENT)):
+        with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
             return build_json_reply(result, headers=accepted.run.late_headers() | own_headers)
 

@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Send
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
 from gateway.http.auth import Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_json_object
-from gateway.http.guard import ClientDisconnected, Drain
+from gateway.http.guard import ClientDisconnected, DrainState
 from gateway.http.large_bodies import weigh_body
 from gateway.service.service import Service
 from gateway.websocket.events import (
@@ -68,7 +68,7 @@ class WebSocketConnection:
         self,
         service: Service,
         principal: Principal,
-        drain: Drain,
+        drain: DrainState,
         limits: ConnectionLimits,
         receive: Receive,
         send: Send,

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.config.settings import Settings
 from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections, TooManySockets
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.http.headers import headers_of
 from gateway.http.middleware import BODY_SEND
 from gateway.http.owner_counts import OwnerCounts
@@ -33,7 +33,7 @@ class WebSocketApp:
     Before it accepts a connection, it raises errors that `gateway/error_replies.py` renders as HTTP replies.
     """
 
-    def __init__(self, service: Service, settings: Settings, drain: Drain) -> None:
+    def __init__(self, service: Service, settings: Settings, drain: DrainState) -> None:
         self._service = service
         self._drain = drain
         self._open_count = 0

@@ -13,8 +13,8 @@ from starlette.types import Receive
 from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
-from gateway.http.guard import ClientDisconnected, Drain, Guard
-from gateway.logs import bind_failure, bound_fields, has_failed
+from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
+from gateway.logs import bind_failure, has_failed, read_bound_fields
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import RESPONSES
 from gateway.replies.recorder import ForegroundRecorder
@@ -171,7 +171,7 @@ class TurnRunner:
         service: Service,
         principal: Principal,
         cache: ResponseCache,
-        drain: Drain,
+        drain: DrainState,
         *,
         receive_disconnect: Receive,
         send_text: Callable[[str], Awaitable[None]],
@@ -195,7 +195,7 @@ class TurnRunner:
         status = _STATUS_OK
         try:
             try:
-                with Guard(self._receive_disconnect, self._drain):
+                with RequestGuard(self._receive_disconnect, self._drain):
                     writer = await self._accept_turn(create)
                     await writer.run()
             except (GatewayError, ProviderError, TranslationError) as error:
@@ -210,7 +210,7 @@ class TurnRunner:
         finally:
             if writer is not None:
                 await writer.close()
-            log = _access.warning if has_failed(bound_fields()) else _access.info
+            log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.config.settings import Settings
 from gateway.http.auth import ANONYMOUS
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.replies.endpoints import ENDPOINTS
 from gateway.replies.event_stream import ReplyStream
 from gateway.service.accepted_request import AcceptedRequest
@@ -166,7 +166,7 @@ class Gateway:
             "models": {**{name: {"provider": name} for name in TARGETS}, "*": {"provider": "source"}},
         }
         self._providers: dict[str, Provider] = {"source": Source(), **{name: build_target(name) for name in TARGETS}}
-        self._service = Service(Settings.model_validate(config), self._providers, Drain())
+        self._service = Service(Settings.model_validate(config), self._providers, DrainState())
 
     async def aclose(self) -> None:
         for provider in self._providers.values():

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from gateway.config import settings as settings_of
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.process.app import create_app
 from tests.engine.engine_gateway import Hosted
 
@@ -26,7 +26,7 @@ def test_paths_and_methods_are_answered_alike(
 
 
 async def test_the_same_paths_are_described(engine: Hosted) -> None:
-    app = create_app(settings_of.parse_settings({"store": {"url": None}}, environ={}), Drain())
+    app = create_app(settings_of.parse_settings({"store": {"url": None}}, environ={}), DrainState())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as here:
         ours = (await here.get("/openapi.json")).json()["paths"]
     async with httpx.AsyncClient() as client:

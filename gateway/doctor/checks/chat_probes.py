@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.doctor.checks import tool_probes
 from gateway.doctor.checks.check_session import CheckSession
-from gateway.doctor.checks.completions import check_chunks, check_completion, check_completion_usage
+from gateway.doctor.checks.completion_validation import check_chunks, check_completion, check_completion_usage
 from gateway.doctor.checks.expectations import (
     COUNT_PROMPT,
     GREETING_PROMPT,
@@ -21,7 +21,7 @@ from gateway.doctor.checks.expectations import (
     verify_sum_format,
     verify_token_limit,
 )
-from gateway.doctor.checks.response_shape import require_text
+from gateway.doctor.checks.response_validation import require_text
 from translation.representation.json_types import Json
 
 

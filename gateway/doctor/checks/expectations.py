@@ -9,7 +9,7 @@ from typing import Final
 import jsonschema_rs
 import orjson
 
-from gateway.doctor.checks.response_shape import describe_cutoff, message_text_of, require_text
+from gateway.doctor.checks.response_validation import describe_cutoff, message_text_of, require_text
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, require
 from translation.representation.json_types import Json
 

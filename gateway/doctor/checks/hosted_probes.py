@@ -3,7 +3,7 @@
 from typing import Final
 
 from gateway.doctor.checks.check_session import CheckSession
-from gateway.doctor.checks.response_shape import check_response, describe_cutoff, items_of_type, message_text_of
+from gateway.doctor.checks.response_validation import check_response, describe_cutoff, items_of_type, message_text_of
 from gateway.doctor.checks.tool_probes import WEATHER_PROMPT
 from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, Inconclusive, RequestFailed
 from translation.hosted.history import output_text_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 from gateway.doctor.checks import tool_probes
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.expectations import GREETING_PROMPT
-from gateway.doctor.checks.messages import check_message, check_message_events
-from gateway.doctor.checks.response_shape import items_of_type, message_text_of, require_text
+from gateway.doctor.checks.message_validation import check_message, check_message_events
+from gateway.doctor.checks.response_validation import items_of_type, message_text_of, require_text
 from gateway.doctor.checks.verdicts import Inconclusive, require
 from translation.representation.json_types import Json
 

@@ -21,7 +21,7 @@ _UNKNOWN_UPSTREAM_MODEL: Final = "doctor-no-such-model"
 """A model name that no upstream has."""
 
 
-class NothingToExamine(Exception):
+class NoModelsSelected(Exception):
     """No model can be selected. The message says what to write."""
 
 
@@ -54,11 +54,11 @@ class Examination(NamedTuple):
 
 
 def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelConfig]:
-    """Return the models in `names`. If it is empty, return all whose names are no patterns. Raises NothingToExamine."""
+    """Return the models in `names`. If it is empty, return all whose names are no patterns. Raises NoModelsSelected."""
     if not names:
         names = [name for name in settings.models if not _PATTERN_CHARS & set(name)]
         if not names:
-            raise NothingToExamine("every model of the config is a pattern: name one with --model")
+            raise NoModelsSelected("every model of the config is a pattern: name one with --model")
     return {name: _config_of(name, settings) for name in names}
 
 
@@ -124,9 +124,9 @@ def _add_server(tools: ToolSettings, label: str, url: str) -> ToolSettings:
 
 def _config_of(name: str, settings: Settings) -> ModelConfig:
     if _PATTERN_CHARS & set(name):
-        raise NothingToExamine(f"{name} is a pattern: name one model with --model")
+        raise NoModelsSelected(f"{name} is a pattern: name one model with --model")
     for pattern, model in settings.models.items():
         if fnmatchcase(name, pattern):
             return model
     known = ", ".join(settings.models) or "none"
-    raise NothingToExamine(f"no model of the config is called {name}; there are: {known}")
+    raise NoModelsSelected(f"no model of the config is called {name}; there are: {known}")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
-from gateway.doctor.checks.response_shape import check_response, describe_cutoff, message_text_of, parse_calls
+from gateway.doctor.checks.response_validation import check_response, describe_cutoff, message_text_of, parse_calls
 from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 

@@ -7,7 +7,7 @@ from starlette.types import Scope
 from gateway.error_replies import read_error_headers, resolve_error_reply
 from gateway.http.dialect_errors.error_places import build_message_with_place
 from gateway.http.headers import headers_of
-from gateway.logs import bound_request_id
+from gateway.logs import read_bound_request_id
 from providers.errors import UpstreamRejected
 from translation.messages.failures import build_error_body
 from translation.messages.lift import THREAD_UNSUPPORTED
@@ -63,18 +63,18 @@ def render_messages_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
     """
     row = resolve_error_reply(error)
     status = _OVERLOADED if row.status == 503 else row.status
-    request_id = bound_request_id()
+    request_id = read_bound_request_id()
     body = build_error_body(build_message_with_place(error), code=row.code, status=status, request_id=request_id)
     if (details := _build_details(error, row.code)) is not None:
         body["error"]["details"] = details
     is_retryable = status in _RETRYABLE_STATUSES and row.code not in _FINAL_CODES
     headers = {"x-should-retry": "true" if is_retryable else "false", **read_error_headers(error)}
-    return body, status, headers | request_id_headers()
+    return body, status, headers | build_request_id_headers()
 
 
-def request_id_headers() -> dict[str, str]:
+def build_request_id_headers() -> dict[str, str]:
     """Returns the header with the request's id under the API's own name, which its SDKs read."""
-    request_id = bound_request_id()
+    request_id = read_bound_request_id()
     return {} if request_id is None else {"request-id": request_id}
 
 

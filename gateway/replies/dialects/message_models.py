@@ -13,11 +13,11 @@ from translation.representation.json_types import Json
 _MAX_PAGE: Final = 1000
 
 
-FindWindow: TypeAlias = Callable[[str], int | None]
+ContextWindowLookup: TypeAlias = Callable[[str], int | None]
 """Returns the context window of the model with a name, in tokens; None if it is not known."""
 
 
-def build_message_model(model: Json, find_window: FindWindow) -> Json:
+def build_message_model(model: Json, find_window: ContextWindowLookup) -> Json:
     """Returns the model object for one of the catalogue. `max_input_tokens` is left out if it is not known."""
     window = find_window(model["id"])
     created = datetime.fromtimestamp(model["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -31,7 +31,7 @@ def build_message_model(model: Json, find_window: FindWindow) -> Json:
     }
 
 
-def list_message_models(models: Sequence[Json], params: QueryParams, find_window: FindWindow) -> Json:
+def list_message_models(models: Sequence[Json], params: QueryParams, find_window: ContextWindowLookup) -> Json:
     """Returns one page of the list: `limit` models after `after_id` or before `before_id`.
 
     A page has at most 1,000 models, also without `limit`. Raises InvalidRequest for a malformed limit, for an id that

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.http.dialect_errors.messages import request_id_headers
+from gateway.http.dialect_errors.messages import build_request_id_headers
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.decoding.usage import read_message_usage
@@ -87,7 +87,7 @@ MESSAGES: Final = Endpoint(
     allows_jobs=False,
     carries_seals=True,
     keepalive=PING_FRAME,
-    reply_headers=request_id_headers,
+    reply_headers=build_request_id_headers,
     add_header_params=_add_header_params,
 )
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http.auth import GOOGLE_KEY_HEADER, find_key
-from gateway.http.guard import Guard
+from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of, set_header
 from gateway.http.json_reply import build_json_reply
 from gateway.http.query_params import single_value
@@ -57,7 +57,7 @@ def gemini_routes(service: Service) -> APIRouter:
         _adopt_query_key(request)
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
-        with Guard(request.receive, service.drain):
+        with RequestGuard(request.receive, service.drain):
             counted, losses = await service.contexts.count_content_tokens(principal, model, body, weight=weight)
         return build_json_reply(counted, headers=render_loss_header(losses))
 

@@ -4,8 +4,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http.dialect_errors.messages import request_id_headers
-from gateway.http.guard import Guard
+from gateway.http.dialect_errors.messages import build_request_id_headers
+from gateway.http.guard import RequestGuard
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.loss_header import render_loss_header
@@ -27,8 +27,8 @@ def messages_routes(service: Service) -> APIRouter:
         """Count the tokens of a message's input, as the model's upstream counts them."""
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
-        with Guard(request.receive, service.drain):
+        with RequestGuard(request.receive, service.drain):
             counted, losses = await service.contexts.count_message_tokens(principal, body, weight=weight)
-        return build_json_reply(counted, headers=request_id_headers() | render_loss_header(losses))
+        return build_json_reply(counted, headers=build_request_id_headers() | render_loss_header(losses))
 
     return router

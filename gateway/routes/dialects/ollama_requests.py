@@ -22,7 +22,7 @@ _LINES_TYPE: Final = "application/x-ndjson"
 _UNLOADING: Final = frozenset({"0", "0s", "0m", "0h"})
 
 
-class _NothingToGenerate(Exception):
+class _EmptyPrompt(Exception):
     """The request has no prompt: it only asks for the model to be loaded or unloaded."""
 
 
@@ -39,7 +39,7 @@ class OllamaRequest:
         """Returns the reply, as lines or as one object. Raises what `Service.serve_create` raises."""
         try:
             reply = await self._service.serve_create(self._endpoint, scope, receive)
-        except _NothingToGenerate:
+        except _EmptyPrompt:
             return await self._reply_without_prompt(Request(scope, receive))
         if isinstance(reply, EventStreamReply):
             reply.use_keepalive(self._build_keepalive)
@@ -54,7 +54,7 @@ class OllamaRequest:
         self._body = body
         if not body.get("messages" if self._is_chat else "prompt") and not body.get("images"):
             self._endpoint.validate(body)
-            raise _NothingToGenerate
+            raise _EmptyPrompt
         return body
 
     async def _reply_without_prompt(self, request: Request) -> Response:

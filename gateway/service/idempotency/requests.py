@@ -21,13 +21,13 @@ from gateway.errors import (
     StoredFailure,
 )
 from gateway.http.auth import Principal
-from gateway.http.guard import Drain, Guard
+from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
-from gateway.replies.loss_header import stored_loss_header
+from gateway.replies.loss_header import render_stored_losses
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
 from gateway.state.idempotency import KeyedRequest, KeyTaken
@@ -42,7 +42,7 @@ _REPLAYED_HEADER: Final = {"x-gateway-replayed": "true"}
 _MAX_ATTEMPTS: Final = 5
 
 
-class AcceptWithKey(Protocol):
+class KeyedRequestAcceptor(Protocol):
     """Accepts a request, as `Intake.accept` does."""
 
     def __call__(
@@ -61,8 +61,8 @@ class IdempotentRequests:
         settings: Settings,
         store: Store | None,
         threads: LargeBodyThreads,
-        drain: Drain,
-        accept: AcceptWithKey,
+        drain: DrainState,
+        accept: KeyedRequestAcceptor,
         submit: Callable[[AcceptedRequest], Awaitable[None]],
         build_event_stream: Callable[..., EventStreamReply],
     ) -> None:
@@ -165,7 +165,7 @@ class IdempotentRequests:
         """Returns the reply to a request that is not run, from the response that has its key."""
         assert self._store is not None
         response_id = stored.response["id"]
-        headers = stored_loss_header(stored.losses) | _REPLAYED_HEADER
+        headers = render_stored_losses(stored.losses) | _REPLAYED_HEADER
         if body.get("stream"):
             replay = await open_log_replay(self._store, owner, response_id, after=None, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)
@@ -184,7 +184,7 @@ class IdempotentRequests:
     ) -> Response:
         """Returns a response as JSON once it has ended, whichever replica runs it. Raises StoredFailure, and NotFound
         for one that is deleted meanwhile."""
-        with Guard(receive, self._drain, scope.get(CLIENT)):
+        with RequestGuard(receive, self._drain, scope.get(CLIENT)):
             stored = await store.load_response(owner, response_id)
             if stored is not None and stored.response["status"] in ACTIVE_STATUSES:
                 replay = LogReplay(store, owner, response_id, max_outage_s=self._max_outage_s)
@@ -197,4 +197,4 @@ class IdempotentRequests:
             raise NotFound(f"Response with id '{response_id:.80}' was deleted.")
         if stored.response["status"] == "failed":
             raise StoredFailure(stored.response)
-        return build_json_reply(stored.response, headers=stored_loss_header(stored.losses) | headers)
+        return build_json_reply(stored.response, headers=render_stored_losses(stored.losses) | headers)

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from gateway.config import settings as settings_of
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.process.app import create_app
 from tests.serving import Gateway, serving
 
@@ -152,7 +152,7 @@ WITHOUT_IDS: dict[Route, str] = {
 def routes() -> set[Route]:
     """Every route of the application as it is assembled, WebSockets among them."""
     store = {"url": "sqlite+aiosqlite:///nowhere.db"}
-    layer: Any = create_app(settings_of.parse_settings({**CONFIG, "store": store}, environ={}), Drain())
+    layer: Any = create_app(settings_of.parse_settings({**CONFIG, "store": store}, environ={}), DrainState())
     found: set[Route] = set()
     while not isinstance(layer, FastAPI):
         found |= {("WS", path) for path in getattr(layer, "_sockets", ())}

@@ -13,9 +13,9 @@ from gateway.logs import (
     _render_line,
     bind_failure,
     bind_fields,
-    bound_fields,
     log_request,
     name_upstreams,
+    read_bound_fields,
     reset_fields,
 )
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
@@ -86,7 +86,7 @@ def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstr
 
 def test_a_status_of_the_upstream_is_in_the_line() -> None:
     bind_failure(UpstreamRejected("no", provider="local", status=500))
-    assert bound_fields()["upstream_status"] == 500
+    assert read_bound_fields()["upstream_status"] == 500
 
 
 def test_what_a_copied_context_notes_is_its_own() -> None:

@@ -9,7 +9,7 @@ import structlog
 from mcp_types import Tool
 from openai import APIStatusError, BadRequestError
 
-from gateway.logs import bound_fields
+from gateway.logs import read_bound_fields
 from gateway.mcp.errors import McpFault
 from gateway.mcp.pins import digest_definition
 from gateway.mcp.server import McpServer
@@ -162,7 +162,7 @@ async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_other
 
 async def test_log_lines_of_a_connection_do_not_name_the_request_that_opened_it(calc: CountingServer) -> None:
     def add_fields(_: Any, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        return {**bound_fields(), **fields}
+        return {**read_bound_fields(), **fields}
 
     with structlog.testing.capture_logs([add_fields]) as lines:
         async with hosting(ADD, DONE, mcp=configured(calc={"url": calc.url}), models=model_with("calc")) as gateway:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.store import SqlStore
@@ -83,7 +83,7 @@ class Replica:
     """A runner on a store, and the wires it was asked to begin again."""
 
     def __init__(self, store: SqlStore, worker: str, **settings: Any) -> None:
-        self.drain = Drain()
+        self.drain = DrainState()
         settings = {"lease_s": LEASE_S} | settings
         self.runner = JobRunner(store, BackgroundSettings(**settings), self.drain, worker=worker, drain_s=0)
         self.reopened: list[Job] = []

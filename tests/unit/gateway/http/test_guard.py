@@ -9,7 +9,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from dataplane.http_protocol import ClientWriter as Sender
 from gateway.errors import ShuttingDown
-from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 
 
 class Client:
@@ -25,14 +25,14 @@ class Client:
         return {"type": "http.disconnect"}
 
 
-async def guarded(client: Client, drain: Drain, sender: Sender | None = None) -> None:
+async def guarded(client: Client, drain: DrainState, sender: Sender | None = None) -> None:
     """Wait for ever, if let."""
-    with Guard(client, drain, sender):
+    with RequestGuard(client, drain, sender):
         await asyncio.Event().wait()
 
 
 async def test_a_client_that_leaves_ends_the_block() -> None:
-    client, drain = Client(), Drain()
+    client, drain = Client(), DrainState()
     client.left.set()
     with pytest.raises(ClientDisconnected):
         await guarded(client, drain)
@@ -51,12 +51,12 @@ async def test_an_empty_message_is_no_leave() -> None:
         await asyncio.Event().wait()
         return {}
 
-    with Guard(receive, Drain()):
+    with RequestGuard(receive, DrainState()):
         await more.wait()
 
 
 async def test_the_end_of_draining_ends_every_block() -> None:
-    drain = Drain()
+    drain = DrainState()
     clients = [Client(), Client()]
     loop = asyncio.get_running_loop()
     blocks = [loop.create_task(guarded(client, drain)) for client in clients]
@@ -71,17 +71,17 @@ async def test_the_end_of_draining_ends_every_block() -> None:
 
 
 async def test_a_block_that_begins_after_draining_ends_at_once() -> None:
-    drain = Drain()
+    drain = DrainState()
     drain.expire()
     with pytest.raises(ShuttingDown):
         await guarded(Client(), drain)
 
 
 async def test_the_first_reason_counts() -> None:
-    client, drain = Client(), Drain()
+    client, drain = Client(), DrainState()
 
     async def end_twice() -> None:
-        with Guard(client, drain):
+        with RequestGuard(client, drain):
             drain.expire()
             client.left.set()
             await asyncio.Event().wait()
@@ -91,8 +91,8 @@ async def test_the_first_reason_counts() -> None:
 
 
 async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
-    client, drain = Client(), Drain()
-    with Guard(client, drain):
+    client, drain = Client(), DrainState()
+    with RequestGuard(client, drain):
         await client.watched.wait()
     client.left.set()
     drain.expire()
@@ -101,13 +101,13 @@ async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
 
 
 async def test_what_the_block_raises_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError), Guard(Client(), Drain()):
+    with pytest.raises(ZeroDivisionError), RequestGuard(Client(), DrainState()):
         raise ZeroDivisionError
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
     client = Client()
-    task = asyncio.get_running_loop().create_task(guarded(client, Drain()))
+    task = asyncio.get_running_loop().create_task(guarded(client, DrainState()))
     await client.watched.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -115,7 +115,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 
 async def test_the_beginning_of_draining_is_told_once_to_those_who_listen() -> None:
-    drain = Drain()
+    drain = DrainState()
     told: list[str] = []
     with drain.notify_on_begin(lambda: told.append("a")):
         with drain.notify_on_begin(lambda: told.append("b")):
@@ -147,7 +147,7 @@ async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
     sender = sender_over(flow)
     asyncio.get_running_loop().call_later(0.01, sender.on_disconnect)
     with pytest.raises(ClientDisconnected):
-        await guarded(client, Drain(), sender)
+        await guarded(client, DrainState(), sender)
     assert not client.watched.is_set()
     assert not flow.read_paused, "who does not read does not hear"
 
@@ -156,12 +156,12 @@ async def test_who_left_before_the_block_ends_it_at_once() -> None:
     sender = sender_over(Flow())
     sender.on_disconnect()
     with pytest.raises(ClientDisconnected):
-        await guarded(Client(), Drain(), sender)
+        await guarded(Client(), DrainState(), sender)
 
 
 async def test_who_leaves_after_the_block_ends_nothing() -> None:
     sender = sender_over(Flow())
-    with Guard(Client(), Drain(), sender):
+    with RequestGuard(Client(), DrainState(), sender):
         pass
     sender.on_disconnect()
     await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gateway.http import large_bodies
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, LoopTurns, weigh_body
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, LoopSlots, weigh_body
 
 MEDIUM = 5
 MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
@@ -97,7 +97,7 @@ async def test_small_bodies_wait_for_no_turn() -> None:
 
 @pytest.mark.parametrize("has_turn", [False, True], ids=["before its turn", "as its turn comes"])
 async def test_a_caller_that_leaves_gives_its_turn_to_the_next(has_turn: bool) -> None:
-    turns = LoopTurns()
+    turns = LoopSlots()
     await turns.take()
     first, leaving, last = (asyncio.create_task(turns.take()) for _ in range(3))
     await asyncio.sleep(0)
@@ -115,7 +115,7 @@ def _stop(loop: asyncio.AbstractEventLoop, _: object) -> None:
 
 
 def test_a_turn_of_a_loop_that_ended_is_over() -> None:
-    turns = LoopTurns()
+    turns = LoopSlots()
 
     async def take() -> None:
         async with asyncio.timeout(5):

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.http.middleware import BODY_SEND, RequestMiddleware
-from gateway.logs import bind_fields, bound_fields, reset_fields
+from gateway.logs import bind_fields, read_bound_fields, reset_fields
 
 MADE = "req_"
 
@@ -70,11 +70,11 @@ async def test_one_line_says_what_was_asked_and_answered() -> None:
         "model": "m",
         "provider": "p",
     }
-    assert bound_fields() == {}
+    assert read_bound_fields() == {}
 
 
 def _merge(_: Any, __: str, line: Any) -> Any:
-    return {**bound_fields(), **line}
+    return {**read_bound_fields(), **line}
 
 
 async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.pages.api_page import build_api_page
 from gateway.pages.document import HtmlDocument, build_document
-from gateway.pages.home_page import HomePage, ListedModel, build_home_page, render_curl, render_python
+from gateway.pages.home_page import HomePage, HomePageModel, build_home_page, render_curl, render_python
 from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult
 
 ODD_NAMES = ["demo", "it's", 'a"b', "$(id)`id`", "<script>alert(1)</script>", "a\\b", "日本語", "a&amp;b", "a\nb"]
@@ -21,7 +21,7 @@ PAGE = HomePage(
     status="ready",
     base_url="http://host:1",
     needs_key=False,
-    models=[ListedModel(name="demo", provider="p")],
+    models=[HomePageModel(name="demo", provider="p")],
     config_digest="abc",
 )
 RESULT = SavedResult(
@@ -72,7 +72,7 @@ class Reader(HTMLParser):
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_name_is_text_on_the_page_and_in_its_examples(name: str) -> None:
-    page = Reader(build_home_page(replace(PAGE, models=[ListedModel(name=name, provider="<p>")])))
+    page = Reader(build_home_page(replace(PAGE, models=[HomePageModel(name=name, provider="<p>")])))
     assert name in page.text
     assert page.tags.count("script") == 1
     words = shlex.split(page.codes["snippet-0-curl"])
@@ -151,8 +151,8 @@ def test_a_report_that_is_missing_or_unreadable_is_mentioned() -> None:
 
 
 def test_many_models_are_cut_and_patterns_are_listed() -> None:
-    models = [ListedModel(name=f"m{number}", provider="p") for number in range(250)]
-    page = Reader(build_home_page(replace(PAGE, models=models, patterns=[ListedModel(name="gpt-*", provider="o")])))
+    models = [HomePageModel(name=f"m{number}", provider="p") for number in range(250)]
+    page = Reader(build_home_page(replace(PAGE, models=models, patterns=[HomePageModel(name="gpt-*", provider="o")])))
     assert page.tags.count("details") == 200
     assert "50 more are listed by GET /v1/models" in page.text
     assert "gpt-* (o)" in page.text

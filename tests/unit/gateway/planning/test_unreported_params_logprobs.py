@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.planning.unreported_params import LogprobsCheck
-from gateway.replies.loss_header import facts_in, unreported_in
+from gateway.replies.loss_header import collect_facts, collect_unreported
 from translation.representation.delta_runs import TextKey
 from translation.representation.events import (
     Delta,
@@ -53,7 +53,7 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
 def test_a_reply_tells_whether_it_lacks_what_was_asked_for(events: Sequence[Event], told: str | None) -> None:
     watch = LogprobsCheck("include", None)
     batches = [list(watch.feed([event])) for event in events]
-    assert unreported_in(facts_in(batches[-1])) == ([told] if told else [])
+    assert collect_unreported(collect_facts(batches[-1])) == ([told] if told else [])
     assert batches[-1][-1] == events[-1]
     assert [each for batch in batches[:-1] for each in batch] == events[:-1]
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway.planning.unreported_params import ServiceTierCheck, requests_tier
-from gateway.replies.loss_header import facts_in, unreported_in
+from gateway.replies.loss_header import collect_facts, collect_unreported
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, json_reply, whole_chat
@@ -26,7 +26,7 @@ REPLIES: dict[str, tuple[list[Event], list[str]]] = {
 def test_a_reply_without_a_tier_says_so_at_its_end(events: list[Event], unreported: list[str]) -> None:
     check = ServiceTierCheck(None)
     fed = [event for event in events for event in check.feed([event])]
-    assert unreported_in(facts_in(fed)) == unreported
+    assert collect_unreported(collect_facts(fed)) == unreported
     assert [event for event in fed if event in events] == events
     assert fed[-1] == events[-1]
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
 from bench.scenarios.startup import find_unwanted_packages
-from gateway.process.serving import lean_imports
+from gateway.process.serving import hide_terminal_packages
 from gateway.routes.request_docs import DocumentedApp, json_request_body
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
@@ -23,7 +23,7 @@ SERVING = {"fastapi", "translation.responses", "uvicorn"}
 def loaded(what: str, settings: dict[str, Any]) -> set[str]:
     """The modules that a process has once it has imported `what` of the gateway and done it with these settings."""
     source = (
-        "import json, sys; from gateway.process.serving import lean_imports\n"
+        "import json, sys; from gateway.process.serving import hide_terminal_packages\n"
         "from gateway.config.settings import parse_settings\n"
         f"settings = parse_settings({settings!r})\n"
         f"{what}\n"
@@ -33,10 +33,12 @@ def loaded(what: str, settings: dict[str, Any]) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-MAKE = "with lean_imports():\n    from gateway.process.server import make_server\nmake_server(settings, print)"
+MAKE = (
+    "with hide_terminal_packages():\n    from gateway.process.server import make_server\nmake_server(settings, print)"
+)
 OPEN = """
 import asyncio
-with lean_imports():
+with hide_terminal_packages():
     from gateway.state.database.migrate import validate_database_schema
     from gateway.state.sql.store import SqlStore
 asyncio.run(validate_database_schema(settings.store.url, deadline_s=5))
@@ -65,14 +67,14 @@ def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_d
 
 
 def test_whoever_watches_over_workers_does_not_load_what_they_need() -> None:
-    modules = loaded("with lean_imports():\n    import gateway.process.serving, gateway.process.workers", {})
+    modules = loaded("with hide_terminal_packages():\n    import gateway.process.serving, gateway.process.workers", {})
     assert modules & (SERVING | DATABASES | SHOWING | VALIDATORS) == set()
 
 
 def test_lean_imports_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "rich", raising=False)
     monkeypatch.setitem(sys.modules, "pygments", json)
-    with pytest.raises(ImportError), lean_imports():
+    with pytest.raises(ImportError), hide_terminal_packages():
         import rich  # noqa: F401
     assert "rich" not in sys.modules
     assert sys.modules["pygments"] is json

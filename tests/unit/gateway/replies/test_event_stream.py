@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import ShuttingDown, StoreUnavailable
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.replies.event_stream import EventStreamReply
 from providers.errors import UpstreamBroken, UpstreamRateLimited
 from tests.unit.gateway.replies.event_stream_client import (
@@ -66,8 +66,8 @@ class FakeWire:
         return end
 
 
-def streaming(wire: FakeWire, client: Client, *, drain: Drain | None = None, keepalive_s: float = NEVER) -> Any:
-    drain = Drain() if drain is None else drain
+def streaming(wire: FakeWire, client: Client, *, drain: DrainState | None = None, keepalive_s: float = NEVER) -> Any:
+    drain = DrainState() if drain is None else drain
     stream = EventStreamReply(wire, drain, keepalive_s=keepalive_s, headers={})
     return stream({"type": "http"}, client.receive, client.send)
 
@@ -80,7 +80,7 @@ async def test_a_stream_is_sent_as_it_comes() -> None:
 
 
 def test_proxies_are_told_not_to_hold_it_back() -> None:
-    stream = EventStreamReply(FakeWire(), Drain(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
+    stream = EventStreamReply(FakeWire(), DrainState(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.headers["cache-control"] == "no-cache, no-transform"
     assert stream.headers["x-accel-buffering"] == "no"
@@ -187,7 +187,7 @@ async def test_no_comment_is_sent_into_a_frame_that_waits_for_its_reader() -> No
 
 
 async def test_the_end_of_draining_ends_a_stream_in_one_failure() -> None:
-    client, drain = Client(), Drain()
+    client, drain = Client(), DrainState()
 
     async def act() -> None:
         await client.has(CONTENT)
@@ -201,14 +201,14 @@ async def test_the_end_of_draining_ends_a_stream_in_one_failure() -> None:
 
 
 async def test_the_end_of_draining_before_content_is_a_status() -> None:
-    drain = Drain()
+    drain = DrainState()
     drain.expire()
     with pytest.raises(ShuttingDown):
         await streaming(FakeWire(OPENING, asyncio.Event()), Client(), drain=drain)
 
 
 async def test_what_its_reader_was_not_ready_for_is_sent_before_the_failure() -> None:
-    client, drain = Client(), Drain()
+    client, drain = Client(), DrainState()
     client.reads.clear()
 
     async def act() -> None:
@@ -264,9 +264,9 @@ class FakeRecording:
         self.abandoned.append(unfinished)
 
 
-def recorded(wire: FakeWire, client: Client, recording: FakeRecording, drain: Drain | None = None) -> Any:
+def recorded(wire: FakeWire, client: Client, recording: FakeRecording, drain: DrainState | None = None) -> Any:
     stream = EventStreamReply(
-        wire, Drain() if drain is None else drain, keepalive_s=NEVER, headers={}, recorder=recording
+        wire, DrainState() if drain is None else drain, keepalive_s=NEVER, headers={}, recorder=recording
     )
     return stream({"type": "http"}, client.receive, client.send)
 
@@ -283,7 +283,7 @@ async def test_silence_while_the_end_is_kept_is_filled_and_not_the_end() -> None
     client, wire, kept = Client(), PushedWire(), asyncio.Event()
     wire.has_content = False
     recording = FakeRecording(client, until=kept)
-    stream = EventStreamReply(wire, Drain(), keepalive_s=0.01, headers={}, recorder=recording)
+    stream = EventStreamReply(wire, DrainState(), keepalive_s=0.01, headers={}, recorder=recording)
 
     async def act() -> None:
         assert not await wire.come(END)
@@ -312,7 +312,7 @@ async def test_an_end_that_cannot_be_kept_before_content_was_sent_is_a_status() 
 
 
 async def test_the_end_of_draining_while_the_end_is_kept_is_a_failure() -> None:
-    client, drain = Client(), Drain()
+    client, drain = Client(), DrainState()
     recording = FakeRecording(client, until=asyncio.Event())
 
     async def act() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dataplane.http_protocol import CLIENT
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.http.middleware import ReplySender
 from gateway.replies.event_stream import EventStreamReply
 from providers.errors import UpstreamBroken, UpstreamRateLimited
@@ -62,7 +62,7 @@ class Writer:
 
 
 def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any:
-    stream = EventStreamReply(wire, Drain(), keepalive_s=keepalive_s, headers={})
+    stream = EventStreamReply(wire, DrainState(), keepalive_s=keepalive_s, headers={})
     return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
 
 
@@ -126,7 +126,7 @@ async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() ->
 def beginning(wire: PushedWire, client: Client) -> Any:
     """A stream that has said nothing and may begin past the server's `send`."""
     wire.has_content = False
-    stream = EventStreamReply(wire, Drain(), keepalive_s=NEVER, headers={})
+    stream = EventStreamReply(wire, DrainState(), keepalive_s=NEVER, headers={})
     writer: Any = Writer(client)
     return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
 

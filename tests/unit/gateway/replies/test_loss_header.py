@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.replies.loss_header import render_loss_header, warning_losses, warnings_of
+from gateway.replies.loss_header import build_warning_losses, read_reply_warnings, render_loss_header
 from translation.representation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
@@ -57,9 +57,12 @@ def test_losses_that_there_is_no_room_for_are_not_rendered(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("told", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
 def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_ours(told: object) -> None:
-    assert warnings_of({"tool_warnings": told}) == []
+    assert read_reply_warnings({"tool_warnings": told}) == []
 
 
 def test_a_call_with_a_warning_is_a_loss_by_its_name() -> None:
-    warnings = warnings_of({"tool_warnings": [{"name": "f", "why": "secret"}, {"name": ""}]})
-    assert warning_losses(warnings) == [Loss("tool_calls", "f has a warning"), Loss("tool_calls", "one has a warning")]
+    warnings = read_reply_warnings({"tool_warnings": [{"name": "f", "why": "secret"}, {"name": ""}]})
+    assert build_warning_losses(warnings) == [
+        Loss("tool_calls", "f has a warning"),
+        Loss("tool_calls", "one has a warning"),
+    ]

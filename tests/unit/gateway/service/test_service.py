@@ -8,7 +8,7 @@ import pytest
 from gateway.config.settings import parse_settings
 from gateway.errors import CredentialsNotStored
 from gateway.http.auth import Principal
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.replies.endpoints import RESPONSES
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
@@ -48,7 +48,7 @@ async def test_a_job_whose_credentials_are_not_stored_is_not_run_again() -> None
         },
         environ={},
     )
-    service = Service(settings, build_providers(settings), Drain())
+    service = Service(settings, build_providers(settings), DrainState())
     request = {"dialect": "responses", "asked": {"model": "m"}, "bound": True}
     job = Job(owner="a", response_id="resp_1", request=request, attempt=2, logged=False, last_sequence_number=-1)
     with pytest.raises(CredentialsNotStored, match=r"send the request again\..* configure sealing\.keys"):
@@ -68,7 +68,7 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
         environ={},
     )
     store = SqlStore(settings.store, settings.background)
-    service = Service(settings, build_providers(settings), Drain(), store)
+    service = Service(settings, build_providers(settings), DrainState(), store)
     body = {"model": "m", "input": "Hi", "background": True}
     for allowed, labels in ((("*",), ["open", "secret"]), (("open",), ["open"])):
         accepted = await service.accept(RESPONSES, Principal("a", ("*",), allowed), body, strict=False)

@@ -13,7 +13,7 @@ from gateway.config.settings import parse_settings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.body import BodyLimits
-from gateway.http.guard import Drain
+from gateway.http.guard import DrainState
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
@@ -51,7 +51,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.drain = Drain()
+        self.drain = DrainState()
         self.gone = False
         self._said: asyncio.Queue[Json] = asyncio.Queue()
         self._heard: asyncio.Queue[Json] = asyncio.Queue()

@@ -123,9 +123,9 @@ def test_without_vllm_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_nothing_of_vllm_is_imported_by_a_server_without_it() -> None:
     program = (
-        "import sys; from gateway.process.app import create_app; from gateway.http.guard import Drain;"
+        "import sys; from gateway.process.app import create_app; from gateway.http.guard import DrainState;"
         "from gateway.config import settings;"
-        "create_app(settings.parse_settings({'store': {'url': None}}, environ={}), Drain());"
+        "create_app(settings.parse_settings({'store': {'url': None}}, environ={}), DrainState());"
         "print({'vllm', 'torch', 'transformers', 'providers.vllm_inprocess', 'done'} & {*sys.modules, 'done'})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)

@@ -1,4 +1,4 @@
-"""gateway/doctor/checks/event_order.py, response_shape.py: what is sound passes, every fault has its words."""
+"""gateway/doctor/checks/event_order.py, response_validation.py: what is sound passes, every fault has its words."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from gateway.doctor.checks.event_order import check_order
-from gateway.doctor.checks.response_shape import check_response, check_usage, message_text_of, parse_calls, require_text
+from gateway.doctor.checks.response_validation import (
+    check_response,
+    check_usage,
+    message_text_of,
+    parse_calls,
+    require_text,
+)
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive
 from tests.unit.support.responses_streams import STREAMS, Stream
 from tests.unit.support.stream_checks.responses_order import read_stream

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gateway.config.settings import Settings, parse_settings
-from gateway.doctor.checks.subjects import NothingToExamine, prepare_examination, select_models
+from gateway.doctor.checks.subjects import NoModelsSelected, prepare_examination, select_models
 from providers.registry import build_provider
 
 
@@ -29,13 +29,13 @@ def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() ->
     ("names", "words"), [(["c-*"], "c-* is a pattern"), (["d"], "no model of the config is called d; there are: a, b")]
 )
 def test_names_that_are_no_models_are_told(names: list[str], words: str) -> None:
-    with pytest.raises(NothingToExamine, match=re.escape(words)):
+    with pytest.raises(NoModelsSelected, match=re.escape(words)):
         select_models(settings(), names)
 
 
 def test_a_configuration_of_patterns_needs_a_name() -> None:
     only = settings().model_copy(update={"models": {"*": settings().models["c-*"]}})
-    with pytest.raises(NothingToExamine, match="--model"):
+    with pytest.raises(NoModelsSelected, match="--model"):
         select_models(only, [])
 
 

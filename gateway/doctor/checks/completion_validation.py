@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.doctor.checks.response_shape import check_usage
+from gateway.doctor.checks.response_validation import check_usage
 from gateway.doctor.checks.verdicts import CheckFailed, require
 from translation.representation.json_types import Json
 

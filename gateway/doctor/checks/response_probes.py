@@ -1,16 +1,8 @@
-"""The checks, one row per feature, in the order of the report.
+"""Checks over the Responses API. `catalogue.py` lists them."""
 
-Checks over chat completions are in `gateway.doctor.checks.chat_probes`, those over the Messages API in
-`gateway.doctor.checks.message_probes`; all others use the Responses API.
+from typing import Final
 
-A check judges the protocol, not the quality of the answer: the answer may be wrong, but the reply must have an end, a
-usage and an id.
-"""
-
-from collections.abc import Callable
-from typing import Final, NamedTuple
-
-from gateway.doctor.checks import chat_probes, hosted_probes, message_probes, prefix_probe, tool_probes
+from gateway.doctor.checks import tool_probes
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.expectations import (
@@ -28,7 +20,7 @@ from gateway.doctor.checks.expectations import (
     verify_sum_format,
     verify_token_limit,
 )
-from gateway.doctor.checks.response_shape import (
+from gateway.doctor.checks.response_validation import (
     check_response,
     check_usage,
     items_of_type,
@@ -43,23 +35,6 @@ _MAX_PROBED_WINDOW: Final = 300_000
 
 
 _MAX_EXCERPT_CHARS: Final = 60
-
-
-class FeatureCheck(NamedTuple):
-    """One row of the report."""
-
-    name: str
-    title: str
-    run: Callable[[CheckSession], str]
-    """Returns a remark, mostly "". Raises the exceptions that `gateway.doctor.checks.verdicts` lists."""
-    needs: tuple[str, ...] = ()
-    """The capabilities that the check requires. If one is not declared, a refusal or a loss is correct."""
-    loss_param: str | None = None
-    """The parameter that the reply lists as dropped if the upstream lacks the feature."""
-    is_optional: bool = False
-    """Whether no capability declares the feature. A refusal by name, or a loss, is then correct."""
-    uses_sample_tools: bool = False
-    """Whether the gateway needs the server of `gateway.doctor.sample_tools`."""
 
 
 def probe_text(session: CheckSession) -> str:
@@ -200,59 +175,3 @@ def probe_overflow(session: CheckSession) -> str:
 
 def _create_response(session: CheckSession, **body: object) -> Json:
     return check_response(session.create_response(**body))
-
-
-CHECKS: Final = (
-    FeatureCheck("text", "Text", probe_text),
-    FeatureCheck("streaming", "Streaming, in order", probe_streaming, ("streaming",)),
-    FeatureCheck("usage", "Usage", probe_usage),
-    FeatureCheck("length", "Length", probe_length),
-    FeatureCheck("stop", "Stop sequences", probe_stop, loss_param="stop", is_optional=True),
-    FeatureCheck("tools", "Tools: call and result", tool_probes.probe_call_and_result, ("tools",)),
-    FeatureCheck(
-        "tools_parallel",
-        "Tools: several at once",
-        tool_probes.probe_parallel_calls,
-        ("tools", "parallel_tools"),
-        "parallel_tool_calls",
-    ),
-    FeatureCheck("tools_streamed", "Tools: streamed", tool_probes.probe_streamed_call, ("tools", "streaming")),
-    FeatureCheck(
-        "tools_forced", "Tools: forced", tool_probes.probe_forced_call, ("tools",), "tool_choice", is_optional=True
-    ),
-    FeatureCheck(
-        "tools_hosted",
-        "Tools: run by the gateway",
-        hosted_probes.probe_hosted_tools,
-        ("tools",),
-        uses_sample_tools=True,
-    ),
-    FeatureCheck("json_schema", "JSON schema", probe_json_schema, ("json_schema",)),
-    FeatureCheck("images", "Images", probe_images, ("images",)),
-    FeatureCheck("reasoning", "Reasoning", probe_reasoning, ("reasoning",), "reasoning"),
-    FeatureCheck("replay", "Reasoning, replayed", probe_reasoning_replay, ("reasoning",), "reasoning"),
-    FeatureCheck("errors", "Errors", probe_errors),
-    FeatureCheck("cancel", "Cancel", probe_cancel, ("streaming",)),
-    FeatureCheck("overflow", "Context overflow", probe_overflow),
-    FeatureCheck("prefix_cache", "Prefix cache", prefix_probe.probe_prefix_cache),
-    FeatureCheck("chat_text", "Chat: text", chat_probes.probe_text),
-    FeatureCheck("chat_streaming", "Chat: streaming, in order", chat_probes.probe_streaming, ("streaming",)),
-    FeatureCheck("chat_usage", "Chat: usage", chat_probes.probe_usage),
-    FeatureCheck("chat_length", "Chat: length", chat_probes.probe_length),
-    FeatureCheck("chat_stop", "Chat: stop sequences", chat_probes.probe_stop, loss_param="stop", is_optional=True),
-    FeatureCheck("chat_tools", "Chat: call and result", chat_probes.probe_call_and_result, ("tools",)),
-    FeatureCheck(
-        "chat_tools_forced",
-        "Chat: forced tool",
-        chat_probes.probe_forced_call,
-        ("tools",),
-        "tool_choice",
-        is_optional=True,
-    ),
-    FeatureCheck("chat_json_schema", "Chat: JSON schema", chat_probes.probe_json_schema, ("json_schema",)),
-    FeatureCheck("messages_text", "Messages: text", message_probes.probe_text),
-    FeatureCheck("messages_streaming", "Messages: streaming, in order", message_probes.probe_streaming, ("streaming",)),
-    FeatureCheck("messages_tools", "Messages: call and result", message_probes.probe_call_and_result, ("tools",)),
-    FeatureCheck("messages_thinking", "Messages: thinking", message_probes.probe_thinking, ("reasoning",), "thinking"),
-)
-"""The first check runs first. If it gets no response at all, the others are skipped."""

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from gateway.endpoint_relays.forms import (
+from gateway.endpoint_relays.multipart import (
     FormSplitter,
     PartStart,
     parse_boundary,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.checks.completions import check_chunks, check_completion, check_completion_usage
-from gateway.doctor.checks.response_shape import parse_calls, require_text
+from gateway.doctor.checks.completion_validation import check_chunks, check_completion, check_completion_usage
+from gateway.doctor.checks.response_validation import parse_calls, require_text
 from gateway.doctor.checks.verdicts import CheckFailed
 from tests.upstream.builders import CHAT_USAGE, chat_chunk, text_chunks, whole_chat
 

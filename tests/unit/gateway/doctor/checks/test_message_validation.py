@@ -1,11 +1,11 @@
-"""gateway/doctor/checks/messages: which messages are taken for whole, and what is said of the others."""
+"""gateway/doctor/checks/message_validation.py: which messages are taken for whole, and what is said of the others."""
 
 from typing import Any
 
 import pytest
 
-from gateway.doctor.checks.messages import check_message, check_message_events
-from gateway.doctor.checks.response_shape import items_of_type, parse_calls, require_text
+from gateway.doctor.checks.message_validation import check_message, check_message_events
+from gateway.doctor.checks.response_validation import items_of_type, parse_calls, require_text
 from gateway.doctor.checks.verdicts import CheckFailed
 from tests.upstream import anthropic
 
