@@ -61,7 +61,7 @@ class ByteReply(Response):
                     await send_body({"type": "http.response.body", "body": read, "more_body": True})
                 await send_body({"type": "http.response.body", "body": b"", "more_body": False})
         except ClientDisconnected:
-            _log.info("client_left", started=True)
+            _log.info("client_disconnected", started=True)
         except (GatewayError, ProviderError) as error:
             bind_failure(error)
             if self._is_event_stream:

@@ -113,7 +113,7 @@ class JobRun:
             _log.exception("run_failed")
             await self._persist_frames(stream, stream.fail(error))
         if not self._finished:
-            _log.error("run_without_end")
+            _log.error("run_end_missing")
             await self.interrupt()
 
     async def interrupt(self) -> None:

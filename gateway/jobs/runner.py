@@ -205,7 +205,7 @@ class JobRunner:
         except StoreUnavailable:
             pass  # the store has logged the outage; the next round tries again
         except Exception:  # a bug in one round must not stop the renewal of the lease
-            _log.exception("background_failed")
+            _log.exception("background_task_failed")
 
     def _start_task(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
         key = job.owner, job.response_id
@@ -243,9 +243,9 @@ class JobRunner:
                     return
             await run.run(runnable)
         except LeaseLost:
-            _log.info("job_gone", why="cancelled, deleted or taken over")
+            _log.info("job_lease_lost", why="cancelled, deleted or taken over")
         except StoreUnavailable:
-            _log.warning("job_given_up", why="the store is unavailable")
+            _log.warning("job_abandoned", why="the store is unavailable")
             self._abandoned.add((job.owner, job.response_id))
         except Exception:  # an exception in the task group would end every other job
             _log.exception("job_failed")

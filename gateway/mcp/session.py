@@ -165,7 +165,7 @@ class McpSession:
         record = None if context is None else context.get(current_record)
         if record is None or record.is_of_session:
             if len(self._records) != 1:
-                _log.info("mcp_question_unassigned", server=self._server.label, calls=len(self._records))
+                _log.info("mcp_input_request_unassigned", server=self._server.label, calls=len(self._records))
                 return
             (record,) = self._records
         record.has_declined_input = True

@@ -153,7 +153,7 @@ class AddedServers:
             return
         sealed = row.sealed or self._sealer.seal(row.settings.encode(), _PURPOSE + row.label)
         if sealed is None:
-            _log.warning("mcp_server_not_sealed", server=row.label, hint="write sealing.keys")
+            _log.warning("mcp_server_seal_failed", server=row.label, hint="write sealing.keys")
             return
         public = orjson.dumps(hide_credentials(own)).decode()
         await self._store.replace_added_server(row, row._replace(settings=public, sealed=sealed))

@@ -152,7 +152,7 @@ class OperatorServers:
         servers, taken = combine_servers(self._configured.servers, self._added)
         unusable: dict[str, UnusableReason] = {**self._unreadable, **dict.fromkeys(taken, "name_taken")}
         for label in unusable.keys() - self.unusable.keys():
-            _log.warning("mcp_server_not_used", server=label, reason=unusable[label], problem=taken.get(label))
+            _log.warning("mcp_server_unusable", server=label, reason=unusable[label], problem=taken.get(label))
         self.unusable = unusable
         added = frozenset(servers.keys() - self._configured.servers.keys())
         after = _ServerSet(self._configured.model_copy(update={"servers": servers}), added)

@@ -138,7 +138,7 @@ class EventStreamReply(Response):
                 await self._source.close()
         except ClientDisconnected:
             if not self._is_complete:
-                _log.info("client_left", started=self._started)
+                _log.info("client_disconnected", started=self._started)
         except (GatewayError, ProviderError, TranslationError) as error:
             await self._fail(error)
         except Exception as error:

@@ -170,7 +170,7 @@ class ForegroundRecorder:
                 owner, result, worker=self._lease.worker, losses=losses, has_calls=self._has_calls
             )
         except LeaseLost:
-            _log.info("response_gone", why="deleted or cancelled while it ran")
+            _log.info("response_end_not_stored", why="deleted or cancelled while it ran")
         finally:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 

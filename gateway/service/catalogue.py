@@ -159,7 +159,7 @@ class Catalogue:
 
     async def _refresh_for_listing(self, provider: Provider, wait_s: float | None) -> None:
         if problem := await self._refresh_models(provider, wait_s, _REFRESH_S):
-            _log.warning("models_unknown", provider=provider.name, error=problem)
+            _log.warning("model_list_failed", provider=provider.name, error=problem)
 
     async def _refresh_models(self, provider: Provider, wait_s: float | None, max_age_s: float) -> str | None:
         """Fetches the list of a provider if it is older than `max_age_s`. Returns why that failed, else None.

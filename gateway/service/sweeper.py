@@ -33,7 +33,7 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
             _log.exception("sweep_failed")
             continue
         if deleted:
-            _log.info("swept", count=deleted)
+            _log.info("expired_objects_deleted", count=deleted)
 
 
 @asynccontextmanager

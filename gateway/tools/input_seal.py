@@ -68,6 +68,6 @@ class InputSeal:
         try:
             unsealed = self._sealer.unseal(record.sealed_input, f"{_REQUEST}{record.id} {owner}")
         except UnsealFailed:
-            _log.warning("input_not_unsealed", approval=record.id)
+            _log.warning("input_unseal_failed", approval=record.id)
             return replace(record, state="expired") if record.state == "open" else record
         return replace(record, requested_input=RequestedInput.from_json(orjson.loads(unsealed)))

@@ -221,7 +221,7 @@ async def test_every_turn_has_a_line_in_the_log(upstream: ScriptedUpstream, tmp_
         server.process.terminate()
         assert server.process.wait(10) == 0
         lines = [line for line in server.log.read_text().splitlines() if "mine-1" in line]
-        lines = [line for line in lines if '"message":"models_unknown"' not in line]
+        lines = [line for line in lines if '"message":"model_list_failed"' not in line]
     assert [('"message":"turn"' in line, '"status":200' in line, '"status":400' in line) for line in lines] == [
         (True, True, False),
         (True, False, True),
