@@ -1,4 +1,4 @@
-"""Decodes what several upstream dialects report in the same way: token counts, log probabilities, overflow messages.
+"""Shared parts of the decoders: token counts, log probabilities, split characters, messages about long contexts.
 
-May import `translation.representation` only.
+May import `translation.representation` and `translation.errors`.
 """

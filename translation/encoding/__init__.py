@@ -1,4 +1,4 @@
-"""What the encoders and collectors of client dialects share: the order of a reply, templates of deltas, whole replies.
+"""Shared parts of the encoders and collectors of client dialects: the order of a reply, templates, whole replies.
 
-May import `translation.representation` only.
+May import `translation.representation`.
 """

@@ -1,5 +1,5 @@
-"""Corrects what can go wrong on any upstream around tool calls: past calls, tools, and the calls of a reply. Moves what
-would spoil an upstream's prefix cache.
+"""Normalizes tool calls for every upstream: past calls, tools, and the calls of a reply. Moves lines that would spoil
+an upstream's prefix cache.
 
-May import `translation.parsers`, `translation.tools` and the packages below them; no dialect.
+May import `translation.parsers`, `translation.tools`, `translation.representation` and `translation.errors`.
 """

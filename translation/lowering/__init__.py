@@ -1,4 +1,4 @@
-"""Prepares item content for upstreams: media URLs, text parts, past reasoning, and what an upstream cannot express.
+"""Shared parts of the lowerers: lists of messages, media URLs, text parts, past reasoning, losses of items.
 
 May import `translation.representation` and `translation.errors`.
 """

@@ -1,4 +1,4 @@
-"""Parse model text into reasoning, answer and tool calls, incrementally: text may be cut at any character.
+"""Parses model text into reasoning, answer and tool calls, incrementally: text may be cut at any character.
 
-May import `translation.tools` and the packages below it; no dialect.
+May import `translation.tools` and `translation.representation`.
 """

@@ -1,4 +1,4 @@
-"""The shapes of requests of Gemini's API, and the one spelling that their fields get before they are checked.
+"""The shapes of requests of Gemini's API, and the normalization of their field names, which precedes validation.
 
-May import `translation.validation` and what is below it.
+May import `translation.representation`, `translation.validation` and `translation.errors`.
 """

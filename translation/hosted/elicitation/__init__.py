@@ -1,4 +1,5 @@
-"""Elicitation: tools that ask the user for input in the middle of a call. What they ask, and what the answers mean.
+"""Elicitation: tools that ask the user for input in the middle of a call. Checks the questions and the answers.
 
-No I/O. May import `translation.tools`, `translation.representation` and `translation.hosted.schema_checks`.
+No I/O. May import `translation.hosted.bounds`, `translation.hosted.schema_checks`, `translation.tools` and
+`translation.representation`.
 """

@@ -1,4 +1,5 @@
-"""Loops that were interrupted: what is saved of them, what was sent, and how another process goes on. No I/O.
+"""Interrupted loops of tools: their saved state, their sent output, and their continuation by another process. No I/O.
 
-May import the values of `translation.hosted` (calls, outcomes, tools) and the packages below it, but not the loop.
+May import `translation.hosted.calls`, `translation.hosted.outcomes`, `translation.hosted.tools`,
+`translation.hosted.elicitation` and `translation.representation`.
 """

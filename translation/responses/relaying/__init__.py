@@ -1,4 +1,4 @@
 """Forwards Responses requests and replies between a Responses client and a Responses upstream.
 
-May import the rest of `translation.responses` and the packages below the dialects; no other dialect.
+May import `translation.responses` and the packages below the dialects; no other dialect.
 """

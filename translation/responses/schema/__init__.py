@@ -1,4 +1,4 @@
 """The shapes of requests of the Responses and Conversations APIs, as typed dictionaries that pydantic validates.
 
-May import `translation.representation` and `translation.validation` only.
+May import `translation.representation`, `translation.validation` and `translation.errors`.
 """
