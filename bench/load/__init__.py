@@ -1,4 +1,4 @@
-"""What a load consists of: its requests, the replies to them, and the process that sends it and checks the replies.
+"""Builds the requests of a load and the replies to them, sends the load from a process of its own, and checks replies.
 
-May import nothing else of the benchmark. The replies are built with `tests.upstream`.
+May import `providers.base`, `translation.representation` and `tests.upstream`; no other package of the benchmark.
 """

@@ -1,4 +1,4 @@
-"""Renders what a run measured: tables, the files of results, the comparison with the baseline, and the picture.
+"""Renders the figures of a run: tables, the files of results, the comparison with the baseline, and the plot.
 
 May import `bench.scenarios`, and what that may import.
 """

@@ -1,4 +1,5 @@
-"""What a run measures: each scenario, its load and its figures.
+"""The scenarios of a run: the load and the figures of each.
 
-May import `bench.load` and `bench.servers`. The chain of turns uses the gateway's store directly.
+May import `bench.load`, `bench.servers`, `gateway`, `providers.new_id` and `translation`. The chain of turns uses the
+gateway's store directly.
 """

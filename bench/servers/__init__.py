@@ -1,4 +1,4 @@
-"""Starts what a run needs: the gateway, the model server behind it, nginx, peers, databases. Reads what they use.
+"""Starts the servers of a run: the gateway, the model server behind it, nginx, peers, databases. Measures their usage.
 
-May import `bench.load`.
+May import `bench.load` and `tests.databases`.
 """

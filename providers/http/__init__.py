@@ -1,4 +1,4 @@
 """Upstreams behind HTTP: requests, replies, errors and token counts in every wire dialect.
 
-May import `dataplane`, `providers.base`, `providers.config`, `providers.errors` and `translation`.
+May import `providers.config` and the modules below it, `dataplane` and `translation`.
 """
