@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.media import file_name_from_url, media_from_data_url, text_from_data_url
+from translation.lowering.media import (
+    file_name_from_url,
+    media_from_data_url,
+    refuse_google_file,
+    text_from_data_url,
+)
 from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -43,6 +48,7 @@ def _lower_image(part: Json, param: str) -> Json:
     url = part.get("image_url") or ""
     media = media_from_data_url(url, f"{param}.image_url")
     if media is None:
+        refuse_google_file(url, f"{param}.image_url")
         return {"type": "image", "source": {"type": "url", "url": url}}
     media_type = media.media_type.replace("image/jpg", "image/jpeg")
     if media_type not in _IMAGE_TYPES:
@@ -57,6 +63,7 @@ def _lower_file(part: Json, param: str) -> Json:
     name = part.get("filename") or (file_name_from_url(url) if url else "")
     title = {"title": name} if name else {}
     if url:
+        refuse_google_file(url, f"{param}.file_url")
         return {"type": "document", "source": {"type": "url", "url": url}, **title}
     source, param = part.get("file_data") or "", f"{param}.file_data"
     if (text := text_from_data_url(source, param)) is not None:

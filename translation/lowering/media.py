@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from typing import Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, Unrepresentable
 
 
 def file_name_from_url(url: str) -> str:
@@ -17,6 +17,20 @@ def file_name_from_url(url: str) -> str:
         return unquote(urlsplit(url).path).rpartition("/")[2]
     except ValueError:  # An invalid URL such as `https://[`. The upstream reports what is wrong with it.
         return ""
+
+
+_GOOGLE_FILE: Final = re.compile(r"https://generativelanguage\.googleapis\.com/[^/]+/files/", re.IGNORECASE)
+
+
+def refuse_google_file(url: str, param: str) -> None:
+    """Raises Unrepresentable, with `param`, for a file of Gemini's Files API.
+
+    Only Gemini's models can read such a file. Its URL looks like a public one, so other servers would try to fetch it.
+    """
+    if _GOOGLE_FILE.match(url):
+        raise Unrepresentable(
+            "only Gemini's models can read a file of Google's Files API: send the content itself", param=param
+        )
 
 
 _TEXT_MEDIA_TYPES: Final = frozenset(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.function_parameters import complete_parameters
+from translation.lowering.media import refuse_google_file
 from translation.lowering.reasoning import is_signature_only, thinking_losses, with_readable_content
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
@@ -110,7 +111,9 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         elif kind == "custom_tool_call_output":
             losses += output_losses(item, index)
         if kind == "message":
-            lowered["content"] = [_lower_part(part) for part in item["content"]]
+            lowered["content"] = [
+                _lower_part(part, f"input[{index}].content[{place}]") for place, part in enumerate(item["content"])
+            ]
         yield lowered
 
 
@@ -160,7 +163,7 @@ def lower_items(items: Sequence[Item], profile: Profile) -> tuple[list[Item], li
     return list(_lowered_items(items, profile, losses)), losses
 
 
-def _lower_part(part: Json) -> Json:
+def _lower_part(part: Json, param: str) -> Json:
     match part["type"]:
         case "output_text":
             # The API looks files up by their ids. An empty id is of a file that was sent inline, so it knows none.
@@ -168,6 +171,10 @@ def _lower_part(part: Json) -> Json:
                 annotation for annotation in part.get("annotations") or () if annotation.get("file_id") != ""
             ]
             return {"type": "output_text", "text": part["text"], "annotations": annotations}
+        case "input_image" | "input_file" as kind:
+            key = "image_url" if kind == "input_image" else "file_url"
+            refuse_google_file(part.get(key) or "", f"{param}.{key}")
+            return part
         case _:
             return part
 
