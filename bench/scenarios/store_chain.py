@@ -17,7 +17,7 @@ from bench.servers.databases import Databases
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.planning.continuation import Continuation, resolve_continuation
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import NewResponse
+from gateway.state.values import NewResponse
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response

@@ -329,7 +329,7 @@ def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) 
 def _run_with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """Does what `_run_store_command` does, without logs of its own."""
     from gateway.errors import StoreUnavailable
-    from gateway.state.store import SchemaMismatch
+    from gateway.state.values import SchemaMismatch
 
     try:
         return asyncio.run(work)

@@ -11,7 +11,7 @@ from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
 from gateway.doctor.text_report import format_duration
 from gateway.errors import StoreUnavailable
-from gateway.state.store import SchemaMismatch
+from gateway.state.values import SchemaMismatch
 from translation.hosted.history import output_text_of
 from translation.representation.json_types import Json
 

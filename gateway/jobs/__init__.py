@@ -1,4 +1,5 @@
 """Runs responses that outlive their HTTP request: claims jobs, renews leases, and writes events to the event log.
 
-May import `gateway.replies`, `gateway.http`, `gateway.state`, `gateway.config` and `gateway.sealing`.
+May import `gateway.config`, `gateway.error_replies`, `gateway.errors`, `gateway.http`, `gateway.logs`,
+`gateway.replies`, `gateway.sealing`, `gateway.state`, `providers.errors` and `translation`.
 """

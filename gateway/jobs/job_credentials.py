@@ -9,7 +9,7 @@ import orjson
 
 from gateway.errors import CredentialsNotStored
 from gateway.sealing.sealer import Sealer, UnsealFailed
-from gateway.state.store import Job
+from gateway.state.values import Job
 from translation.representation.json_types import Json
 from translation.tools.credentials import has_credentials, remove_body_credentials, remove_credentials
 

@@ -14,7 +14,8 @@ from gateway.errors import GatewayError, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream
 from gateway.state import endings
 from gateway.state.outages import retry_write
-from gateway.state.store import Job, LeaseLost, LogEntry, Store
+from gateway.state.store import Store
+from gateway.state.values import Job, LeaseLost, LogEntry
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.framing import sse
@@ -164,7 +165,11 @@ class JobRun:
             last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
             has_more = page.has_more
         calls = await self._store.load_calls(job.owner, job.response_id)
-        output = endings.output_from_log(stored.response, log) if job.logged else endings.output_from_calls(calls)
+        output = (
+            endings.build_output_from_log(stored.response, log)
+            if job.logged
+            else endings.build_output_from_calls(calls)
+        )
         response = build_response(stored.response, output)
         number = last_sequence_number + 1
         frame = endings.encode_lifecycle_frame("response.failed", response, number)

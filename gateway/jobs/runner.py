@@ -17,7 +17,8 @@ from gateway.errors import StoreUnavailable
 from gateway.http.guard import DrainState
 from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable, JobRun, Runnable
 from gateway.logs import reset_fields
-from gateway.state.store import Job, LeaseLost, NewResponse, Store
+from gateway.state.store import Store
+from gateway.state.values import Job, LeaseLost, NewResponse
 from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)

@@ -1,5 +1,5 @@
 """The operator's MCP servers, by their labels: each exists once in a process.
 
-May import `gateway.mcp`, `gateway.config`, `gateway.sealing`, `gateway.state`, `gateway.errors`, `providers` and
-`translation`.
+May import `gateway.config`, `gateway.errors`, `gateway.mcp`, `gateway.sealing`, `gateway.state`, `providers.egress`,
+`providers.redaction` and `translation`.
 """

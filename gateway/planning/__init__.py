@@ -1,5 +1,6 @@
 """Plans how a request is served, before anything is sent: route, capabilities, history, relay or translation.
 
-May import `gateway.replies`, `gateway.sealing`, `gateway.tools`, `gateway.state.store`, `gateway.config` and
-`providers.base`.
+May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.replies`, `gateway.sealing`, `gateway.state`,
+`gateway.tools`, `providers.base`, `providers.engine_checks`, `providers.errors`, `providers.model_families`,
+`providers.new_id`, `providers.profiles` and `translation`.
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import NotFound
-from gateway.state.store import ACTIVE_STATUSES, History
+from gateway.state.values import ACTIVE_STATUSES, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json

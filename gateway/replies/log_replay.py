@@ -10,7 +10,8 @@ import orjson
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.obfuscation import pad_frames
-from gateway.state.store import ACTIVE_STATUSES, LogEntry, LogPage, Store
+from gateway.state.store import Store
+from gateway.state.values import ACTIVE_STATUSES, LogEntry, LogPage
 from translation.errors import InvalidRequest
 from translation.framing import sse
 from translation.representation.json_types import Json

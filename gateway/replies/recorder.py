@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeAlias
 import structlog
 
 from gateway.errors import StoreUnavailable
-from gateway.state.store import LeaseLost, NewResponse, Store
+from gateway.state.store import Store
+from gateway.state.values import LeaseLost, NewResponse
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import NO_ANSWERS
 from translation.representation.json_types import Json

@@ -13,7 +13,7 @@ from gateway.replies.event_stream import ReplyStream
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.service.admission import AdmittedRequest
 from gateway.service.run import Run
-from gateway.state.store import NewResponse
+from gateway.state.values import NewResponse
 from gateway.tools.approvals import ResponseApprovals
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json

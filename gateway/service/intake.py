@@ -32,7 +32,8 @@ from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run, adapt_presentation
 from gateway.service.threads.messages import ThreadedRequest, ThreadHistory, load_thread_history
-from gateway.state.store import Job, Store
+from gateway.state.store import Store
+from gateway.state.values import Job
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.exchange_factory import load_tool_library
 from gateway.tools.host import ToolHost

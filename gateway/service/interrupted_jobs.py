@@ -6,7 +6,8 @@ from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable
 from gateway.replies.endpoints import SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
-from gateway.state.store import Job, Store
+from gateway.state.store import Store
+from gateway.state.values import Job
 from providers.new_id import new_id
 from translation.framing import sse
 from translation.hosted.interruptions.interruption import Interruption

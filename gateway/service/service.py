@@ -48,7 +48,8 @@ from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.threads.agui import RunningThreads, ThreadLimits
-from gateway.state.store import NewResponse, Store
+from gateway.state.store import Store
+from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.host import ToolHost, build_egress
 from gateway.tools.input_seal import InputSeal

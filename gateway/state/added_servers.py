@@ -9,7 +9,7 @@ AddResult: TypeAlias = Literal["added", "replaced", "prefix_taken", "too_many"]
 class StoredServer(NamedTuple):
     """An added server. `settings` and `sealed` are JSON; `sealed` has the credentials too, and is encrypted.
 
-    `prefix` is that of the names of its tools, in lower case; None if they have none. `added_by` is the name of a key.
+    `prefix` begins the names of its tools, in lower case; None without a prefix. `added_by` is the name of a key.
     """
 
     label: str
@@ -27,14 +27,14 @@ class AddedServerStore(Protocol):
         ...
 
     async def store_added_server(self, server: StoredServer, max_servers: int) -> AddResult:
-        """Stores a server, in the place of that with the same label.
+        """Stores a server. It replaces a server with the same label.
 
         Nothing is stored if another one has its prefix, or if there are `max_servers` others.
         """
         ...
 
     async def replace_added_server(self, old: StoredServer, new: StoredServer) -> bool:
-        """Stores the settings of a server anew if it has those of `old` still. Returns whether it had."""
+        """Replaces the settings of a server if they are still those of `old`. Returns whether they were."""
         ...
 
     async def delete_added_server(self, label: str) -> bool:

@@ -1,4 +1,4 @@
-"""The journal of tool calls: what the store knows of each call of a response, before and after it is sent."""
+"""The records of tool calls in the store, before and after they are sent, and the protocols that write them."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -37,21 +37,21 @@ class OpenCall(NamedTuple):
 
 
 class OpenCallStore(Protocol):
-    """Stores the calls of replies without a response while they run. Nobody goes on with such a reply.
+    """Stores the calls of replies without a response while they run. No other process continues such a reply.
 
-    What is left of one whose process died is found in the table `tool_calls`, and in the log: no response says it.
+    If its process dies, its calls remain in the table `tool_calls`, and are logged. No response reports them.
     """
 
     async def open_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
-        """Store calls before they are sent, or that they are sent now. Returns once they are committed."""
+        """Stores calls that will be sent, or that are sent now. Returns once they are committed."""
         ...
 
     async def close_call(self, owner: str, reply_id: str, item_id: str) -> None:
-        """Store that a call has ended: nothing of it remains."""
+        """Deletes a call that has ended."""
         ...
 
     async def leave_calls(self, owner: str, reply_id: str) -> None:
-        """Store that nobody waits for the calls of a reply any more: the outcome of those that were sent is unknown."""
+        """Stores that the reply no longer waits for its calls: the outcome of calls that were sent is unknown."""
         ...
 
 
@@ -64,14 +64,14 @@ class CallJournal(Protocol):
     async def record_calls(
         self, owner: str, response_id: str, calls: Sequence[CallRecord], *, worker: str, progress: Json | None
     ) -> None:
-        """Store new calls before any of them is sent. Returns once they are committed.
+        """Stores new calls before any of them is sent. Returns once they are committed.
 
-        `progress` replaces the progress of the response's job: how far its loop had come. None leaves it as it is.
+        `progress` replaces the saved progress of the loop in the response's job. None leaves it unchanged.
         """
         ...
 
     async def start_call(self, owner: str, response_id: str, item_id: str, *, worker: str) -> None:
-        """Store that an intended call is sent now, or a repeatable one again. It must not be sent before this returns.
+        """Stores that an intended call is sent now, or a repeatable one again. It must not be sent before this returns.
 
         Raises LeaseLost also if the call is finished.
         """
@@ -80,9 +80,9 @@ class CallJournal(Protocol):
     async def finish_call(
         self, owner: str, response_id: str, item: Item, *, worker: str, media: Sequence[Json] = ()
     ) -> None:
-        """Store the result of a started call. `item` is its whole item."""
+        """Stores the result of a started call. `item` is its whole item."""
         ...
 
     async def load_calls(self, owner: str, response_id: str) -> Sequence[CallRecord]:
-        """Return the calls of a response in the order of its output."""
+        """Returns the calls of a response in the order of its output."""
         ...

@@ -19,17 +19,17 @@ INTERRUPTED_ERROR = {
 
 
 def build_cancelled_response(response: Json, output: list[Item]) -> Json:
-    """Return the response with status `cancelled`. `output` has the items produced until then."""
+    """Returns the response with status `cancelled`. `output` has the items produced until then."""
     return {**response, "status": "cancelled", "output": output}
 
 
 def build_interrupted_response(response: Json, output: list[Item]) -> Json:
-    """Return the response with status `failed` and error code `interrupted`, for one that no worker runs any more."""
+    """Returns the response with status `failed` and error code `interrupted`, for one that no worker runs any more."""
     return {**response, "status": "failed", "error": INTERRUPTED_ERROR, "output": output}
 
 
-def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
-    """Return the output items of a response from the frames of its event log. Items without an end are incomplete."""
+def build_output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
+    """Returns the output items of a response from the frames of its event log. Items without an end are incomplete."""
     frames, decoder, snapshot = sse.FrameDecoder(), ResponsesDecoder(new_id), Snapshot(response, lambda: 0)
     for entry in log:
         snapshot.feed(decoder.decode_payloads([frame.payload for frame in frames.feed(entry)]))
@@ -39,13 +39,13 @@ def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
     return output
 
 
-def output_from_calls(calls: Iterable[CallRecord]) -> list[Item]:
-    """Return the items of calls in the journal of a response. Calls without a result are incomplete."""
+def build_output_from_calls(calls: Iterable[CallRecord]) -> list[Item]:
+    """Returns the items of calls in the journal of a response. Calls without a result are incomplete."""
     return [call.item if call.state == "finished" else {**call.item, "status": "incomplete"} for call in calls]
 
 
 def encode_lifecycle_frame(event: str, response: Json, number: int) -> bytes:
-    """Return the server-sent event frame of an event that has the whole response, such as `response.created`.
+    """Returns the server-sent event frame of an event that has the whole response, such as `response.created`.
 
     `number` is its sequence number.
     """

@@ -12,7 +12,7 @@ class KeyTaken(Exception):
 class KeyedRequest:
     """A request with an idempotency key.
 
-    `digest` is that of its body. `replaces` is the response that had the key and no longer holds it, if there is one.
+    `digest` is the digest of its body. `replaces` is the response that had the key before, if the key may be reused.
     """
 
     key: str
@@ -22,7 +22,7 @@ class KeyedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKey:
-    """What is stored of a key: the digest of its request, the response to it, and when that began (epoch seconds)."""
+    """The record of a key: the digest of its request, its response, and when the response began (epoch seconds)."""
 
     digest: str
     response_id: str
@@ -33,9 +33,9 @@ class KeyStore(Protocol):
     """Stores the keys of requests. The transaction that creates a response stores the key of its request."""
 
     async def load_key(self, owner: str, key: str) -> StoredKey | None:
-        """Return what is stored of a key, or None for an unknown one."""
+        """Returns the record of a key, or None for an unknown key."""
         ...
 
     async def count_keys(self, owner: str, limit: int) -> int:
-        """Count the keys of an owner, up to `limit`."""
+        """Counts the keys of an owner, up to `limit`."""
         ...

@@ -1,7 +1,7 @@
-"""The protocol of the part of the store that deletes what is old, and deletes or exports what is an owner's."""
+"""The protocols by which the store deletes expired objects, and measures, exports and erases the data of an owner."""
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from translation.representation.json_types import Json
 
@@ -10,19 +10,34 @@ class Retention(Protocol):
     """Deletes expired objects, and deletes or exports everything of one owner."""
 
     async def delete_expired(self, *, before: int) -> int:
-        """Delete objects that are older than `before`, in epoch seconds.
+        """Deletes objects that are older than `before`, in epoch seconds.
 
-        The age of a response or completion counts from its creation, that of a conversation from its last added item.
-        Active responses remain, and so do items that later responses need as history. Returns how many responses,
+        The age of a response or completion counts from its creation, and the age of a conversation from its last added
+        item. Active responses remain, and so do items that later responses need as history. Returns how many responses,
         conversations and completions were deleted.
         """
         ...
 
     async def erase_owner(self, owner: str) -> int:
-        """Delete everything of one owner, running responses included. Returns how many responses, conversations and
+        """Deletes everything of one owner, running responses included. Returns how many responses, conversations and
         completions were deleted."""
         ...
 
     def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Yield everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
+        """Yields everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
+        ...
+
+
+class OwnerUsage(NamedTuple):
+    """The jobs of an owner that have not ended, and the bytes of all its event logs."""
+
+    jobs: int
+    log_bytes: int
+
+
+class OwnerMeter(Protocol):
+    """Measures the data of owners in the store."""
+
+    async def measure_owner(self, owner: str) -> OwnerUsage:
+        """Counts the jobs of an owner and the bytes of its event logs. Raises StoreUnavailable."""
         ...

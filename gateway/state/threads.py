@@ -12,16 +12,16 @@ STATE_KEY: Final = "agui_state"
 """The key of a conversation that has the state of the thread, if there is one."""
 
 MESSAGE_THREAD_KEY: Final = "messages_thread"
-"""The key of a response that has what a thread of the Messages API keeps besides its items. No other has it."""
+"""The key of a response with the data of a thread of the Messages API. Other responses do not have this key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTurn:
     """A response that is the next run of a thread of AG-UI, which is a conversation.
 
-    `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the last run that was
-    known when this one was prepared: its response id, or None. Only the first `kept_items` of the conversation remain;
-    all of them with None. `state` replaces the state of the thread; None removes it.
+    `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the response id of the
+    last run that was known when this one was prepared, or None. Only the first `kept_items` items of the conversation
+    remain; None keeps all. `state` replaces the state of the thread; None removes it.
     """
 
     conversation: Json

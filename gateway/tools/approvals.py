@@ -9,7 +9,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.approvals import ApprovalStore
-from gateway.state.clock import read_clock_us
+from gateway.state.row_values import read_clock_us
 from gateway.tools.input_seal import InputSeal
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import (

@@ -10,7 +10,8 @@ from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
 from gateway.state.outages import retry_write
-from gateway.state.store import LeaseLost, Store
+from gateway.state.store import Store
+from gateway.state.values import LeaseLost
 from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from gateway.errors import StoreUnavailable
 from gateway.mcp.errors import McpFault
 from gateway.state.call_records import CallRecord
-from gateway.state.store import LeaseLost
+from gateway.state.values import LeaseLost
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, unknown_outcome

@@ -4,7 +4,8 @@ import itertools
 import time
 from typing import Any
 
-from gateway.state.store import NewResponse, ResponseStore
+from gateway.state.store import ResponseStore
+from gateway.state.values import NewResponse
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
 

@@ -9,7 +9,8 @@ from gateway.replies.endpoints import Endpoint, Lift, Presentation, ReplyCollect
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
 from gateway.replies.reply_streams import FrameEncoder
 from gateway.replies.wrappers import StoredReplyEncoder
-from gateway.state.store import NewResponse, Store
+from gateway.state.store import Store
+from gateway.state.values import NewResponse
 from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed

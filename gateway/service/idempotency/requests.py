@@ -31,7 +31,8 @@ from gateway.replies.loss_header import render_stored_losses
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
 from gateway.state.idempotency import KeyedRequest, KeyTaken
-from gateway.state.store import ACTIVE_STATUSES, Store, StoredResponse
+from gateway.state.store import Store
+from gateway.state.values import ACTIVE_STATUSES, StoredResponse
 from translation.errors import InvalidRequest
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Json

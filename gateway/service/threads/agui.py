@@ -9,8 +9,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.errors import RunInProgress
-from gateway.state.store import ACTIVE_STATUSES, Store
+from gateway.state.store import Store
 from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
+from gateway.state.values import ACTIVE_STATUSES
 from gateway.tools.approvals import ApprovalFactory
 from translation.agui.history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStandings

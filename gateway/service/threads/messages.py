@@ -11,8 +11,9 @@ from gateway.replies.dialects.thread_reply import ThreadRecorder, ThreadReply
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.replies.recorder import Lease
 from gateway.service.run import Run
-from gateway.state.store import ACTIVE_STATUSES, ENDED_WELL_STATUSES, NewResponse, Store
+from gateway.state.store import Store
 from gateway.state.threads import MESSAGE_THREAD_KEY
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, NewResponse
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.lift import lift

@@ -2,5 +2,5 @@
 
 Only this package has SQL as text: settings, the start of transactions, and notifications.
 
-May import `gateway.errors` and `gateway.state` modules outside `gateway.state.sql`.
+May import `gateway.errors` and `gateway.state.values`.
 """

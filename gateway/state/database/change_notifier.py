@@ -57,7 +57,7 @@ class ChangeNotifier:
         return self._poll_s * _LISTENING_POLL_FACTOR if self._is_listening else self._poll_s
 
     def notify_changed(self, *keys: str, is_cached: bool = False) -> None:
-        """Signal that these keys changed. Never waits. The changes must be committed before.
+        """Signals that these keys changed. Never waits. The changes must be committed before.
 
         `is_cached` says that watches in this process can read the change from memory.
         """
@@ -69,7 +69,7 @@ class ChangeNotifier:
 
     @asynccontextmanager
     async def watch(self, key: str) -> AsyncGenerator["KeyWatch", None]:
-        """Yield a watch that receives the signals of `key` until the block ends."""
+        """Yields a watch that receives the signals of `key` until the block ends."""
         self._start_listener()
         watch = KeyWatch(self)
         self._watches[key].add(watch)
@@ -81,7 +81,7 @@ class ChangeNotifier:
                 del self._watches[key]
 
     async def aclose(self) -> None:
-        """Stop listening. Later signals reach only watches in this process."""
+        """Stops listening. Later signals reach only watches in this process."""
         listener, self._listener, self._url = self._listener, None, None
         if listener is not None:
             listener.cancel()
@@ -115,7 +115,7 @@ class ChangeNotifier:
 
     @asynccontextmanager
     async def _connect_listener(self) -> AsyncGenerator[Any, None]:
-        """Yield the driver's own connection, because SQLAlchemy has no API for notifications."""
+        """Yields the driver's own connection, because SQLAlchemy has no API for notifications."""
         assert self._url is not None
         # The driver's own timeout: a driver that is cancelled while it connects leaves a socket behind.
         engine = create_async_engine(self._url, poolclass=NullPool, connect_args={"timeout": _SERVER_TIMEOUT_S})
@@ -136,7 +136,7 @@ class ChangeNotifier:
             await engine.dispose()
 
     async def _send_notifications(self, connection: Any) -> None:
-        """Send this process's signals to the other replicas, until the connection is lost."""
+        """Sends this process's signals to the other replicas, until the connection is lost."""
         while not connection.is_closed():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PING_INTERVAL_S):
@@ -170,12 +170,12 @@ class ChangeNotifier:
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a lost connection raises."""
+    """Returns the exceptions that a lost connection raises."""
     return *driver_errors(), SQLAlchemyError, OSError, TimeoutError
 
 
 class KeyWatch:
-    """A watch of one key. A signal that arrives while nobody waits makes the next `wait_for_change` return at once."""
+    """A watch of one key. A signal that arrives between two waits makes the next `wait_for_change` return at once."""
 
     def __init__(self, notifier: ChangeNotifier) -> None:
         self._notifier = notifier
@@ -189,7 +189,7 @@ class KeyWatch:
         self._woken.set()
 
     async def wait_for_change(self) -> None:
-        """Wait until something may have changed since the last call, or until `wait_timeout_s` has passed."""
+        """Waits until something may have changed since the last call, or until `wait_timeout_s` has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._notifier.wait_timeout_s):
                 await self._woken.wait()

@@ -34,7 +34,7 @@ from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
 from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.store import SchemaMismatch
+from gateway.state.values import SchemaMismatch
 
 _log = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class Database:
 
     @asynccontextmanager
     async def write_transaction(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
-        """Run the block in one transaction, which is committed at the block's end. Raises StoreUnavailable.
+        """Runs the block in one transaction, which is committed at the block's end. Raises StoreUnavailable.
 
         `owner` is whose data it writes: on SQLite, which has one writer at a time, owners take turns.
         """
@@ -111,7 +111,7 @@ class Database:
     async def run_transaction(
         self, work: Callable[[sqlite3.Connection], _Result], *, owner: str = MAINTENANCE, size: int = ROW_BYTES
     ) -> _Result:
-        """Run `work` on the SQLite connection in a transaction that other works may share; return its result.
+        """Runs `work` on the SQLite connection in a transaction that other works may share, and returns its result.
 
         `work` is synchronous, may be executed in any thread, and again after a rollback. It has an effect only as a
         whole, and none if it raises. `size` is about how many bytes it writes, ROW_BYTES per row included. Raises
@@ -131,7 +131,7 @@ class Database:
         return result
 
     async def run_statement(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
-        """Execute one statement on PostgreSQL, as a transaction by itself, and return the number that it selects.
+        """Executes one statement on PostgreSQL, as a transaction by itself, and returns the number that it selects.
 
         That is one trip to the server instead of three or more. Raises StoreUnavailable.
         """
@@ -142,7 +142,7 @@ class Database:
 
     @asynccontextmanager
     async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Run the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable."""
+        """Runs the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable."""
         async with self._guard_transaction("read"):
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
@@ -150,12 +150,12 @@ class Database:
                 yield connection
 
     async def prepare(self) -> None:
-        """Connect and run the `prepare` hook now. Raises SchemaMismatch and StoreUnavailable."""
+        """Connects and runs the `prepare` hook now. Raises SchemaMismatch and StoreUnavailable."""
         async with self._guard_transaction("write"):
             await self._prepare_once()
 
     async def aclose(self) -> None:
-        """Close every connection. Running transactions may end first, within the deadline of a transaction."""
+        """Closes every connection. Running transactions may end first, within the deadline of a transaction."""
         self._closed = True
         await self._sqlite_writer.aclose()
         self._statements.close()
@@ -166,8 +166,8 @@ class Database:
             await asyncio.wait(self._background_tasks, timeout=self._deadline_s)
         await self._engines["write"].dispose()
 
-    def now_us(self) -> ColumnElement[int]:
-        """Return an expression for the database's time in epoch microseconds.
+    def now_us_expression(self) -> ColumnElement[int]:
+        """Returns an expression for the database's time in epoch microseconds.
 
         Leases use it, so that replicas whose clocks differ agree on them.
         """
@@ -177,7 +177,7 @@ class Database:
         return cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
 
     async def acquire_advisory_lock(self, connection: AsyncConnection, lock_name: str) -> None:
-        """Wait until no other transaction has the lock `lock_name`, and hold it until this transaction ends.
+        """Waits until no other transaction has the lock `lock_name`, and holds it until this transaction ends.
 
         Does nothing on SQLite, which has one writer at a time.
         """
@@ -215,7 +215,7 @@ class Database:
 
     @asynccontextmanager
     async def _open_transaction(self, mode: TransactionMode) -> AsyncGenerator[AsyncConnection, None]:
-        """Yield a connection with an open transaction, which is rolled back unless the block commits it."""
+        """Yields a connection with an open transaction, which is rolled back unless the block commits it."""
         connection = await self._connect(mode)
         try:
             if self.is_sqlite:
@@ -225,7 +225,7 @@ class Database:
             await self._release_connection(connection)
 
     async def _connect(self, mode: TransactionMode) -> AsyncConnection:
-        """Connect in a task that cancellation does not interrupt.
+        """Connects in a task that cancellation does not interrupt.
 
         A driver that is interrupted while it connects or closes leaves a thread or a socket behind.
         """
@@ -288,7 +288,7 @@ class Database:
         return StoreUnavailable()
 
     async def _probe_until_healthy(self) -> None:
-        """Use the database until it succeeds. If requests avoid a degraded gateway, nothing else would notice that the
+        """Uses the database until it succeeds. If requests avoid a degraded gateway, nothing else would notice that the
         database has recovered."""
         upsert = sqlite.insert if self.is_sqlite else postgresql.insert
         insert_probe_row = upsert(workers).values(id="", alive_until_us=0)

@@ -27,7 +27,7 @@ _PING_AFTER_IDLE_S: Final = 1.0
 
 
 def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncEngine]:
-    """Create an engine for each mode. They share one pool, which has no connection yet.
+    """Creates an engine for each mode. They share one pool, which has no connection yet.
 
     Their errors never include the values of a statement, because those are users' content.
     """
@@ -46,25 +46,25 @@ async def start_connection(engine: AsyncEngine) -> AsyncConnection:
 
 
 async def close_when_connected(connecting: asyncio.Task[AsyncConnection]) -> None:
-    """Close the connection that a task opens and that nobody wants any more."""
+    """Closes the connection that a task opens, after its caller has left."""
     connection = await connecting
     await connection.close()
 
 
 async def close_for_good(connection: AsyncConnection) -> None:
-    """Close a connection instead of giving it back to the pool."""
+    """Closes a connection instead of giving it back to the pool."""
     await connection.invalidate()
     await connection.close()
 
 
 def is_exhausted(engine: AsyncEngine) -> bool:
-    """Return whether all connections of the engine's pool are in use."""
+    """Returns whether all connections of the engine's pool are in use."""
     pool = engine.sync_engine.pool
     return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
 
 
 async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> None:
-    """Begin a transaction on a SQLite connection.
+    """Begins a transaction on a SQLite connection.
 
     It does not begin in SQLAlchemy's `begin` event, because an engine with a listener looks up all events on each of
     its connections. It does not begin with the first statement either, because a caller that leaves then would wait for
@@ -74,12 +74,12 @@ async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> No
 
 
 def may_be_in_transaction(connection: AsyncConnection) -> bool:
-    """Return whether SQLite may still have an open transaction on the connection."""
+    """Returns whether SQLite may still have an open transaction on the connection."""
     return not connection.invalidated and driver_of(connection).may_be_in_transaction
 
 
 def driver_of(connection: AsyncConnection) -> OneTripConnection:
-    """Return the driver's connection below a connection to SQLite."""
+    """Returns the driver's connection below a connection to SQLite."""
     pooled = connection.sync_connection
     assert pooled is not None
     driver = pooled.connection.driver_connection
@@ -139,7 +139,7 @@ def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
 
 
 def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
-    """Set the file to write-ahead logging. Raises sqlite3.OperationalError if that fails until `deadline`.
+    """Sets the file to write-ahead logging. Raises sqlite3.OperationalError if that fails until `deadline`.
 
     On a new file this is a write. If another process does the same, SQLite does not wait as it does for other locks, so
     this retries until `deadline`, a time of the monotonic clock.
@@ -171,7 +171,7 @@ def _make_postgresql_engine(url: URL, deadline_s: float) -> AsyncEngine:
             "timeout": deadline_s,
             "server_settings": {
                 "application_name": "responses-gateway",
-                # The server aborts what the gateway has abandoned. Otherwise a gateway that hangs would keep its locks.
+                # The server aborts abandoned transactions. Otherwise a gateway that hangs would keep its locks.
                 "statement_timeout": milliseconds,
                 "idle_in_transaction_session_timeout": milliseconds,
                 # Compiling a query to machine code takes longer than executing any query of the gateway.

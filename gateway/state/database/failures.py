@@ -47,7 +47,7 @@ _SQLITE_MESSAGES: Final = (
 
 
 def is_data_error(error: BaseException) -> bool:
-    """Return whether the statement's data is at fault and the database is healthy.
+    """Returns whether the statement's data is at fault and the database is healthy.
 
     SQLAlchemy reports some of PostgreSQL's data errors (SQLSTATE class 22) only as generic driver errors.
     """
@@ -58,7 +58,7 @@ def is_data_error(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return a short claim about the database that says what to look at, such as "its disk is full"."""
+    """Returns a short description of the failure for the operator, such as "its disk is full"."""
     if isinstance(error, PoolTimeout):
         return "all connections to it are in use"
     if isinstance(error, DatabaseFileLost):

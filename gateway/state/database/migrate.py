@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
-from gateway.state.store import SchemaMismatch
+from gateway.state.values import SchemaMismatch
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -30,7 +30,7 @@ _VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num
 
 
 async def migrate_database(url: str) -> str:
-    """Migrate the schema to the latest version, in one transaction. Returns that version.
+    """Migrates the schema to the latest version, in one transaction. Returns that version.
 
     Raises SchemaMismatch if the schema is newer than this gateway, and StoreUnavailable.
     """
@@ -48,7 +48,7 @@ async def migrate_database(url: str) -> str:
 
 
 async def validate_database_schema(url: str, *, deadline_s: float) -> None:
-    """Check that a server could use the database. Raises SchemaMismatch if it could not.
+    """Checks that a server could use the database. Raises SchemaMismatch if it could not.
 
     An unreachable database is no error, because it may be reachable later. A missing SQLite file is none either: the
     server creates it. On SQLite an older schema is accepted too: the server migrates it.
@@ -65,7 +65,7 @@ async def validate_database_schema(url: str, *, deadline_s: float) -> None:
 
 
 async def migrate_in_transaction(connection: AsyncConnection) -> None:
-    """Migrate the schema in the connection's transaction. Raises SchemaMismatch if it is newer than this gateway.
+    """Migrates the schema in the connection's transaction. Raises SchemaMismatch if it is newer than this gateway.
 
     The caller makes sure that no other process migrates at the same time.
     """
@@ -87,12 +87,12 @@ async def require_current_schema(connection: AsyncConnection) -> None:
 
 
 def latest_schema_version() -> str:
-    """Return the schema version that this version of the gateway works with: the highest one in `versions/`."""
+    """Returns the schema version that this version of the gateway works with: the highest one in `versions/`."""
     return max(file.name.partition("_")[0] for file in (_MIGRATIONS_DIR / "versions").glob("[0-9]*_*.py"))
 
 
 def make_alembic_config() -> "Config":
-    """Build Alembic's configuration, which names the folder of the migrations.
+    """Builds Alembic's configuration, which names the folder of the migrations.
 
     It is built in code, because an installed gateway has no configuration file for Alembic.
     """

@@ -1,7 +1,7 @@
-"""Paces long work, such as the deletion of everything of an owner, so that it delays nobody who writes meanwhile.
+"""Paces long work, such as the deletion of everything of an owner, so that it does not delay other writers.
 
-Within a process the writers of a SQLite database take turns. Other processes poll the lock of its file: they
-get it only if it is free at times.
+Within a process the writers of a SQLite database take turns. Other processes poll the lock of its file: they get it
+only if it is free at times.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class PacedTransactions:
 
     @asynccontextmanager
     async def open(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
-        """Run the block in one write transaction, then pause for as long as it took. Raises StoreUnavailable."""
+        """Runs the block in one write transaction, then pauses for as long as it took. Raises StoreUnavailable."""
         async with self._database.write_transaction(owner) as connection:
             started = time.monotonic()
             yield connection

@@ -32,7 +32,7 @@ is wrong."""
 _INTEGRITY_STATE_CLASS: Final = "23"
 
 Closing = Callable[[AsyncConnection], asyncio.Task[None]]
-"""Starts to close a connection, or to give it back to the pool, in a task that nobody has to wait for."""
+"""Starts to close a connection, or to give it back to the pool, in a task of its own."""
 
 
 class PostgresStatements:
@@ -61,7 +61,7 @@ class PostgresStatements:
         self._closed = False
 
     async def fetch_number(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
-        """Execute a statement and return the number that it selects.
+        """Executes a statement and returns the number that it selects.
 
         Raises SQLAlchemyError, with the driver's error in `orig`, and OSError. If the caller leaves, this returns after
         the connection was closed.
@@ -82,12 +82,12 @@ class PostgresStatements:
         return number
 
     def release_one(self) -> None:
-        """Give the connection back that is idle for the longest time, if there is one."""
+        """Gives the connection back that is idle for the longest time, if there is one."""
         if self._idle:
             self._release_first()
 
     def close(self) -> None:
-        """Give back every connection that is idle. Those in use are given back after their statements."""
+        """Gives back every connection that is idle. Those in use are given back after their statements."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -121,7 +121,7 @@ class PostgresStatements:
             self._timer = loop.call_at(self._idle[0][2] + _MAX_IDLE_S, self._on_timer)
 
     def _release_idle_since(self, until: float) -> None:
-        """Give back the connections that are idle since `until` or longer."""
+        """Gives back the connections that are idle since `until` or longer."""
         while self._idle and self._idle[0][2] <= until:
             self._release_first()
 
@@ -132,7 +132,7 @@ class PostgresStatements:
 
 @cache
 def _compile(statement: Executable) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
-    """Return a statement's text, the names of its parameters in their order, and the values of those that it sets
+    """Returns a statement's text, the names of its parameters in their order, and the values of those that it sets
     itself."""
     assert isinstance(statement, ClauseElement)
     dialect: Any = asyncpg_dialect.dialect
@@ -141,13 +141,13 @@ def _compile(statement: Executable) -> tuple[str, tuple[str, ...], Mapping[str, 
 
 
 def _wrap_error(error: Exception) -> DBAPIError:
-    """Return an error of the driver as SQLAlchemy would raise it."""
+    """Returns an error of the driver as SQLAlchemy would raise it."""
     is_conflict = str(getattr(error, "sqlstate", "")).startswith(_INTEGRITY_STATE_CLASS)
     return (IntegrityError if is_conflict else DBAPIError)(None, None, error, hide_parameters=True)
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """Return the driver's exceptions. It is imported here, so that a gateway with SQLite does not load it.
+    """Returns the driver's exceptions. It is imported here, so that a gateway with SQLite does not load it.
 
     A connection that is lost while a statement begins raises InternalClientError.
     """

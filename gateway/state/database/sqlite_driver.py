@@ -37,7 +37,7 @@ class OneTripConnection(aiosqlite.Connection):
         """Whether a transaction was begun and is not known to have ended. Only its thread knows its actual state."""
 
     def run_in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
-        """Return an awaitable that runs `work` in the connection's thread, in one trip."""
+        """Returns an awaitable that runs `work` in the connection's thread, in one trip."""
         execute: Callable[..., Awaitable[_Result]] = self._execute
         return execute(work, *arguments)
 
@@ -59,7 +59,7 @@ class OneTripConnection(aiosqlite.Connection):
         return self._conn
 
     def try_begin(self) -> bool:
-        """Begin a transaction that can write, in the calling thread. Returns False if another process has the lock.
+        """Begins a transaction that can write, in the calling thread. Returns False if another process has the lock.
 
         The connection's own thread must have nothing to do.
         """
@@ -80,9 +80,9 @@ class OneTripConnection(aiosqlite.Connection):
         self._conn.execute(statement).close()
 
     def stop(self) -> None:
-        """End the thread without waiting for it.
+        """Ends the thread without waiting for it.
 
-        After a failed connect nobody waits for it, and the event loop may be closed.
+        After a failed connect there is no waiter, and the event loop may be closed.
         """
         self._running = False
         self._tx.put_nowait((None, self._close_and_stop))
@@ -94,12 +94,12 @@ class OneTripConnection(aiosqlite.Connection):
         return _STOP_RUNNING_SENTINEL
 
     def cursor(self) -> "OneTripCursor":  # type: ignore[override]  # the part of a cursor that SQLAlchemy uses
-        """Return a cursor at once; nothing needs to be awaited for it."""
+        """Returns a cursor at once; nothing needs to be awaited for it."""
         return OneTripCursor(self)
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether the error says that another connection has the lock."""
+    """Returns whether the error says that another connection has the lock."""
     return error.sqlite_errorcode & _PRIMARY_CODE_MASK == sqlite3.SQLITE_BUSY
 
 
@@ -131,7 +131,7 @@ class OneTripCursor:
         return self._rows
 
     async def close(self) -> None:
-        """Do nothing. The SQLite cursor was closed in the trip that executed the statement."""
+        """Does nothing. The SQLite cursor was closed in the trip that executed the statement."""
 
     async def _run_statement(self, execute: _CursorExecute, statement: str, parameters: Any) -> "OneTripCursor":
         await self._connection.run_in_thread(self._execute_in_thread, execute, statement, parameters)

@@ -24,7 +24,7 @@ _LOCK_POLL_S: Final = 0.02
 
 
 def sqlite_path_of(url: str) -> Path | None:
-    """Return the file of a SQLite database. Returns None for other databases, and for one without a plain file path."""
+    """Returns the file of a SQLite database; None for other databases, and for one without a plain file path."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith((":", "file:")):
         return None
@@ -32,7 +32,7 @@ def sqlite_path_of(url: str) -> Path | None:
 
 
 def create_database_file(path: Path) -> None:
-    """Create the folder and the file if they do not exist.
+    """Creates the folder and the file if they do not exist.
 
     Only the owner can read the file, because it will contain conversations. Errors are suppressed: opening the database
     reports them.
@@ -59,13 +59,13 @@ class WatchedFile:
         self._identity: tuple[int, int] | None = None
 
     def record_identity(self) -> None:
-        """Record which file was opened. Later calls change nothing."""
+        """Records which file was opened. Later calls change nothing."""
         if self._identity is None:
             with suppress(OSError):
                 self._identity = _identity_of(os.stat(self._path))
 
     def find_problem(self, *, writes: bool) -> str | None:
-        """Return what is wrong with the file, or None. Without `writes`, a file that can be read is good."""
+        """Returns the problem of the file, or None. Without `writes`, a file that can be read has no problem."""
         if self._identity is None:
             return None
         try:
@@ -82,7 +82,7 @@ class WatchedFile:
             raise DatabaseFileLost(problem)
 
     def verify_commit(self) -> int:
-        """Return the size of the write-ahead log after a commit, in bytes.
+        """Returns the size of the write-ahead log after a commit, in bytes.
 
         Raises DatabaseFileLost if the commit is in no file that the next process would open.
         """
@@ -110,7 +110,7 @@ class ProcessLock:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncGenerator[bool, None]:
-        """Register this process as a user of the database, until `release`. Yields whether it is the only one.
+        """Registers this process as a user of the database, until `release`. Yields whether it is the only one.
 
         If it is, other processes that call `acquire` wait until the block ends, at most `deadline_s`.
         """
@@ -128,7 +128,7 @@ class ProcessLock:
                 await self._acquire_shared()
 
     def release(self) -> None:
-        """Record that this process no longer uses the database."""
+        """Records that this process no longer uses the database."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -140,7 +140,7 @@ class ProcessLock:
                     await asyncio.sleep(_LOCK_POLL_S)
 
     def _try_lock(self, *, shared: bool) -> bool:
-        """Try to lock the file. Returns whether that succeeded.
+        """Tries to lock the file. Returns whether that succeeded.
 
         If files cannot be locked, shared locks always succeed and exclusive ones always fail.
         """

@@ -38,7 +38,7 @@ _CHECKPOINT_INTERVAL_S: Final = 5.0
 """After this time without a write, the log is written back; and the shortest time between two attempts."""
 
 _CHECKPOINT_WAIT_MS: Final = 200
-"""How long readers are waited for. Nobody writes meanwhile."""
+"""The longest wait for readers, during which no write runs."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class SqliteWriter:
     async def run(
         self, work: Callable[[sqlite3.Connection], _Result], *, owner: str, size: int, deadline_s: float
     ) -> _Result:
-        """Execute `work` in a transaction that it may share with others, and return its result after the commit.
+        """Executes `work` in a transaction that it may share with others, and returns its result after the commit.
 
         An exception from `work` is raised here and undoes nothing but this work. `work` may be executed again if the
         group was rolled back, and in any thread. A caller that leaves before the commit has no effect. Raises
@@ -100,7 +100,7 @@ class SqliteWriter:
 
     @asynccontextmanager
     async def acquire(self, owner: str) -> AsyncGenerator[AsyncConnection, None]:
-        """Yield the connection, for one transaction of the caller alone."""
+        """Yields the connection, for one transaction of the caller alone."""
         loop = asyncio.get_running_loop()
         turn = ExclusiveTurn(owner, loop.create_future(), loop.create_future())
         self._submit(turn)
@@ -116,7 +116,7 @@ class SqliteWriter:
             turn.ended.set_result(None)
 
     async def aclose(self) -> None:
-        """Execute what waits, then close the connection. Later calls raise StoreUnavailable."""
+        """Executes the waiting work, then closes the connection. Later calls raise StoreUnavailable."""
         self._closed = True
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
@@ -127,7 +127,7 @@ class SqliteWriter:
             await connection.close()
 
     def verify_commit(self) -> None:
-        """Raises DatabaseFileLost if what was just committed is not in the file that the next process would open."""
+        """Raises DatabaseFileLost if the last commit is not in the file that the next process would open."""
         if self._file is not None:
             self._log_bytes = self._file.verify_commit()
             self._committed_at = time.monotonic()
@@ -159,7 +159,7 @@ class SqliteWriter:
                     self._file.verify(writes=True)
                 await self._commit_group(turn)
             except asyncio.CancelledError:
-                await self._drop_connection()  # its thread may wait for a lock that nobody here wants any more
+                await self._drop_connection()  # its thread may still wait for a lock
             except Exception as error:
                 await self._drop_connection()
                 for member in turn:
@@ -178,9 +178,9 @@ class SqliteWriter:
         return now >= self._next_checkpoint_at and (is_idle or self._log_bytes > _MAX_LOG_BYTES)
 
     async def _write_log_back(self) -> None:
-        """Write the write-ahead log into the database file, and shorten it if it is large.
+        """Writes the write-ahead log into the database file, and shortens it if it is large.
 
-        SQLite writes it back by itself, but begins it anew only at a moment when nobody reads, and never shortens it.
+        SQLite writes it back by itself, but begins it anew only at a moment without readers, and never shortens it.
         """
         mode = "TRUNCATE" if self._log_bytes > _USUAL_LOG_BYTES else "PASSIVE"
         self._next_checkpoint_at = time.monotonic() + _CHECKPOINT_INTERVAL_S
@@ -230,7 +230,7 @@ class SqliteWriter:
                 turn.done.set_exception(turn.error)
 
     def _execute_on_loop(self, driver: OneTripConnection, group: Sequence[GroupTurn]) -> bool:
-        """Execute a small group in a new transaction. Returns False, without effect, if that could take long."""
+        """Executes a small group in a new transaction. Returns False, without effect, if that could take long."""
         started = time.monotonic()
         if started < self._slow_until or sum(turn.size for turn in group) > MAX_GROUP_BYTES:
             return False
@@ -270,7 +270,7 @@ class SqliteWriter:
 
 
 def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
-    """Write the write-ahead log back. Returns False if that was not possible as a whole, because somebody reads it."""
+    """Writes the write-ahead log back. Returns False if that was not possible as a whole, because somebody reads it."""
     (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}").close()
     try:
@@ -281,7 +281,7 @@ def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
 
 
 def _execute_group(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
-    """Execute the work of a group in the open transaction. Exceptions of single works become their `error`.
+    """Executes the work of a group in the open transaction. Exceptions of single works become their `error`.
 
     Raises sqlite3.Error if SQLite has ended the transaction, because the disk is full for example.
     """
@@ -298,7 +298,7 @@ def _execute_group(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -
 
 
 def _execute_isolated(connection: sqlite3.Connection, group: Sequence[GroupTurn]) -> None:
-    """Execute the work of a group so that one that fails has no effect on the others.
+    """Executes the work of a group so that one that fails has no effect on the others.
 
     Only a group in which something has failed is executed in this way: savepoints cost as much as short work.
     """

@@ -42,7 +42,7 @@ class GroupTurn:
         return self.done.done()
 
     def expire(self) -> None:
-        """Let the caller leave, with a TimeoutError."""
+        """Lets the caller leave, with a TimeoutError."""
         if not self.done.done():
             self.done.set_exception(TimeoutError())
 
@@ -83,7 +83,7 @@ class WriteQueue:
             turns.append(turn)
 
     def take(self) -> ExclusiveTurn | list[GroupTurn] | None:
-        """Remove and return what is executed next: an exclusive turn, or a group that fits into MAX_GROUP_BYTES.
+        """Removes and returns the next work: an exclusive turn, or a group that fits into MAX_GROUP_BYTES.
 
         Turns whose callers have left are dropped. Returns None if nothing waits.
         """
@@ -108,7 +108,7 @@ class WriteQueue:
         return group or None
 
     def _remove_first(self, owner: str) -> None:
-        """Remove the first turn of an owner, who then is the last in the rotation."""
+        """Removes the first turn of an owner, who then is the last in the rotation."""
         turns = self._turns.pop(owner)
         turns.popleft()
         if turns:

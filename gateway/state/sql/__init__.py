@@ -1,4 +1,4 @@
 """Implements the store in SQL, on SQLite and PostgreSQL: responses, conversations, completions, jobs, the event log.
 
-May import `gateway.state.database`, `gateway.state.store`, `gateway.sealing` and `gateway.config`.
+May import `gateway.config`, `gateway.errors`, `gateway.sealing`, `gateway.state`, `providers.new_id` and `translation`.
 """

@@ -1,7 +1,7 @@
 """Stores the journal of tool calls in SQL. Each write checks in its own transaction that its worker holds the response.
 
 On SQLite the writes are works of a group (`sqlite_writer`). On PostgreSQL the row of the response is locked, so that no
-other replica claims it between the check and the commit: whoever claims it then reads what was written.
+other replica claims it between the check and the commit: the next worker then reads the written calls.
 """
 
 import sqlite3
@@ -14,14 +14,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import CallRecord
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import jobs, tool_calls
 from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.row_values import read_clock_us
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.single_trip import SELECT_WORKER_SQL, CompiledStatement, Values
 from gateway.state.sql.statements import SELECT_WORKER
-from gateway.state.store import LeaseLost
+from gateway.state.values import LeaseLost
 from translation.representation.json_types import Item, Json
 
 _INSERT_SQLITE: Final = sqlite.insert(tool_calls).on_conflict_do_nothing()
@@ -135,7 +135,7 @@ class SqlCallJournal:
 
 
 async def load_call_records(connection: AsyncConnection, owner: str, response_id: str) -> Sequence[CallRecord]:
-    """Return the calls of a response in the order of its output. Once it has ended, their items are only ids."""
+    """Returns the calls of a response in the order of its output. Once it has ended, their items are only ids."""
     rows = await connection.execute(
         select(tool_calls)
         .where(tool_calls.c.owner == owner, tool_calls.c.response_id == response_id)
@@ -154,7 +154,7 @@ async def load_call_records(connection: AsyncConnection, owner: str, response_id
 
 
 async def settle_calls(connection: AsyncConnection, owner: str, response_id: str) -> None:
-    """End the journal of a response that ends in this transaction: what was started and not finished is unknown.
+    """Ends the journal of a response that ends in this transaction: started calls become unknown.
 
     The items are deleted, because the output of the response has them.
     """
@@ -168,7 +168,7 @@ async def settle_calls(connection: AsyncConnection, owner: str, response_id: str
 
 
 async def _require_worker(connection: AsyncConnection, key: Values, worker: str) -> None:
-    """Lock a response against claims until the transaction ends. Raises LeaseLost unless this worker holds it."""
+    """Locks a response against claims until the transaction ends. Raises LeaseLost unless this worker holds it."""
     if await connection.scalar(_LOCK_WORKER, key) != worker:
         raise LeaseLost(key["its_id"])
 

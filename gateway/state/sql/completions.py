@@ -7,17 +7,16 @@ import orjson
 from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.row_values import is_valid_id, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
-from gateway.state.store import StoredCompletion
+from gateway.state.values import StoredCompletion
 from translation.representation.json_types import Json
 
 
@@ -87,7 +86,7 @@ class SqlCompletionStore:
             if before is None:
                 return None
             after = before.completion | {"metadata": metadata}
-            # The row is locked first, so that of two concurrent updates one is complete before the other begins.
+            # The row is locked first, so that one of two concurrent updates is complete before the other begins.
             result = await connection.execute(
                 update(completions)
                 .where(completions.c.owner == owner, completions.c.id == completion_id)
@@ -131,7 +130,7 @@ class SqlCompletionStore:
 
 
 async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
-    """Delete the completions with these keys (owner, id) and their metadata, within a transaction. Returns how many
+    """Deletes the completions with these keys (owner, id) and their metadata, within a transaction. Returns how many
     existed."""
     return await delete_with_parts(connection, completions, completion_metadata.c.completion_id, keys)
 
@@ -162,10 +161,10 @@ async def _load_created_us(connection: AsyncConnection, owner: str, completion_i
 
 
 def _hash_metadata_entry(key: str, value: object) -> str:
-    """Return a hash of fixed length: an index takes no long text, and a column cannot hold every character."""
+    """Returns a hash of fixed length: an index takes no long text, and a column cannot hold every character."""
     return sha256(orjson.dumps([key, value])).hexdigest()
 
 
 def _encode_model_column(model: str) -> str:
-    """Return the name as JSON text without quotes. JSON escapes NUL, which a column cannot hold."""
+    """Returns the name as JSON text without quotes. JSON escapes NUL, which a column cannot hold."""
     return orjson.dumps(model).decode()[1:-1]

@@ -8,11 +8,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import RunInProgress
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
-from gateway.state.ids import is_valid_id
 from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.row_values import is_valid_id, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
@@ -115,7 +114,7 @@ class SqlConversationStore:
 async def append_item_rows(
     connection: AsyncConnection, owner: str, conversation_id: str, items: Sequence[Item]
 ) -> bool:
-    """Append items to a conversation, within a transaction. Returns whether the conversation exists.
+    """Appends items to a conversation, within a transaction. Returns whether the conversation exists.
 
     The items get consecutive positions, because the conversation's row is locked until the transaction ends. An item
     whose id the conversation already has gets a new one: ids are cursors.
@@ -149,7 +148,7 @@ async def append_item_rows(
 
 
 async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn, run: str) -> None:
-    """Make `run` the last run of a thread, within the transaction that creates its response.
+    """Makes `run` the last run of a thread, within the transaction that creates its response.
 
     The thread's row is locked until the transaction ends. Raises RunInProgress if the last run is not the one that is
     expected: then another one has begun.
@@ -179,7 +178,7 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
 
 
 async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
-    """Delete the conversations with these keys (owner, id) and their items, within a transaction. Returns how many
+    """Deletes the conversations with these keys (owner, id) and their items, within a transaction. Returns how many
     existed."""
     return await delete_with_parts(connection, conversations, conversation_items.c.conversation_id, keys)
 
@@ -226,7 +225,7 @@ async def _load_item_page(connection: AsyncConnection, owner: str, conversation_
 
 
 async def _delete_items_after(connection: AsyncConnection, owner: str, conversation_id: str, count: int) -> None:
-    """Delete all items of a conversation but its first `count`."""
+    """Deletes all items of a conversation but its first `count`."""
     position = conversation_items.c.position
     is_item = (conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id)
     first = await connection.scalar(select(position).where(*is_item).order_by(position).offset(count).limit(1))

@@ -9,13 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses, tool_calls
+from gateway.state.records.approvals import delete_approvals_of
 from gateway.state.sql.lineage import select_unreferenced
-from gateway.state.store import ACTIVE_STATUSES
-from gateway.state.tool_records.approvals import delete_approvals_of
+from gateway.state.values import ACTIVE_STATUSES
 
 
 async def delete_response_rows(connection: AsyncConnection, database: Database, owner: str, response_id: str) -> bool:
-    """Delete a response within a transaction. Returns whether it existed.
+    """Deletes a response within a transaction. Returns whether it existed.
 
     If later responses build on it, its row and its items remain, unreadable, until the last of those is deleted.
     """
@@ -56,7 +56,7 @@ _IDS_PER_STATEMENT = 1000
 async def delete_with_parts(
     connection: AsyncConnection, objects: Table, part_of: Column[Any], keys: Sequence[tuple[str, str]]
 ) -> int:
-    """Delete the objects with these keys (owner, id) and their parts, within a transaction.
+    """Deletes the objects with these keys (owner, id) and their parts, within a transaction.
 
     `part_of` is the column of the parts' table that names the object. Returns how many objects existed.
     """

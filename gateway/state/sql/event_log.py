@@ -18,9 +18,10 @@ from gateway.state.database.change_notifier import ChangeNotifier, KeyWatch
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, responses
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.ids import is_valid_id
+from gateway.state.row_values import is_valid_id
 from gateway.state.sql import single_trip
-from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, LeaseLost, LogEntry, LogPage
+from gateway.state.store import ChangeWatch
+from gateway.state.values import ACTIVE_STATUSES, LeaseLost, LogEntry, LogPage
 
 _MAX_BATCH: Final = 256
 """The most appends in one transaction."""
@@ -80,7 +81,7 @@ class _LogTail:
         self._entries.append(entry)
 
     def entries_after(self, after: int) -> list[LogEntry]:
-        """Return the entries above `after`. Returns none if the tail does not reach back to `after`, or if the log has
+        """Returns the entries above `after`. Returns none if the tail does not reach back to `after`, or if the log has
         entries from elsewhere that the tail lacks."""
         if (
             not self._entries
@@ -158,7 +159,7 @@ class SqlEventLog:
                     del self._tails[owner, response_id]
 
     async def stop_appending(self) -> None:
-        """Stop writing. Pending appends raise StoreUnavailable."""
+        """Stops writing. Pending appends raise StoreUnavailable."""
         if self._append_task is not None:
             self._append_task.cancel()
             await asyncio.wait([self._append_task])
@@ -190,7 +191,7 @@ class SqlEventLog:
             self._notifier.notify_changed(*{append.response_id for append in committed}, is_cached=True)
 
     async def _commit_batch(self, batch: Sequence[_PendingAppend]) -> frozenset[_PendingAppend]:
-        """Write a batch. Returns the appends whose worker still held the response; only those are written."""
+        """Writes a batch. Returns the appends whose worker still held the response; only those are written."""
         if self._database.is_sqlite:
             size = sum(ROW_BYTES + len(append.entry.frames) for append in batch)
             return await self._database.run_transaction(

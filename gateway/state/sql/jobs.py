@@ -13,10 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
-from gateway.state.owner_usage import OwnerUsage
+from gateway.state.retention import OwnerUsage
 from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.statements import upsert_lease
-from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost
+from gateway.state.store import ChangeWatch
+from gateway.state.values import ACTIVE_STATUSES, Job, LeaseLost
 
 
 class SqlJobQueue:
@@ -28,14 +29,14 @@ class SqlJobQueue:
         self._lease_s = lease_s
 
     async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
-        """Lease the oldest jobs first. Without jobs to lease, nothing is written."""
+        """Leases the oldest jobs first. Without jobs to lease, nothing is written."""
         unleased = (
             select(jobs, responses.c.logged)
             .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
             .outerjoin(workers, workers.c.id == jobs.c.worker)
             .where(
                 or_(jobs.c.worker.is_(None), jobs.c.worker != worker),
-                or_(workers.c.id.is_(None), workers.c.alive_until_us < self._database.now_us()),
+                or_(workers.c.id.is_(None), workers.c.alive_until_us < self._database.now_us_expression()),
             )
             .order_by(jobs.c.created_us, jobs.c.response_id)
             .limit(limit)
@@ -82,7 +83,7 @@ class SqlJobQueue:
             return frozenset((row.owner, row.id) for row in await connection.execute(query))
 
     async def release_jobs(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
-        """Release the worker's jobs.
+        """Releases the worker's jobs.
 
         A job that the worker has not started, or gives up because it stops, does not count as an attempt.
         """
@@ -118,7 +119,7 @@ class SqlJobQueue:
         return self._notifier.watch(JOBS_KEY)
 
     async def _claim_job(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
-        """Claim a job within a transaction. Returns None if another worker was faster, or the response has ended."""
+        """Claims a job within a transaction. Returns None if another worker was faster, or the response has ended."""
         if not await self._lease_response(connection, job.owner, job.response_id, job.worker, worker):
             return None
         attempt = await connection.execute(

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import orjson
 
-from gateway.state.ids import is_valid_id
+from gateway.state.row_values import is_valid_id
 from translation.representation.json_types import Item, Json
 
 
 def dump_json(value: Json) -> str:
-    """Return the JSON text of an object. `parse_json` restores it with its keys in the same order."""
+    """Returns the JSON text of an object. `parse_json` restores it with its keys in the same order."""
     return orjson.dumps(value).decode()
 
 
@@ -19,7 +19,7 @@ def parse_json(text: str) -> Json:
 
 
 def dump_without_output(response: Json) -> str:
-    """Return the text of a response's `body` column.
+    """Returns the text of a response's `body` column.
 
     `output` is empty there, because the output is stored once, as items. The key remains, to keep its position.
     """
@@ -27,12 +27,12 @@ def dump_without_output(response: Json) -> str:
 
 
 def parse_with_output(text: str, output: Sequence[str]) -> Json:
-    """Return a response from the text of its `body` column and the texts of its output items."""
+    """Returns a response from the text of its `body` column and the texts of its output items."""
     return {**parse_json(text), "output": [parse_json(item) for item in output]}
 
 
 def lookup_id_of(item: Item) -> str:
-    """Return the id for the item's `id` column, by which it can be looked up, or "" if it has none that a row can have.
+    """Returns the id for the item's `id` column, or "" if it has none that a row can have.
 
     An upstream's id that no row can have remains in the item, but cannot be looked up.
     """

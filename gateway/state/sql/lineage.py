@@ -27,7 +27,7 @@ from gateway.state.database.tables import conversation_items, items, responses
 
 
 def select_ancestors(owner: str, response_id: str) -> CTE:
-    """Build a query for (id, parent_id, depth) of a response and of all its ancestors, deleted or not.
+    """Builds a query for (id, parent_id, depth) of a response and of all its ancestors, deleted or not.
 
     The response itself has depth 0. The chain ends with a parent whose row no longer exists.
     """
@@ -45,7 +45,7 @@ def select_ancestors(owner: str, response_id: str) -> CTE:
 
 
 def select_items(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
-    """Build a query for (depth, place, position, body) of every item of a chain's responses.
+    """Builds a query for (depth, place, position, body) of every item of a chain's responses.
 
     `body` is null for a response without items. The query looks items up per response: with a plain join, both
     databases may scan all items of the owner.
@@ -62,7 +62,7 @@ def select_items(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
 
 
 def select_items_by_id(item_ids: Sequence[str], owner: str, *, is_sqlite: bool) -> Sequence[Select[Any]]:
-    """Build queries for (id, body, deleted, created_us) of items with these ids: of conversations, and of responses.
+    """Builds queries for (id, body, deleted, created_us) of items with these ids: of conversations, and of responses.
 
     On SQLite `body` is null for ids without a row. Each id is looked up by itself. With a list of ids SQLite estimates
     that it is cheaper to scan everything the owner has, because it expects ten rows per owner.
@@ -89,7 +89,7 @@ def select_items_by_id(item_ids: Sequence[str], owner: str, *, is_sqlite: bool) 
 
 
 def select_existing_ids(item_ids: Sequence[str], owner: str, conversation_id: str, *, is_sqlite: bool) -> Select[Any]:
-    """Build a query for which of these ids a conversation already has. On SQLite there are null rows for the others.
+    """Builds a query for which of these ids a conversation already has. On SQLite there are null rows for the others.
 
     Each id is looked up by itself, because a conversation may have far more items.
     """
@@ -106,7 +106,7 @@ def select_existing_ids(item_ids: Sequence[str], owner: str, conversation_id: st
 
 
 def _build_requested(item_ids: Sequence[str], *, is_sqlite: bool) -> tuple[TableValuedAlias, ColumnElement[str]]:
-    """Return a table of the ids, which are one parameter, and its column."""
+    """Returns a table of the ids, which are one parameter, and its column."""
     if is_sqlite:
         requested = func.json_each(orjson.dumps(list(item_ids)).decode()).table_valued("value", name="requested")
         return requested, requested.c.value
@@ -115,10 +115,9 @@ def _build_requested(item_ids: Sequence[str], *, is_sqlite: bool) -> tuple[Table
 
 
 def select_unreferenced(owner: str, response_id: str) -> CTE:
-    """Build a query for ids that history no longer needs.
+    """Builds a query for ids that history no longer needs.
 
-    They are that of a deleted response without children, and of every deleted ancestor whose only child is in the
-    result.
+    The ids belong to a deleted response without children, and to each deleted ancestor with no other child.
     """
     start = select(responses.c.id, responses.c.parent_id).where(
         responses.c.owner == owner, responses.c.id == response_id

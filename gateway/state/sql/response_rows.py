@@ -13,8 +13,8 @@ from gateway.state.sql.call_journal import load_call_records, settle_calls
 from gateway.state.sql.conversations import append_item_rows
 from gateway.state.sql.json_columns import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.statements import INSERT_ITEMS, INSERT_LOG_ENTRY
-from gateway.state.store import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LogEntry
 from gateway.state.threads import MESSAGE_THREAD_KEY
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LogEntry
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
@@ -24,7 +24,7 @@ from translation.representation.json_types import Item, Json
 async def load_item_bodies(
     connection: AsyncConnection, owner: str, response_ids: Sequence[str], place: int
 ) -> Mapping[str, list[str]]:
-    """Return response id -> JSON texts of its items in `place`, which is INPUT_PLACE or OUTPUT_PLACE, in order."""
+    """Returns response id -> JSON texts of its items in `place`, which is INPUT_PLACE or OUTPUT_PLACE, in order."""
     result = await connection.execute(
         select(items.c.response_id, items.c.body)
         .where(items.c.owner == owner, items.c.response_id.in_(response_ids), items.c.place == place)
@@ -39,13 +39,13 @@ async def load_item_bodies(
 async def insert_items(
     connection: AsyncConnection, owner: str, response_id: str, place: int, new_items: Sequence[Item]
 ) -> None:
-    """Insert the items of one place, in order. The place has none yet."""
+    """Inserts the items of one place, in order. The place has none yet."""
     if new_items:
         await connection.execute(INSERT_ITEMS, build_item_rows(owner, response_id, place, new_items))
 
 
 def build_item_rows(owner: str, response_id: str, place: int, new_items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Return the rows that `insert_items` inserts."""
+    """Returns the rows that `insert_items` inserts."""
     return [
         {
             "owner": owner,
@@ -60,13 +60,13 @@ def build_item_rows(owner: str, response_id: str, place: int, new_items: Sequenc
 
 
 async def insert_log_entry(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:
-    """Insert one entry of the event log. Does not check which worker holds the response."""
+    """Inserts one entry of the event log. Does not check which worker holds the response."""
     await connection.execute(INSERT_LOG_ENTRY, {"owner": owner, "response_id": response_id, **entry._asdict()})
 
 
 async def append_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:
-    """Append the input and output items of a response to its conversation. Appends nothing if the conversation has been
-    deleted meanwhile."""
+    """Appends the input and output items of a response to its conversation, unless the conversation has been deleted
+    meanwhile."""
     input_bodies = await load_item_bodies(connection, owner, [response["id"]], INPUT_PLACE)
     turn_items = [*map(parse_json, input_bodies.get(response["id"], ())), *response["output"]]
     turn = [item if lookup_id_of(item) else {**item, "id": new_id(item["type"])} for item in turn_items]
@@ -74,12 +74,12 @@ async def append_turn(connection: AsyncConnection, owner: str, conversation_id: 
 
 
 async def load_recorded_output(connection: AsyncConnection, owner: str, response_id: str) -> list[Item]:
-    """Return the output of a response without an event log whose replica died: its calls, as the journal has them."""
-    return endings.output_from_calls(await load_call_records(connection, owner, response_id))
+    """Returns the output of a response without an event log whose replica died: its calls, as the journal has them."""
+    return endings.build_output_from_calls(await load_call_records(connection, owner, response_id))
 
 
 async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json) -> None:
-    """Store the end of a response that its worker did not end itself. Its row is locked."""
+    """Stores the end of a response that its worker did not end itself. Its row is locked."""
     await connection.execute(
         update(responses)
         .where(responses.c.owner == row.owner, responses.c.id == row.id)
@@ -91,7 +91,8 @@ async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json
 
 
 async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
-    """Cancel a response whose row is locked. Its output is what its event log had, and the log gets its last event."""
+    """Cancels a response whose row is locked. Its output is read from its event log, and the log gets its last
+    event."""
     response = parse_json(row.body)
     output: list[Item] = []
     last_number = -1
@@ -102,7 +103,7 @@ async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
             .order_by(events.c.first)
         )
         log = result.all()
-        output = endings.output_from_log(response, [entry.frames for entry in log])
+        output = endings.build_output_from_log(response, [entry.frames for entry in log])
         last_number = log[-1].last if log else -1
     else:
         output = await load_recorded_output(connection, row.owner, row.id)
@@ -116,16 +117,16 @@ async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
 
 
 def match_orphaned(database: Database) -> ColumnElement[bool]:
-    """Build a condition: a response is active, its replica died, and it has no job, so no replica will ever run it."""
+    """Builds a condition: a response is active, its replica died, and it has no job, so no replica will ever run it."""
     living = select(workers.c.id).where(
-        workers.c.id == responses.c.worker, workers.c.alive_until_us > database.now_us()
+        workers.c.id == responses.c.worker, workers.c.alive_until_us > database.now_us_expression()
     )
     job = select(jobs.c.owner).where(jobs.c.owner == responses.c.owner, jobs.c.response_id == responses.c.id)
     return and_(responses.c.status.in_(ACTIVE_STATUSES), ~living.exists(), ~job.exists())
 
 
 async def claim_message(connection: AsyncConnection, database: Database, owner: str, message_id: str) -> None:
-    """Lock a message of a thread until the transaction ends, which stores the response that continues it.
+    """Locks a message of a thread until the transaction ends, which stores the response that continues it.
 
     Raises InvalidRequest if another response of the thread continues it or has done so. One that failed, was cancelled
     or deleted, or whose replica died does not count. Neither does one of the Responses API, where chains may branch.

@@ -13,12 +13,13 @@ from sqlalchemy import delete, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
-from gateway.state.clock import read_clock_us
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, jobs
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.request_records.keys import claim_key
+from gateway.state.records.approvals import store_answers
+from gateway.state.records.idempotency_keys import claim_key
+from gateway.state.row_values import read_clock_us
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.json_columns import dump_json, dump_without_output
@@ -34,8 +35,7 @@ from gateway.state.sql.statements import (
     bind_items,
     upsert_lease,
 )
-from gateway.state.store import ENDED_WELL_STATUSES, LeaseLost, LogEntry, NewResponse
-from gateway.state.tool_records.approvals import store_answers
+from gateway.state.values import ENDED_WELL_STATUSES, LeaseLost, LogEntry, NewResponse
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -204,7 +204,7 @@ def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[
 
 
 async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
-    """Insert a response with its items, and store the approvals that its request answers.
+    """Inserts a response with its items, and stores the approvals that its request answers.
 
     Raises InvalidRequest if its parent does not exist, or if an approval was answered before.
 
@@ -240,5 +240,5 @@ def _unknown_parent(new: NewResponse) -> InvalidRequest:
 
 
 def _size_of(body: str, item_rows: Sequence[Values]) -> int:
-    """Return the size of a response's rows as a work of a group."""
+    """Returns the size of a response's rows as a work of a group."""
     return ROW_BYTES + len(body) + sum(ROW_BYTES + len(row["body"]) for row in item_rows)

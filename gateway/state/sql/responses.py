@@ -1,10 +1,11 @@
 """Stores responses and their items in SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, literal, null, select, tuple_, union_all, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
@@ -17,11 +18,10 @@ from gateway.state.database.tables import (
     responses,
     workers,
 )
-from gateway.state.ids import is_valid_id
-from gateway.state.paging import Page, PageRequest
+from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.row_values import is_valid_id
 from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
-from gateway.state.sql.keyset import build_cursor_condition, load_cursor, order_columns
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import (
     cancel_locked_response,
@@ -30,7 +30,7 @@ from gateway.state.sql.response_rows import (
     load_recorded_output,
     match_orphaned,
 )
-from gateway.state.store import ACTIVE_STATUSES, History, StoredResponse
+from gateway.state.values import ACTIVE_STATUSES, History, StoredResponse
 from translation.representation.json_types import Item, Json
 
 _IDS_PER_QUERY = 1000
@@ -39,7 +39,7 @@ _US_PER_DAY = 86_400_000_000
 
 
 class SqlResponseStore:
-    """Implements `ResponseStore` over one database, except what `SqlResponseWriter` does."""
+    """Implements `ResponseStore` over one database, without the methods of `SqlResponseWriter`."""
 
     def __init__(self, database: Database, notifier: ChangeNotifier) -> None:
         self._database = database
@@ -69,11 +69,11 @@ class SqlResponseStore:
         query = self._select_responses().where(responses.c.owner == owner, ~responses.c.deleted)
         async with self._database.read_transaction() as connection:
             if page.after is not None:
-                cursor = await load_cursor(
+                cursor = await _load_cursor(
                     connection, select(*order).where(*_match_response(owner, page.after)), page.after
                 )
-                query = query.where(build_cursor_condition(page, order, cursor))
-            result = await connection.execute(query.order_by(*order_columns(page, order)).limit(page.limit + 1))
+                query = query.where(_build_cursor_condition(page, order, cursor))
+            result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
             rows = result.all()
             page_rows = rows[: page.limit]
             output = await load_item_bodies(connection, owner, [row.id for row in page_rows], OUTPUT_PLACE)
@@ -117,11 +117,11 @@ class SqlResponseStore:
             if existing.one_or_none() is None:
                 return None
             if page.after is not None:
-                cursor = await load_cursor(
+                cursor = await _load_cursor(
                     connection, select(*order).where(*is_input, items.c.id == page.after).limit(1), page.after
                 )
-                query = query.where(build_cursor_condition(page, order, cursor))
-            result = await connection.execute(query.order_by(*order_columns(page, order)).limit(page.limit + 1))
+                query = query.where(_build_cursor_condition(page, order, cursor))
+            result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
             bodies = result.scalars().all()
         return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
@@ -189,7 +189,7 @@ class SqlResponseStore:
                     await end_locked_response(
                         connection, row, endings.build_interrupted_response(parse_json(row.body), output)
                     )
-                long_dead = self._database.now_us() - _US_PER_DAY
+                long_dead = self._database.now_us_expression() - _US_PER_DAY
                 await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
             self._notifier.notify_changed(*(row.id for row in rows))
             failed += len(rows)
@@ -197,7 +197,7 @@ class SqlResponseStore:
                 return failed
 
     async def _release_all_leases(self) -> None:
-        """Release every job and delete every worker's lease."""
+        """Releases every job and deletes every worker's lease."""
         leased_jobs = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
         async with self._database.write_transaction() as connection:
             await connection.execute(delete(workers))
@@ -225,3 +225,28 @@ def _match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], 
 def _response_from_row(row: Any, output: Sequence[str]) -> Json:
     response = parse_with_output(row.body, output)
     return endings.build_interrupted_response(response, response["output"]) if row.left else response
+
+
+def _order_columns(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
+    """Returns the columns with the direction of the page."""
+    return [column.desc() if page.order == "desc" else column.asc() for column in order]
+
+
+def _build_cursor_condition(
+    page: PageRequest, order: Sequence[ColumnElement[Any]], cursor: Sequence[Any]
+) -> ColumnElement[bool]:
+    """Returns the condition for rows after the row whose ordering columns have the values `cursor`."""
+    sort_key = tuple_(*order)
+    return sort_key < tuple_(*cursor) if page.order == "desc" else sort_key > tuple_(*cursor)
+
+
+async def _load_cursor(connection: AsyncConnection, query: Any, after: str) -> Sequence[Any]:
+    """Returns the values of the row that a page starts after. `query` selects them; `after` is the row's id. Raises
+    UnknownCursor if there is no such row."""
+    if not is_valid_id(after):
+        raise UnknownCursor(after)
+    result = await connection.execute(query)
+    row: Sequence[Any] | None = result.one_or_none()
+    if row is None:
+        raise UnknownCursor(after)
+    return row

@@ -8,7 +8,6 @@ import orjson
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, bindparam, delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import (
@@ -26,14 +25,15 @@ from gateway.state.database.tables import (
     tool_calls,
     workers,
 )
-from gateway.state.request_records.keys import delete_keys
+from gateway.state.records.approvals import delete_approvals_of, long_expired_before
+from gateway.state.records.idempotency_keys import delete_keys
+from gateway.state.records.open_calls import delete_open_calls, settle_left_calls
+from gateway.state.row_values import read_clock_us
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
-from gateway.state.store import ACTIVE_STATUSES
-from gateway.state.tool_records.approvals import delete_approvals_of, long_expired_before
-from gateway.state.tool_records.open_calls import delete_open_calls, settle_left_calls
+from gateway.state.values import ACTIVE_STATUSES
 from translation.representation.json_types import Json
 
 RowKeys: TypeAlias = Sequence[tuple[str, str]]
@@ -58,8 +58,8 @@ _HOUR_US: Final = 3600 * 1_000_000
 class SqlRetention:
     """Implements `Retention` over one database.
 
-    `events_hours` is how long the event log of a finished response remains, and `idempotency_hours` the key of a
-    request, both counted from the response's creation.
+    The event log of a finished response remains for `events_hours`, and the key of a request for `idempotency_hours`,
+    both counted from the response's creation.
     """
 
     def __init__(self, database: Database, *, events_hours: float, idempotency_hours: float) -> None:
@@ -68,7 +68,7 @@ class SqlRetention:
         self._key_ttl_us = int(idempotency_hours * _HOUR_US)
 
     async def delete_expired(self, *, before: int) -> int:
-        """Delete expired objects, expired event logs of finished responses, and rows that dead replicas left behind."""
+        """Deletes expired objects, event logs of finished responses that have expired, and rows of dead replicas."""
         cutoff_us = before * 1_000_000
         deleted_count = await self._delete_in_batches(
             responses,
@@ -122,7 +122,7 @@ class SqlRetention:
         )
 
     async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Yield a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
+        """Yields a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
 
         Deleted responses that remain only as history of later ones are included:
         `{"object": "response", "id", "deleted": true, ...}`. Approvals and idempotency keys have digests only.
@@ -144,7 +144,7 @@ class SqlRetention:
         delete_rows: Callable[[AsyncConnection, RowKeys], Awaitable[int]],
         order: ColumnElement[Any] | None = None,
     ) -> int:
-        """Delete rows in batches until none match the conditions. Returns how many were deleted."""
+        """Deletes rows in batches until none match the conditions. Returns how many were deleted."""
         deleted_count = 0
         transactions = PacedTransactions(self._database, most_rows=_BATCH_ROWS)
         while True:
@@ -212,11 +212,11 @@ class SqlRetention:
         orphaned = select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_SELECTED_KEYS)
         await self._delete_response_data(jobs, orphaned)
         async with self._database.write_transaction() as connection:
-            long_ago = self._database.now_us() - _DEAD_WORKER_TTL_US
+            long_ago = self._database.now_us_expression() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
 
     async def _delete_response_data(self, table: Table, query: Select[str, str]) -> None:
-        """Delete the rows of ended responses in a table, until `query` returns fewer than _SELECTED_KEYS keys.
+        """Deletes the rows of ended responses in a table, until `query` returns fewer than _SELECTED_KEYS keys.
 
         `query` selects the (owner, response_id) of the next ones. It may scan much, so no transaction that writes
         executes it.
@@ -237,7 +237,7 @@ class SqlRetention:
                 return
 
     async def _export_table(self, table: Table, owner: str, export_rows: RowExporter) -> AsyncGenerator[Json, None]:
-        """Yield an owner's rows, oldest first, as `export_rows` renders them.
+        """Yields an owner's rows, oldest first, as `export_rows` renders them.
 
         Each page is read in one transaction and yielded after it.
         """

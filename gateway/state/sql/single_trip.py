@@ -40,7 +40,7 @@ class CompiledStatement:
         self._parameter_names = compiled.positiontup or ()
 
     def bind_parameters(self, parameters: Values) -> Sequence[Any]:
-        """Return the values in the order in which the text uses them."""
+        """Returns the values in the order in which the text uses them."""
         values = {**self._constants, **parameters}
         return [values[name] for name in self._parameter_names]
 
@@ -60,9 +60,9 @@ _INSERT_NEW_ENTRY_SQL: Final = CompiledStatement(sqlite.insert(events).on_confli
 
 
 def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows: Sequence[Values]) -> bool:
-    """Insert a response, begun or ended, with its items. Returns False and writes nothing if its parent does not exist.
+    """Inserts a response, begun or ended, with its items. Returns False and writes nothing without its parent.
 
-    `row` has the values of RESPONSE_COLUMNS, each of `item_rows` those of ITEM_COLUMNS.
+    `row` has the values of RESPONSE_COLUMNS, each of `item_rows` the values of ITEM_COLUMNS.
     """
     if row["parent_id"] is not None:
         key = {"its_owner": row["owner"], "its_id": row["parent_id"]}
@@ -74,10 +74,10 @@ def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows
 
 
 def finish_plain_response(connection: sqlite3.Connection, parameters: Values, output_rows: Sequence[Values]) -> bool:
-    """Store the end of a response and its output items.
+    """Stores the end of a response and its output items.
 
-    `parameters` are those of FINISH_PLAIN_RESPONSE, `output_rows` rows of `items`. Returns False and writes nothing
-    unless the response is active, held by the worker, and plain.
+    `parameters` are the parameters of FINISH_PLAIN_RESPONSE, `output_rows` rows of `items`. Returns False and writes
+    nothing unless the response is active, held by the worker, and plain.
     """
     if connection.execute(_FINISH_PLAIN_SQL.text, _FINISH_PLAIN_SQL.bind_parameters(parameters)).rowcount == 0:
         return False
@@ -86,7 +86,7 @@ def finish_plain_response(connection: sqlite3.Connection, parameters: Values, ou
 
 
 def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -> bool:
-    """Append an entry to the event log of a response, unless it is there already. `row` is the row of `events`.
+    """Appends an entry to the event log of a response, unless it is there already. `row` is the row of `events`.
 
     Returns False and writes nothing unless the response is active and held by the worker.
     """
@@ -99,6 +99,6 @@ def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -
 
 
 def insert_completion(connection: sqlite3.Connection, row: Values, metadata_rows: Sequence[Values]) -> None:
-    """Insert a chat completion and the rows by which lists filter it. `row` has the values of COMPLETION_COLUMNS."""
+    """Inserts a chat completion and the rows by which lists filter it. `row` has the values of COMPLETION_COLUMNS."""
     connection.execute(_INSERT_COMPLETION_SQL.text, _INSERT_COMPLETION_SQL.bind_parameters(row))
     connection.executemany(_INSERT_METADATA_SQL.text, map(_INSERT_METADATA_SQL.bind_parameters, metadata_rows))

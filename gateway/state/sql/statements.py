@@ -1,7 +1,7 @@
 """Statements that several modules of the store execute.
 
-Those that every stored response needs are built once, because SQLAlchemy takes longer to build a statement than to
-execute it.
+The statements that every stored response needs are built once, because SQLAlchemy takes longer to build a statement
+than to execute it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions, events, items, responses, workers
-from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES
 
 RESPONSE_COLUMNS: Final = tuple(column.name for column in responses.columns if column.name != "deleted")
 """The columns of `responses` that an insert sets."""
@@ -98,7 +98,7 @@ _NEW_ITEMS = (
 
 
 def _count_written(response: Insert | Update) -> Select[int]:
-    """Build the statement that writes a response and inserts its items. It selects how many responses were written."""
+    """Builds the statement that writes a response and inserts its items. It selects how many responses were written."""
     written = response.returning(responses.c.owner, responses.c.id).cte("written")
     rows = select(written.c.owner, written.c.id, *_NEW_ITEMS.c).select_from(written.join(_NEW_ITEMS, true()))
     insert_rows = insert(items).from_select(ITEM_COLUMNS, rows).returning(items.c.position)
@@ -112,7 +112,7 @@ FINISH_PLAIN_RESPONSE_WITH_ITEMS: Final = _count_written(FINISH_PLAIN_RESPONSE)
 
 
 def bind_items(item_rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the parameters of these statements for rows of `items`."""
+    """Returns the parameters of these statements for rows of `items`."""
     return {
         "places": [row["place"] for row in item_rows],
         "positions": [row["position"] for row in item_rows],
@@ -122,9 +122,9 @@ def bind_items(item_rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 async def upsert_lease(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
-    """Set the worker's lease to expire `lease_s` seconds from now, by the database's clock."""
+    """Sets the worker's lease to expire `lease_s` seconds from now, by the database's clock."""
     insert = sqlite.insert if database.is_sqlite else postgresql.insert
-    alive_until = {"alive_until_us": database.now_us() + int(lease_s * 1_000_000)}
+    alive_until = {"alive_until_us": database.now_us_expression() + int(lease_s * 1_000_000)}
     await connection.execute(
         insert(workers)
         .values(id=worker, **alive_until)

@@ -1,17 +1,25 @@
 """The complete store over one database. Builds its parts and the connections and signals that they share."""
 
 from contextlib import suppress
+from typing import Final
 
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
+from gateway.sealing.sealer import new_key
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
-from gateway.state.database.sealing_key import load_or_create_sealing_key
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
-from gateway.state.request_records.keys import SqlKeyStore
+from gateway.state.database.tables import sealing_keys
+from gateway.state.records.added_servers import SqlAddedServerStore
+from gateway.state.records.approvals import SqlApprovalStore
+from gateway.state.records.grants import SqlGrantStore
+from gateway.state.records.idempotency_keys import SqlKeyStore
+from gateway.state.records.open_calls import SqlOpenCallStore, settle_left_calls
 from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
@@ -20,11 +28,9 @@ from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.response_writer import SqlResponseWriter
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
-from gateway.state.store import SchemaMismatch
-from gateway.state.tool_records.added_servers import SqlAddedServerStore
-from gateway.state.tool_records.approvals import SqlApprovalStore
-from gateway.state.tool_records.grants import SqlGrantStore
-from gateway.state.tool_records.open_calls import SqlOpenCallStore, settle_left_calls
+from gateway.state.values import SchemaMismatch
+
+_SEALING_KEY_ID: Final = "first"
 
 
 class SqlStore(
@@ -81,7 +87,7 @@ class SqlStore(
                     await settle_left_calls(self._database, is_only_process=True)
 
     async def aclose(self) -> None:
-        """Stop appending to event logs and listening for changes, and close every connection."""
+        """Stops appending to event logs and listening for changes, and closes every connection."""
         await self.stop_appending()
         await self._notifier.aclose()
         await self._database.aclose()
@@ -107,3 +113,20 @@ class SqlStore(
         except SchemaMismatch:
             await self.aclose()
             raise
+
+
+async def load_or_create_sealing_key(connection: AsyncConnection) -> bytes:
+    """Returns the key that all users of the database share. The first call creates it.
+
+    The key seals values that clients carry, unless the configuration sets keys. The connection is in a transaction that
+    can write.
+    """
+    select_key = select(sealing_keys.c.key).where(sealing_keys.c.id == _SEALING_KEY_ID)
+    key: bytes | None = await connection.scalar(select_key)
+    if key is None:
+        insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+        insert_key = insert(sealing_keys).values(id=_SEALING_KEY_ID, key=new_key())
+        # If several processes insert at once, one succeeds; the others wait for it and then read its key.
+        await connection.execute(insert_key.on_conflict_do_nothing())
+        key = (await connection.execute(select_key)).scalar_one()
+    return key

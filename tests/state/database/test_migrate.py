@@ -26,7 +26,7 @@ from gateway.state.database.sqlite_file import create_database_file, sqlite_path
 from gateway.state.database.tables import metadata
 from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import SchemaMismatch, StoredCompletion
+from gateway.state.values import SchemaMismatch, StoredCompletion
 from tests import databases
 from tests.databases import Postgres
 from tests.forking import run_forked

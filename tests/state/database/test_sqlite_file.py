@@ -10,7 +10,7 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES
 from tests import databases
 from tests.state.responses import message_item, new, response
 

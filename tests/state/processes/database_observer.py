@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses
-from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES
 
 Hold = Literal["SHARE", "ACCESS EXCLUSIVE"]
 

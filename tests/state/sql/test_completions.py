@@ -5,7 +5,7 @@ import pytest
 from gateway.state.database.database import Database
 from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.completions import SqlCompletionStore
-from gateway.state.store import StoredCompletion
+from gateway.state.values import StoredCompletion
 from translation.representation.json_types import Json
 
 OWNER = "ann"

@@ -10,7 +10,7 @@ from gateway.state.database.database import Database
 from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import NewResponse
+from gateway.state.values import NewResponse
 from translation.representation.json_types import Item, Json
 
 OWNER = "ann"

@@ -16,7 +16,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.engines import driver_of
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LogEntry
+from gateway.state.values import LogEntry
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 

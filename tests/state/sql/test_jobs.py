@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import Job, LeaseLost, LogEntry
+from gateway.state.values import Job, LeaseLost, LogEntry
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 

@@ -13,7 +13,7 @@ from gateway.state.idempotency import KeyedRequest
 from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LogEntry, NewResponse
+from gateway.state.values import LogEntry, NewResponse
 from tests.state.responses import build_approval
 from translation.representation.json_types import Item, Json
 

@@ -6,9 +6,8 @@ from sqlalchemy import delete
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.sealing_key import load_or_create_sealing_key
 from gateway.state.database.tables import sealing_keys
-from gateway.state.sql.store import SqlStore
+from gateway.state.sql.store import SqlStore, load_or_create_sealing_key
 
 AT_ONCE = 8
 

@@ -1,3 +1,4 @@
-"""The schema changes, in the order of their numbers. May import Alembic and SQLAlchemy only: a change must never depend
-on code that is changed later.
+"""The schema changes, in the order of their numbers. A change must not depend on code that changes later.
+
+May import `alembic` and `sqlalchemy`.
 """

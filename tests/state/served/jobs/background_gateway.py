@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES
 from tests.polling import read_until
 from tests.serving import Gateway, serving
 from tests.state.replicas import Client, Stream

@@ -12,7 +12,7 @@ from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import ACTIVE_STATUSES, Job, NewResponse
+from gateway.state.values import ACTIVE_STATUSES, Job, NewResponse
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from tests.unit.support.translator_drivers import conclude
 from translation.framing import sse

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from openai import AsyncOpenAI
 
-from gateway.state.store import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES
 from tests.databases import Postgres
 from tests.polling import read_until
 from tests.state.replicas import client, text

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import StoreUnavailable, UnknownModel
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import Job, LogEntry
+from gateway.state.values import Job, LogEntry
 from providers.errors import UpstreamBroken
 from tests.state.responses import WORKER, message_item, new, response
 from tests.state.served.jobs.job_replica import (

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.errors import StoreUnavailable
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder
-from gateway.state.store import LeaseLost, NewResponse
+from gateway.state.values import LeaseLost, NewResponse
 from translation.errors import InvalidRequest
 
 Json = dict[str, Any]

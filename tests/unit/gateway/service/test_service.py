@@ -13,7 +13,7 @@ from gateway.replies.endpoints import RESPONSES
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import Job
+from gateway.state.values import Job
 from tests.databases import ready_sqlite
 from tests.faults.client_view import ask
 from tests.faults.config import LONG_S, config

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.state.call_records import OpenCall
-from gateway.state.store import LeaseLost
+from gateway.state.values import LeaseLost
 from gateway.tools.response_journal import JournalFactory, OpenCallJournal, ResponseJournal
 from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall

@@ -6,11 +6,10 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.tables import idempotency_keys
 from gateway.state.idempotency import KeyedRequest, KeyTaken, StoredKey
-from gateway.state.ids import is_valid_id
+from gateway.state.row_values import is_valid_id, read_clock_us
 
 
 class SqlKeyStore:
@@ -38,9 +37,9 @@ class SqlKeyStore:
 async def claim_key(
     connection: AsyncConnection, owner: str, request: KeyedRequest, response_id: str, *, is_sqlite: bool
 ) -> None:
-    """Store the key of a request whose response begins, within its transaction. Raises KeyTaken.
+    """Stores the key of a request whose response begins, within its transaction. Raises KeyTaken.
 
-    It is one conditional insert, so that of several requests with one key, on whichever replicas, one begins.
+    It is one conditional insert: of several requests with one key, on any replicas, exactly one begins.
     """
     values = {"created_us": read_clock_us(), "digest": request.digest, "response_id": response_id}
     statement = (sqlite.insert if is_sqlite else postgresql.insert)(idempotency_keys).values(
@@ -57,7 +56,7 @@ async def claim_key(
 
 
 async def delete_keys(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
-    """Delete the rows with these keys (owner, id), within a transaction. Returns how many were asked for."""
+    """Deletes the rows with these keys (owner, id), within a transaction. Returns the number of keys."""
     for owner, key in keys:
         await connection.execute(
             delete(idempotency_keys).where(idempotency_keys.c.owner == owner, idempotency_keys.c.id == key)

@@ -1,7 +1,7 @@
 """Stores the calls of replies without a response while they run, in SQL.
 
-They are rows of the journal without a place in an output. Nothing of what they say is in them: such replies are not
-stored unless their client asks for it.
+They are rows of the journal without a position in an output. They hold neither arguments nor results, because such
+replies are stored only if their client asks for it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,19 +14,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import OpenCall
-from gateway.state.clock import read_clock_us
 from gateway.state.database.database import Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import NO_POSITION, tool_calls
+from gateway.state.row_values import read_clock_us
 
 _log = structlog.get_logger(__name__)
 
 _IS_OPEN_CALL: Final = tool_calls.c.position == literal(NO_POSITION, literal_execute=True)
-"""In the text of the statement, because no database uses a partial index for the value of a parameter."""
+"""The position is literal in the statement, because databases use no partial index for a parameter."""
 
 _BATCH_ROWS: Final = 50
 _LEFT_US: Final = 3600 * 1_000_000
-"""After this time nobody waits for a call any more. It is far longer than the deadline of any call."""
+"""After this time a call counts as abandoned. It is far longer than the deadline of any call."""
 
 _INSERT_SQLITE: Final = sqlite.insert(tool_calls)
 _INSERT_POSTGRESQL: Final = postgresql.insert(tool_calls)
@@ -74,9 +74,9 @@ class SqlOpenCallStore:
 
 
 async def settle_left_calls(database: Database, *, is_only_process: bool = False) -> None:
-    """Write down and log that the outcome of calls is unknown whose process died.
+    """Records and logs that the outcome of calls is unknown, if their process died.
 
-    `is_only_process` says that no other process uses this database, so that nobody waits for any of them.
+    `is_only_process` says that no other process uses this database, so that none of the calls has a waiting process.
     """
     before_us = read_clock_us() - (0 if is_only_process else _LEFT_US)
     is_left = [tool_calls.c.state.in_(("intended", "started")), tool_calls.c.changed_us < before_us]
@@ -84,16 +84,17 @@ async def settle_left_calls(database: Database, *, is_only_process: bool = False
 
 
 async def delete_open_calls(database: Database, *conditions: ColumnElement[bool]) -> None:
-    """Delete such calls, whatever became of them."""
+    """Deletes calls of replies without a response, in any state."""
     await _change_in_batches(database, _delete, *conditions)
 
 
 async def _change_in_batches(
     database: Database, change: Callable[..., Awaitable[None]], *conditions: ColumnElement[bool]
 ) -> None:
-    """Call `change` in small transactions, each time with the condition of one row, until none match the conditions.
+    """Calls `change` in small transactions, each time with the condition of one row, until none match the conditions.
 
-    `change` must have it match no longer. Rows are looked for in no transaction that writes, since that may read many.
+    `change` must make the row stop matching. Rows are selected outside of write transactions, because the scan may be
+    long.
     """
     transactions = PacedTransactions(database, most_rows=_BATCH_ROWS)
     query = select(*tool_calls.primary_key.columns).where(_IS_OPEN_CALL, *conditions)
@@ -116,7 +117,7 @@ async def _delete(connection: AsyncConnection, *conditions: ColumnElement[bool])
 
 
 async def _settle(connection: AsyncConnection, *conditions: ColumnElement[bool]) -> None:
-    """End calls that nobody waits for: what was started is unknown, and what was not is nothing."""
+    """Ends calls whose process has stopped waiting: started calls become unknown, others are deleted."""
     await _delete(connection, tool_calls.c.state == "intended", *conditions)
     result = await connection.execute(
         update(tool_calls)

@@ -30,7 +30,7 @@ class SqlGrantStore:
             await connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=changes))
 
     async def lock_grant(self, server: str, version: int, lease_s: float) -> bool:
-        now_us = self._database.now_us()
+        now_us = self._database.now_us_expression()
         is_free = or_(mcp_grants.c.locked_until_us.is_(None), mcp_grants.c.locked_until_us < now_us)
         statement = _update_version(server, version).where(is_free)
         return await self._run(statement, locked_until_us=now_us + int(lease_s * 1_000_000))

@@ -33,7 +33,7 @@ class SqlAddedServerStore:
             return await self._try_store(server, max_servers)
 
     async def _try_store(self, server: StoredServer, max_servers: int) -> AddResult:
-        values = {**server._asdict(), "changed_us": self._database.now_us()}
+        values = {**server._asdict(), "changed_us": self._database.now_us_expression()}
         label = values.pop("label")
         async with self._database.write_transaction() as connection:
             # Whoever adds a server has to see those that other replicas add, to count them.
@@ -53,7 +53,7 @@ class SqlAddedServerStore:
     async def replace_added_server(self, old: StoredServer, new: StoredServer) -> bool:
         columns = mcp_servers.c
         is_unchanged = (columns.id == old.label) & (columns.settings == old.settings)
-        values = {"settings": new.settings, "sealed": new.sealed, "changed_us": self._database.now_us()}
+        values = {"settings": new.settings, "sealed": new.sealed, "changed_us": self._database.now_us_expression()}
         async with self._database.write_transaction() as connection:
             changed = await connection.execute(update(mcp_servers).where(is_unchanged).values(values))
             return changed.rowcount == 1

@@ -8,7 +8,7 @@ import pytest
 from gateway.state.call_records import CallRecord
 from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LeaseLost
+from gateway.state.values import LeaseLost
 from tests.state.responses import WORKER, completed, message_item, new, response
 from translation.representation.json_types import Item, Json
 

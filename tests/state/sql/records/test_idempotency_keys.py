@@ -9,7 +9,7 @@ import pytest
 from gateway.state.idempotency import KeyedRequest, KeyTaken
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import NewResponse
+from gateway.state.values import NewResponse
 from tests.state.responses import response
 
 

@@ -1,6 +1,5 @@
 """Stores approvals of calls in SQL."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import approvals
-from gateway.state.ids import is_valid_id
+from gateway.state.row_values import is_valid_id, read_clock_us
 from translation.hosted.approvals import (
     ApprovalAnswers,
     ApprovalRecord,
@@ -21,7 +20,7 @@ from translation.hosted.approvals import (
 
 _IDS_PER_QUERY: Final = 500
 
-_KEPT_EXPIRED_US: Final = 7 * 86_400 * 1_000_000
+_EXPIRED_RETENTION_US: Final = 7 * 86_400 * 1_000_000
 """How long the record of an expired request remains, so that a late answer gets an error that says so."""
 
 _COLUMNS: Final = [column for column in approvals.columns if column.name not in ("owner", "created_us")]
@@ -35,7 +34,7 @@ class SqlApprovalStore:
         self._database = database
 
     async def store_approvals(self, owner: str, records: Sequence[ApprovalRecord]) -> None:
-        created_us = now_us()
+        created_us = read_clock_us()
         rows = [
             {"owner": owner, "created_us": created_us}
             | {column.name: getattr(record, column.name) for column in _COLUMNS}
@@ -80,9 +79,9 @@ class SqlApprovalStore:
 
 
 async def store_answers(connection: AsyncConnection, owner: str, answers: ApprovalAnswers, response_id: str) -> None:
-    """Store the answers of a response that begins, within its transaction.
+    """Stores the answers of a response that begins, within its transaction.
 
-    Raises InvalidRequest for one that no longer counts, because another request was faster or because of its age.
+    Raises InvalidRequest for an answer that no longer counts: another request was faster, or the approval has expired.
     """
     # In one order, so that two requests with the same answers never wait for each other.
     for request_id in sorted([*answers.approved, *answers.denied]):
@@ -93,7 +92,7 @@ async def store_answers(connection: AsyncConnection, owner: str, answers: Approv
                 approvals.c.owner == owner,
                 approvals.c.id == request_id,
                 approvals.c.state == "open",
-                approvals.c.expires_us > now_us(),
+                approvals.c.expires_us > read_clock_us(),
             )
             .values(state=state, answered_by=response_id)
         )
@@ -102,24 +101,19 @@ async def store_answers(connection: AsyncConnection, owner: str, answers: Approv
 
 
 async def delete_approvals_of(connection: AsyncConnection, owner: str, response_ids: Sequence[str]) -> None:
-    """Delete the records of requests that these responses made."""
+    """Deletes the records of requests that these responses made."""
     await connection.execute(
         delete(approvals).where(approvals.c.owner == owner, approvals.c.response_id.in_(response_ids))
     )
 
 
 def long_expired_before() -> int:
-    """Return the time in epoch microseconds: a record that expired before it is deleted."""
-    return now_us() - _KEPT_EXPIRED_US
-
-
-def now_us() -> int:
-    """Return the time of the gateway's clock in epoch microseconds."""
-    return time.time_ns() // 1000
+    """Returns the time before which expired records are deleted, in epoch microseconds."""
+    return read_clock_us() - _EXPIRED_RETENTION_US
 
 
 async def _require_harmless(connection: AsyncConnection, owner: str, request_id: str, state: ApprovalState) -> None:
-    """Raise InvalidRequest unless an answer that was not stored changes nothing: a denial of what is denied."""
+    """Raises InvalidRequest unless an answer that was not stored changes nothing, as a repeated denial does."""
     record = (await _load_records(connection, owner, [request_id])).get(request_id)
     if record is None:
         raise unknown_approval_error(request_id)
@@ -137,6 +131,6 @@ async def _load_records(
 
 def _record_of(row: Row[Any]) -> ApprovalRecord:
     fields = dict(row._mapping)
-    if fields["state"] == "open" and fields["expires_us"] <= now_us():
+    if fields["state"] == "open" and fields["expires_us"] <= read_clock_us():
         fields["state"] = "expired"
     return ApprovalRecord(**fields)

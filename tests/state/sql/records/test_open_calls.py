@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from gateway.state.call_records import OpenCall
 from gateway.state.database.database import Database
 from gateway.state.database.tables import tool_calls
+from gateway.state.records.open_calls import settle_left_calls
 from gateway.state.sql.store import SqlStore
-from gateway.state.tool_records.open_calls import settle_left_calls
 from tests.state.sql.test_lineage import queries_that_contain
 from tests.state.sql.test_retention import LATER
 

@@ -1,0 +1,125 @@
+"""The values that callers and the store exchange, and two failures of the store. Knows nothing of SQL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.state.idempotency import KeyedRequest
+from gateway.state.threads import ThreadTurn
+from translation.hosted.approvals import NO_ANSWERS, ApprovalAnswers
+from translation.representation.json_types import Item, Json
+
+ACTIVE_STATUSES = ("queued", "in_progress")
+"""The statuses of a response that has not ended."""
+
+ENDED_WELL_STATUSES = ("completed", "incomplete")
+"""The statuses of a response whose client has got its end, so that it can be continued."""
+
+
+class SchemaMismatch(Exception):
+    """The database's tables do not fit this version of the gateway. The message is one line and says what to do."""
+
+
+class LeaseLost(Exception):
+    """The worker no longer holds the response: it was cancelled, deleted, or claimed by another worker after the lease
+    had expired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewResponse:
+    """A response that starts, as `create_response` stores it."""
+
+    owner: str
+    response: Json
+    """The response object of the event `response.created`: `status` is queued or in_progress, `output` is empty."""
+    input_items: Sequence[Item]
+    """The input items of this request, without its history. Each has an `id`."""
+    parent_id: str | None = None
+    conversation_id: str | None = None
+    logged: bool = False
+    """Whether its events are stored in the event log, so that clients can resume its stream."""
+    job_request: Json | None = None
+    """The request that any replica needs to run the response from its start. None if the run ends with its HTTP request
+    and so is no job."""
+    worker: str | None = None
+    """The id of the replica that runs it. With None, the first replica that claims the job runs it."""
+    losses: str | None = None
+    """The losses of the request, as the value of the header `x-gateway-loss`."""
+    answers: ApprovalAnswers = NO_ANSWERS
+    """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
+    thread: ThreadTurn | None = None
+    """The thread whose next run it is; None if it belongs to no thread."""
+    continues_message: bool = False
+    """Whether it continues its parent, a message of a thread. No other response may continue the same message."""
+    keyed: KeyedRequest | None = None
+    """The request, if it has an idempotency key. The key is stored in the same transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResponse:
+    """The current state of a stored response. `losses` is the value of the header `x-gateway-loss`."""
+
+    response: Json
+    logged: bool
+    background: bool
+    losses: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A response that a worker has claimed in order to run it.
+
+    `attempt` counts from 1. `last_sequence_number` is the last one in the event log, or -1 without any: events up to it
+    may have been sent to clients by an earlier attempt. `progress` is the saved progress of its loop of a model and
+    tools.
+    """
+
+    owner: str
+    response_id: str
+    request: Json
+    attempt: int
+    logged: bool
+    last_sequence_number: int
+    progress: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCompletion:
+    """The current state of a stored chat completion."""
+
+    completion: Json
+    losses: str | None = None
+    """The losses of its request, as the value of the header `x-gateway-loss`."""
+
+
+class LogEntry(NamedTuple):
+    """Whole server-sent event frames of consecutive events. `first` and `last` are their sequence numbers."""
+
+    first: int
+    last: int
+    frames: bytes
+
+
+class LogPage(NamedTuple):
+    """Part of an event log.
+
+    `has_more` says that further entries exist now. `ended` says that none will follow these, because the response has
+    ended or is unknown.
+    """
+
+    entries: Sequence[LogEntry]
+    has_more: bool
+    ended: bool
+
+
+class History(NamedTuple):
+    """The items of a chain of responses, oldest first.
+
+    `status`, `usage` and `conversation_id` belong to the last response. Items that its conversation had before it are
+    not included.
+    """
+
+    items: Sequence[Item]
+    status: str
+    usage: Json | None
+    conversation_id: str | None = None
