@@ -4,7 +4,7 @@ which is imported only if such a provider is configured."""
 from collections.abc import Callable, Sequence
 
 from providers.config import ProviderConfig, ProviderType
-from providers.engines.checks import EngineConfigProblem
+from providers.engines.base import EngineConfigProblem
 
 
 def _check_llamacpp(config: ProviderConfig) -> Sequence[EngineConfigProblem]:

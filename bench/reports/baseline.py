@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from bench.reports.result_files import SECTIONS, Results
-from bench.reports.scatter import ChangeVerdict, judge_change, relative_change
 from bench.reports.text_table import format_number, render_table
+
+ChangeVerdict = Literal["", "better", "worse"]
+
+_MIN_CHANGE = 0.05
+"""A smaller relative change is never marked, however certain it is."""
+_MIN_ROUNDS = 3
+_MIN_CHANGE_FEW_ROUNDS = 0.25
+"""With fewer than `_MIN_ROUNDS` rounds the scatter is not known, so only a change larger than this is marked."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,29 @@ def merge_runs(before: Results, after: Results) -> Results:
 def render_changes(changes: Sequence[Change]) -> str:
     """Returns the table of old and new figures. Changes beyond the scatter of the rounds are marked."""
     return render_table(("beside the baseline", "old", "new", "change", ""), [*map(_cells, changes)])
+
+
+def relative_change(before: Sequence[float], after: Sequence[float]) -> float:
+    """Returns the change of the medians, relative to the old one; 0 if both are equal, also if both are 0."""
+    old, new = median(before), median(after)
+    if old == new:
+        return 0.0
+    return (new - old) / old if old else float("inf")
+
+
+def judge_change(before: Sequence[float], after: Sequence[float]) -> ChangeVerdict:
+    """Returns whether a figure got better (smaller) or worse.
+
+    It is marked only if the rounds of the two runs do not overlap, and their medians differ enough.
+    """
+    few = min(len(before), len(after)) < _MIN_ROUNDS
+    if abs(relative_change(before, after)) <= (_MIN_CHANGE_FEW_ROUNDS if few else _MIN_CHANGE):
+        return ""
+    if min(after) > max(before):
+        return "worse"
+    if max(after) < min(before):
+        return "better"
+    return ""
 
 
 def _cells(row: Change) -> tuple[str, ...]:

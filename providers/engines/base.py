@@ -6,7 +6,7 @@ is tokenised again may become other tokens, and then nothing of it is in the eng
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from translation.representation.json_types import Json
 
@@ -121,3 +121,12 @@ class Engine(Protocol):
         ContextLengthExceeded if the prompt does not fit.
         """
         ...
+
+
+class EngineConfigProblem(NamedTuple):
+    """A problem in the configuration of an embedded engine. `path` leads from the provider to the key: `("engine",
+    "n_ctx")`."""
+
+    path: tuple[str, ...]
+    message: str
+    """What is wrong, or what to write instead."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from providers.config import ProviderConfig
-from providers.engines.checks import EngineConfigProblem
+from providers.engines.base import EngineConfigProblem
 from providers.engines.module_command import module_command
 
 CHILD_COMMAND = module_command("providers.llamacpp.child")

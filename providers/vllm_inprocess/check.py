@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from providers.config import ProviderConfig
-from providers.engines.checks import EngineConfigProblem
+from providers.engines.base import EngineConfigProblem
 
 NOT_INSTALLED: Final = 'vLLM is not installed: pip install "responses-gateway[vllm]"'
 

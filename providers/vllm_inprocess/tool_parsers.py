@@ -24,7 +24,7 @@ class VllmToolParser:
     """
 
     def __init__(self, name: str, tokenizer: Any, tools: Sequence[Json]) -> None:
-        library = import_module("providers.vllm_inprocess.parsing_library")
+        library = import_module("providers.vllm_inprocess.parser_library")
         try:
             self._request = library.ChatCompletionRequest(
                 model="", messages=[{"role": "user", "content": ""}], tools=list(tools) or None, tool_choice="auto"

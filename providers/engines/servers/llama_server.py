@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from providers.engines.base import EngineDelta, EngineFinishReason, GenerationRequest, OutputConstraint, TokenPrompt
-from providers.engines.json_form import JsonOutputCheck
+from providers.engines.servers.json_output_check import JsonOutputCheck
 from providers.engines.servers.remote import ModelCache, RemoteEngine, reject_media
 from providers.errors import UpstreamRejected
 from providers.http.upstream import Upstream

@@ -2,9 +2,8 @@
 
 import pytest
 
-from bench.reports.baseline import compare_runs, merge_runs, render_changes
+from bench.reports.baseline import compare_runs, judge_change, merge_runs, relative_change, render_changes
 from bench.reports.result_files import read_results
-from bench.reports.scatter import judge_change, relative_change
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from providers.engines.base import EngineDelta, OutputConstraint
-from providers.engines.json_form import JsonOutputCheck
+from providers.engines.servers.json_output_check import JsonOutputCheck
 
 SCHEMA = OutputConstraint(json_schema={"type": "object"})
 CALL = OutputConstraint(json_schema={"type": "object"}, suffix="}\n</tool_call>")
