@@ -50,6 +50,9 @@ class _History:
         self._thoughts: list[str] = []
         """Texts of thoughts whose seal is in the signature of the part after them."""
         self._open_calls = UnansweredCalls()
+        self._images: list[Json] = []
+        """Images of the model, which only a user's message can have. The next one takes them."""
+        self._image_places: list[str] = []
         self._responses: dict[str, Json] = {}
         """Responses so far that have an id, by that of their call."""
 
@@ -73,6 +76,8 @@ class _History:
                 self._losses.append(Loss(f"{place}.{code_key}", "as text"))
             else:
                 lifted += lift_medium(part, place, self._losses)
+        # Images of the model come after the responses to its calls: nothing may stand between those and the calls.
+        lifted = [*self._take_images(), *lifted]
         if lifted:
             self._add_user_message(lifted)
 
@@ -90,6 +95,10 @@ class _History:
         elif code_key := _code_key_of(part):
             self._add_text(_describe_code(part))
             self._losses.append(Loss(f"{param}.{code_key}", "as text"))
+        elif _is_image(part):
+            self._end_answer()
+            self._images += lift_medium(part, param, self._losses)
+            self._image_places.append(f"{param}.{'inlineData' if 'inlineData' in part else 'fileData'}")
         elif medium := next((key for key in ("inlineData", "fileData", "functionResponse") if key in part), None):
             raise Unrepresentable(
                 f"contents with the role 'model' have texts and calls for this model's upstream: leave {medium} out",
@@ -100,11 +109,19 @@ class _History:
         """Ends the history. Raises InvalidRequest for a call that has no response."""
         self._end_thoughts()
         self._end_answer()
+        self._losses += [Loss(place, "dropped") for place in self._image_places]
         if (first := self._open_calls.first()) is not None:
             call, param = first
             raise InvalidRequest(
                 f"The call of {call['name']!r:.100} has no functionResponse in the contents after it.", param=param
             )
+
+    def _take_images(self) -> list[Json]:
+        """Returns the images of the model that no message has yet."""
+        images = self._images
+        self._losses += [Loss(place, "as the user's") for place in self._image_places]
+        self._images, self._image_places = [], []
+        return images
 
     def _end_thoughts(self, sealed: Sequence[str] = ()) -> None:
         """Adds the thoughts before a part. The text beside a seal is for a server that cannot read the seal."""
@@ -191,6 +208,11 @@ class _History:
 def _restore_id(call_id: str | None, name: str) -> str | None:
     """Returns the id that a call had in its reply. Gemini CLI puts the function's name before it."""
     return call_id.removeprefix(f"{name}__") if call_id else None
+
+
+def _is_image(part: Json) -> bool:
+    medium = part.get("inlineData") or part.get("fileData") or {}
+    return (medium.get("mimeType") or "").lower().startswith("image/")
 
 
 def _code_key_of(part: Json) -> str | None:

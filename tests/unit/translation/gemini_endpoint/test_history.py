@@ -133,6 +133,32 @@ def test_media_are_parts(part: Json, lifted: Json) -> None:
     assert lift(user(part))[0]["content"] == [lifted]
 
 
+def test_an_image_of_the_model_is_shown_to_it_with_the_next_message() -> None:
+    losses: list[Loss] = []
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thoughtSignature": "AA=="}
+    lifted = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    contents = [model({"text": "Look."}, image, call()), user(response(), {"text": "Bluer."}), user({"text": "?"})]
+    items = lift_contents(contents, losses)
+    assert [item["type"] for item in items] == [
+        "message",
+        "function_call",
+        "function_call_output",
+        "message",
+        "message",
+    ]
+    assert items[3]["content"] == [lifted, {"type": "input_text", "text": "Bluer."}]
+    assert [str(loss) for loss in losses] == ["contents[0].parts[1].inlineData=as the user's"]
+    assert lift_contents([model(call(), image), user(response())], [])[2]["content"] == [lifted]
+
+
+def test_an_image_that_ends_the_contents_is_a_loss() -> None:
+    losses: list[Loss] = []
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    items = lift_contents([user({"text": "Draw."}), model({"text": "So:"}, image)], losses)
+    assert [item["role"] for item in items] == ["user", "assistant"]
+    assert [str(loss) for loss in losses] == ["contents[1].parts[1].inlineData=dropped"]
+
+
 def test_hints_about_media_are_losses_and_a_signature_of_a_user_is_nothing() -> None:
     losses: list[Loss] = []
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "mediaResolution": {}, "videoMetadata": {}}
@@ -212,8 +238,8 @@ REFUSED: dict[str, tuple[list[Json], str]] = {
         [model(call()), user(response(willContinue=True))],
         "contents[1].parts[0].functionResponse",
     ),
-    "an image of the model": (
-        [model({"inlineData": {"mimeType": "image/png", "data": "AAAA"}})],
+    "a recording of the model": (
+        [model({"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}})],
         "contents[0].parts[0].inlineData",
     ),
     "a file of Google's": ([user({"fileData": {"fileUri": "gs://a/b"}})], "contents[0].parts[0].fileData.fileUri"),
