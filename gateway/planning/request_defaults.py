@@ -5,6 +5,7 @@ from typing import Any
 
 from providers.base import Dialect
 from translation.gemini_endpoint.defaults import merge_defaults
+from translation.messages.defaults import fill_defaults
 from translation.ollama_endpoint.defaults import add_defaults
 from translation.representation.json_types import Json
 
@@ -13,12 +14,12 @@ _TOKEN_LIMIT_PARAMS = ("max_completion_tokens", "max_tokens", "max_output_tokens
 _ALIASES: Mapping[Dialect, dict[str, str]] = {
     "chat": {"max_output_tokens": "max_completion_tokens"},
     "responses": {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"},
-    "messages": {"stop": "stop_sequences"},
 }
 """Maps a parameter's name in the other API to its name in this one."""
 
 _OWN_FORMS: Mapping[Dialect, Callable[[Json, Mapping[str, Any]], Json]] = {
     "gemini": merge_defaults,
+    "messages": fill_defaults,
     "ollama": add_defaults,
 }
 """The APIs whose bodies have another form, and what adds the defaults to them."""
@@ -42,30 +43,17 @@ def apply_request_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dia
         existing = filled.get(name)
         if existing is None:
             filled[name] = value
-        elif name in ("reasoning", "text", "output_config") and isinstance(existing, dict) and isinstance(value, dict):
+        elif name in ("reasoning", "text") and isinstance(existing, dict) and isinstance(value, dict):
             filled[name] = value | {key: inner for key, inner in existing.items() if inner is not None}
     return filled
 
 
 def _translate_names(defaults: Mapping[str, Any], dialect: Dialect) -> Json:
     renamed: Json = {_ALIASES[dialect].get(name, name): value for name, value in defaults.items()}
-    if dialect == "messages":
-        return _name_for_messages(renamed)
     for flat, (outer, key) in _NESTED_PARAMS.items():
         if dialect == "responses" and flat in renamed:
             renamed[outer] = {**renamed.get(outer, {}), key: renamed.pop(flat)}
         elif dialect == "chat" and isinstance(nested := renamed.get(outer), dict) and nested.keys() == {key}:
             del renamed[outer]
             renamed.setdefault(flat, nested[key])
-    return renamed
-
-
-def _name_for_messages(defaults: Json) -> Json:
-    """Returns the defaults in the form of the Messages API, which has no verbosity and an object for `thinking`."""
-    renamed = {name: value for name, value in defaults.items() if name not in ("reasoning", "verbosity", "text")}
-    effort = renamed.pop("reasoning_effort", None) or (defaults.get("reasoning") or {}).get("effort")
-    if effort is not None:
-        renamed["output_config"] = {"effort": effort}
-    if isinstance(thinking := renamed.get("thinking"), bool):
-        renamed["thinking"] = {"type": "adaptive" if thinking else "disabled"}
     return renamed

@@ -72,6 +72,8 @@ class Presentation:
     """The rules that the tool calls of a relayed reply must follow."""
     summarizes_reasoning: bool = False
     """Whether the client gets the readable reasoning of a relayed response as a summary."""
+    hides_thinking: bool = False
+    """Whether a client of the Messages API gets no thinking, although the request has the parameter."""
     sent_stream: SentStream | None = None
     """What another process has sent of this reply, which goes on from there; None if it begins."""
 
@@ -115,6 +117,8 @@ class Endpoint:
     dialect: Dialect
     id_prefix: str
     validate: Callable[[Json], None]
+    validate_merged: Callable[[Json], None] | None = None
+    """Validates a body to which the defaults of its model were added; None if that is the same as `validate`."""
     lift: Lift
     relay_body: RelayBody = _relay_nothing
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]

@@ -50,6 +50,8 @@ class AdmittedRequest(NamedTuple):
     """Whether the client asked for events about the tools that the gateway runs."""
     takes_input: bool = False
     """Whether the client can be asked for input that calls need."""
+    hides_thinking: bool = False
+    """Whether only a default of the model asks for thinking, so that the client does not expect any."""
 
     @contextmanager
     def rename_params_in_errors(self) -> Iterator[None]:
@@ -118,14 +120,16 @@ class Admission:
         route = self.resolve(endpoint, model, principal.models, owner=principal.name)
         if adapter is not None:
             return adapter.adapt(body, route)
+        hides_thinking = False
         if route.request_defaults:
+            hides_thinking = endpoint.dialect == "messages" and body.get("thinking") is None
             body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
-            endpoint.validate(body)
+            (endpoint.validate_merged or endpoint.validate)(body)
         if endpoint.dialect == "responses" and (_TOOL_EVENTS in body or _ELICITATION in body):
             reports_tools, takes_input = bool(body.get(_TOOL_EVENTS)), bool(body.get(_ELICITATION))
             body = {name: value for name, value in body.items() if name not in (_TOOL_EVENTS, _ELICITATION)}
             return AdmittedRequest(body, route, reports_tools=reports_tools, takes_input=takes_input)
-        return AdmittedRequest(body, route)
+        return AdmittedRequest(body, route, hides_thinking=hides_thinking)
 
     def _check_lengths(self, body: Json) -> None:
         """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""

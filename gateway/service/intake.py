@@ -393,5 +393,6 @@ class Intake:
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = storage.stored
+        presentation.hides_thinking = admitted.hides_thinking
         adapt_presentation(presentation, endpoint, view, request, route, plan)
         return Run(endpoint, view, identity, presentation, plan, self._provider_hold)

@@ -15,7 +15,7 @@ from translation.representation.turn import Turn
 THREAD_UNSUPPORTED: Final = "thread_unsupported_request"
 """The code by which the API's clients know that they have to send the whole conversation."""
 
-_SERVICE_TIERS: Final = {"auto": "auto", "standard_only": "default"}
+_SERVICE_TIERS: Final = {"standard_only": "default"}
 
 _SHARED_PARAMS: Final = (
     "temperature",
@@ -106,7 +106,8 @@ def _lift_sampling(params: Mapping[str, Any], losses: list[Loss]) -> Json:
     if params.get("stop_sequences"):
         sampling["stop"] = params["stop_sequences"]
     if "service_tier" in params:
-        sampling["service_tier"] = _SERVICE_TIERS[params["service_tier"]]
+        tier = params["service_tier"]
+        sampling["service_tier"] = _SERVICE_TIERS.get(tier, tier)
     user = (params.get("metadata") or {}).get("user_id")
     if user and len(user) <= _MAX_USER_CHARS:
         sampling["user"] = user

@@ -6,6 +6,7 @@ https://platform.claude.com/docs/en/api/messages
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import inf
 from typing import Annotated, Final, Literal, Required, TypeAlias
 
 from pydantic import Field, Tag
@@ -15,8 +16,6 @@ from translation.errors import InvalidRequest
 from translation.messages.block_schema import Content, TextBlock
 from translation.representation.json_types import Json
 from translation.validation import Name, Penalty, build_adapter, check_body, discriminate_by
-
-_MIN_BUDGET = 1024
 
 _INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 """With this beta a budget for thinking is one for all rounds of a turn, and may exceed `max_tokens`."""
@@ -53,7 +52,7 @@ class UserMetadata(TypedDict, total=False):
 
 class EnabledThinking(TypedDict, total=False):
     type: Required[Literal["enabled"]]
-    budget_tokens: Required[Annotated[int, Field(ge=_MIN_BUDGET)]]
+    budget_tokens: Required[_AtLeastOne]
     display: str | None
 
 
@@ -177,16 +176,16 @@ class SharedParams(TypedDict, total=False):
     prompt_cache_key: str | None
     prompt_cache_retention: str | None
     seed: int | None
-    service_tier: Literal["auto", "standard_only"] | None
+    service_tier: Literal["auto", "standard_only", "default", "flex", "priority"] | None
     stop_sequences: list[str] | None
     stream: bool | None
     system: str | list[TextBlock] | None
-    temperature: _Share | None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None
     thinking: Thinking | None
     thread: Thread | None
     tool_choice: ToolChoice | None
     tools: Annotated[list[Tool], Field(fail_fast=True)] | None
-    top_k: Annotated[int, Field(ge=0)] | None
+    top_k: Annotated[int, Field(ge=-1)] | None
     top_p: _Share | None
 
 
@@ -209,10 +208,18 @@ _TOOL_KEYS: Final[Mapping[str, Sequence[str]]] = {
 """Type of a tool -> the keys that it must have."""
 
 
+_RANGES: Final[Sequence[tuple[str, str, float, float]]] = (
+    ("temperature", "temperature", 0, 1),
+    ("top_k", "top_k", 0, inf),
+    ("budget_tokens", "thinking.budget_tokens", 1024, inf),
+)
+"""Key, path, and the least and the largest number of parameters that the API limits more than other upstreams."""
+
+
 def validate(body: Json) -> None:
     """Raises InvalidRequest for the first field that is malformed. Null means the same as a missing key."""
-    check_body(_REQUEST_ADAPTER, body)
-    _check_meaning(body)
+    validate_merged(body)
+    _check_ranges(body)
     thinking = body.get("thinking") or {}
     budget, limit = thinking.get("budget_tokens"), body["max_tokens"]
     if budget is not None and budget >= limit and _INTERLEAVED_BETA not in (body.get("anthropic_beta") or ()):
@@ -222,10 +229,35 @@ def validate(body: Json) -> None:
         )
 
 
+def validate_merged(body: Json) -> None:
+    """Raises InvalidRequest for a malformed field of a body to which an operator's defaults were added.
+
+    The upstream may accept numbers beyond the ranges that clients are held to.
+    """
+    check_body(_REQUEST_ADAPTER, body)
+    _check_meaning(body)
+
+
 def validate_count(body: Json) -> None:
     """Does for a request to count tokens what `validate` does for a message."""
+    validate_merged_count(body)
+    _check_ranges(body)
+
+
+def validate_merged_count(body: Json) -> None:
+    """Does for a request to count tokens what `validate_merged` does for a message."""
     check_body(_count_adapter(), body)
     _check_meaning(body)
+
+
+def _check_ranges(body: Json) -> None:
+    values = {**body, **(body.get("thinking") or {})}
+    for key, param, least, largest in _RANGES:
+        if (value := values.get(key)) is not None and not least <= value <= largest:
+            rule = f"at least {least:g}" if value < least else f"at most {largest:g}"
+            raise InvalidRequest(
+                f"Invalid value for '{param}': it must be {rule}, but got {value}.", param=param, code="invalid_value"
+            )
 
 
 def _check_meaning(body: Json) -> None:

@@ -14,8 +14,8 @@ from translation.messages.lift import lift
 from translation.messages.relaying.forms import message_of_stream
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.request import relay_body
-from translation.messages.reply_objects import choose_thinking_view
-from translation.messages.schema import validate, validate_count
+from translation.messages.reply_objects import ThinkingView, choose_thinking_view
+from translation.messages.schema import validate, validate_count, validate_merged, validate_merged_count
 from translation.representation.json_types import Json
 
 _BETA_HEADER: Final = b"anthropic-beta"
@@ -35,11 +35,15 @@ def _add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
     return {**body, **named} if named else body
 
 
+def _choose_view(body: Json, presentation: Presentation) -> ThinkingView:
+    return "none" if presentation.hides_thinking else choose_thinking_view(body)
+
+
 def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> MessagesEncoder:
     return MessagesEncoder(
         message_id=identity.id,
         model=identity.model,
-        thinking=choose_thinking_view(body),
+        thinking=_choose_view(body, presentation),
         seal=presentation.item_seal,
     )
 
@@ -48,7 +52,7 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
     return MessageCollector(
         message_id=identity.id,
         model=identity.model,
-        thinking=choose_thinking_view(body),
+        thinking=_choose_view(body, presentation),
         seal=presentation.item_seal,
     )
 
@@ -75,6 +79,7 @@ MESSAGES: Final = Endpoint(
     dialect="messages",
     id_prefix="msg",
     validate=validate,
+    validate_merged=validate_merged,
     lift=lift,
     relay_body=relay_body,
     encoder=_encoder,
@@ -91,5 +96,5 @@ MESSAGES: Final = Endpoint(
     add_header_params=_add_header_params,
 )
 
-COUNTING: Final = replace(MESSAGES, validate=validate_count)
+COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count)
 """The endpoint for requests that only count the tokens of their input."""

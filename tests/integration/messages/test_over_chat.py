@@ -76,6 +76,22 @@ def thinking_chunks() -> list[Json]:
     return [chat_chunk({"role": "assistant", "reasoning_content": "Hm."}), *text_chunks("Hi")]
 
 
+async def test_thinking_by_default_is_hidden_from_clients_that_did_not_ask() -> None:
+    defaults = {"thinking": True, "reasoning_effort": "minimal", "temperature": 1.2, "stop": "END"}
+    models = {"m": {"provider": "p", "request_defaults": defaults}}
+    async with gateway(chat_sse(thinking_chunks()), models=models) as (client, upstream):
+        unasked = (await post(client, {})).json()
+        streamed = check_message_stream((await post(client, {"stream": True})).content)
+        asked = (await post(client, {"thinking": {"type": "adaptive"}})).json()
+    assert [block["type"] for block in unasked["content"]] == ["text"]
+    assert [block["type"] for block in streamed["content"]] == ["text"]
+    assert [block["type"] for block in asked["content"]] == ["thinking", "text"]
+    assert {name: upstream.requests[0].json[name] for name in ("temperature", "stop")} == {
+        "temperature": 1.2,
+        "stop": ["END"],
+    }
+
+
 async def test_thinking_returns_to_the_model_that_thought() -> None:
     asked = {"thinking": {"type": "adaptive", "display": "omitted"}}
     async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):

@@ -35,7 +35,7 @@ class ThinkingConfig(TypedDict, total=False):
 class GenerationConfig(TypedDict, total=False):
     temperature: Annotated[float, Field(ge=0, le=2)]
     topP: _Share
-    topK: Annotated[float, Field(ge=0)]
+    topK: Annotated[float, Field(ge=-1)]
     maxOutputTokens: _AtLeastOne
     stopSequences: list[str]
     candidateCount: _AtLeastOne
