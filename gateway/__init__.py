@@ -1,4 +1,5 @@
-"""The server: HTTP and WebSocket routes, planning, replies, state, configuration and the command line.
+"""The server: HTTP and WebSocket routes, planning, replies, state, configuration and the command line. ARCHITECTURE.md
+shows its layers. Its own modules are what every package of it uses: errors, logs, text tables.
 
-Knows upstreams only through `providers.base`, `providers.errors` and the registry. ARCHITECTURE.md shows its layers.
+May import `gateway.cli`, `providers.errors` and `translation`.
 """

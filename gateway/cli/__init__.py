@@ -1,4 +1,4 @@
-"""The command `responses-gateway` and its subcommands.
+"""The command `responses-gateway` and its subcommands. Nothing imports it but `gateway.__main__`.
 
-May import every other package of `gateway`; nothing imports it but `gateway.__main__`.
+May import `gateway`, `providers.base`, `providers.registry` and `translation`.
 """

@@ -1,4 +1,5 @@
 """Reads, checks and completes the operator's configuration. The only package that reads the environment.
 
-May import `providers` (configuration types and engine checks) and `translation`; no other package of `gateway`.
+May import `providers.base`, `providers.capabilities`, `providers.config`, `providers.engine_checks`,
+`providers.errors`, `providers.model_families`, `providers.registry` and `translation`.
 """

@@ -1,4 +1,6 @@
 """Tests what the configured models can do: starts the gateway on a loopback port, sends requests, reports failures.
 
-May import `gateway.process` and the packages below it, to start the server; the checks themselves use HTTP only.
+May import `gateway.process`, `gateway.service`, `gateway.operator_servers`, `gateway.mcp`, `gateway.state`,
+`gateway.config`, `gateway.logs`, `gateway.errors`, `gateway.pages`, `gateway.text_table`, `gateway.version`,
+`providers.base` and `translation`.
 """

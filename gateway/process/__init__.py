@@ -1,4 +1,6 @@
 """Runs the application: assembles it, listens, starts and replaces worker processes, and stops in order.
 
-May import every package of `gateway` but `gateway.cli` and `gateway.doctor`.
+May import `gateway.routes`, `gateway.websocket`, `gateway.service`, `gateway.replies`, `gateway.http`, `gateway.state`,
+`gateway.config`, `gateway.logs`, `gateway.log_writer`, `gateway.errors`, `gateway.text_table`, `dataplane`,
+`providers.base`, `providers.config`, `providers.errors` and `translation`.
 """

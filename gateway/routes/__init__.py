@@ -1,4 +1,5 @@
 """HTTP routes. A handler parses its request, calls the service, and builds the reply.
 
-May import `gateway.service` and the packages below it; `providers` and `dataplane` only through them.
+May import `gateway.service`, `gateway.endpoint_relays`, `gateway.operator_servers`, `gateway.replies`, `gateway.http`,
+`gateway.state`, `gateway.config`, `gateway.errors`, `gateway.pages`, `gateway.version` and `translation`.
 """
