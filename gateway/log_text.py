@@ -15,7 +15,7 @@ _PLAIN_EXTRA: Final = frozenset("-_./:@*?+,")
 
 
 def render_text_line(fields: Mapping[str, Any]) -> str:
-    """Return a line of the log as text, without a line end.
+    """Returns a line of the log as text, without a line end.
 
     `fields` are those of the JSON line. A traceback follows on lines of its own. Control characters in values are
     escaped, so that a request cannot write to the terminal.
@@ -35,7 +35,7 @@ def render_text_line(fields: Mapping[str, Any]) -> str:
 
 
 def _render_time(time: Any) -> str:
-    """Return the local time of day. The timestamps of libraries are text already."""
+    """Returns the local time of day. The timestamps of libraries are text already."""
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
     return time.astimezone().strftime("%H:%M:%S") if isinstance(time, datetime) else "--:--:--"
@@ -51,5 +51,5 @@ def _render_value(value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return the text with its control characters as escapes."""
+    """Returns the text with its control characters as escapes."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -22,7 +22,7 @@ _NAME_PIECES: Final = re.compile(r"[^-/_:.@]*[-/_:.@]?")
 
 
 def render_matrix(models: Mapping[str, Capabilities]) -> list[str]:
-    """Return the lines of the table. `models` maps model names to capabilities.
+    """Returns the lines of the table. `models` maps model names to capabilities.
 
     There is one row per capability, in the order of declaration. A set is followed by one row per member that any of
     the models has.
@@ -63,7 +63,7 @@ def _render_value(value: object) -> str:
 
 
 def _wrap_name(name: str, width: int) -> list[str]:
-    """Split a name into lines of at most `width` characters."""
+    """Splits a name into lines of at most `width` characters."""
     lines = [""]
     for piece in _NAME_PIECES.findall(name):
         for start in range(0, len(piece), width):

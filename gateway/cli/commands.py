@@ -42,7 +42,7 @@ ConfigOption = Annotated[
 
 
 def main() -> None:
-    """Run the console command. Exits with 2 if the configuration cannot be used."""
+    """Runs the console command. Exits with 2 if the configuration cannot be used."""
     app()
 
 
@@ -319,7 +319,7 @@ def _load_settings_with_store(config: Path | None) -> Settings:
 
 
 def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """Return the result of `work`. Exits with 1 if the database cannot be used, with 2 if its schema does not fit."""
+    """Returns the result of `work`. Exits with 1 if the database cannot be used, with 2 if its schema does not fit."""
     from gateway.logs import configure_logs
 
     configure_logs(settings.log.level_number, settings.log.format)  # to stderr: stdout may have exported objects
@@ -348,7 +348,7 @@ def _load_settings(config: Path | None, server: dict[str, Any]) -> Settings:
 
 
 def _read_settings(config: Path | None, server: dict[str, Any], running: Settings | None = None) -> Settings:
-    """Return the settings of a file or of this machine. With `running`, they must fit a server that runs with those.
+    """Returns the settings of a file or of this machine. With `running`, they must fit a server that runs with those.
 
     Raises ConfigError.
     """

@@ -10,14 +10,14 @@ from gateway.state.sql.store import SqlStore
 
 
 async def erase_owner(settings: Settings, owner: str) -> int:
-    """Delete everything of an owner. Returns how many objects were deleted. Raises StoreUnavailable."""
+    """Deletes everything of an owner. Returns how many objects were deleted. Raises StoreUnavailable."""
     async with aclosing(SqlStore(settings.store, settings.background)) as store:
         await store.open()
         return await store.erase_owner(owner)
 
 
 async def export_owner(settings: Settings, owner: str, output: BinaryIO) -> None:
-    """Write everything of an owner to `output`, one JSON object per line. Raises StoreUnavailable."""
+    """Writes everything of an owner to `output`, one JSON object per line. Raises StoreUnavailable."""
     async with aclosing(SqlStore(settings.store, settings.background)) as store:
         await store.open()
         async with aclosing(store.export_owner(owner)) as objects:

@@ -25,15 +25,18 @@ class ApiKeySettings(_Section):
         description="The key itself. With `key_env` it is read from the environment instead."
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
-    models: tuple[NonEmptyText, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
+    models: tuple[NonEmptyText, ...] = Field(
+        default=("*",), description="Names and patterns of the models that the key may use."
+    )
     mcp_servers: tuple[NonEmptyText, ...] = Field(
         default=("*",),
-        description="Names and patterns of the operator's MCP servers it may use. To it there are no others.",
+        description="Names and patterns of the operator's MCP servers that the key may use. For this key, other "
+        "servers do not exist.",
     )
     admin: bool = Field(
         default=False,
-        description="Whether it may [add and remove MCP servers](mcp.md#add-servers-over-the-api) while the gateway "
-        "runs.",
+        description="Whether the key may [add and remove MCP servers](mcp.md#add-servers-over-the-api) while the "
+        "gateway runs.",
     )
 
     @field_validator("name")
@@ -50,7 +53,7 @@ class ApiKeySettings(_Section):
 
 
 class AuthSettings(_Section):
-    """Who may use the gateway. Without this section anyone may, and it listens on this machine only."""
+    """Who may use the gateway. Without this section no key is required, and the gateway listens on loopback only."""
 
     keys: tuple[ApiKeySettings, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 

@@ -58,7 +58,7 @@ _RESTART_ADVICE: Final = "cannot change while the server runs: restart it, or un
 def validate_settings(
     model: type[_SettingsT], document: Document, environ: Mapping[str, str], source: str
 ) -> _SettingsT:
-    """Return `document` as settings of type `model`. Raises ConfigError with every mistake in it.
+    """Returns `document` as settings of type `model`. Raises ConfigError with every mistake in it.
 
     `source` is the document's name in errors, `environ` the environment.
     """
@@ -90,7 +90,7 @@ def find_model_problems(model: type[BaseModel], error: ValidationError) -> list[
 
 
 def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
-    """Return a copy of the tree in which `${NAME}` and the `*_env` keys are replaced by values of the environment."""
+    """Returns a copy of the tree in which `${NAME}` and the `*_env` keys are replaced by values of the environment."""
 
     def read(name: str, path: ValuePath) -> str:
         if name not in environ:
@@ -193,7 +193,7 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_two_pass_type(kind: Any, path: ValuePath) -> Iterator[Problem]:
-    """Yield a problem if two passes are not possible with this type of provider."""
+    """Yields a problem if two passes are not possible with this type of provider."""
     if kind is not None and kind not in TOKEN_PROMPT_TYPES:
         suitable_types = ", ".join(sorted(TOKEN_PROMPT_TYPES))
         yield Problem(path, f"{kind} cannot continue a partial reply; providers of type {suitable_types} can")
@@ -218,7 +218,7 @@ def _check_exposure(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _drop_implied_errors(error: ValidationError) -> list[ErrorDetails]:
-    """Return the errors without lists that pydantic reports as too short only because their entries are invalid."""
+    """Returns the errors without lists that pydantic reports as too short only because their entries are invalid."""
     errors = error.errors(include_url=False)
     inside = {details["loc"][:end] for details in errors for end in range(len(details["loc"]))}
     return [details for details in errors if details["type"] != "too_short" or details["loc"] not in inside]
@@ -249,7 +249,7 @@ def _suggest_name(word: str, known: Mapping[str, Any] | list[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: ValuePath) -> Mapping[str, FieldInfo]:
-    """Return the keys that may be set below `path`, with their pydantic fields."""
+    """Returns the keys that may be set below `path`, with their pydantic fields."""
     annotation: Any = model
     for step in path:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -267,7 +267,7 @@ def _strip_none(annotation: Any) -> Any:
 
 
 def _redact_value(value: Any) -> str:
-    """Render enough of a value to find it in the file.
+    """Renders enough of a value to find it in the file.
 
     The text is never long, and never has the content of a structure, which may include an API key.
     """
@@ -282,7 +282,7 @@ def _redact_value(value: Any) -> str:
 
 
 def find_fixed_changes(running: BaseModel, settings: BaseModel) -> Iterator[Problem]:
-    """Yield one problem for each key outside `RELOADABLE_SECTIONS` that differs. Both values are whole settings."""
+    """Yields one problem for each key outside `RELOADABLE_SECTIONS` that differs. Both values are whole settings."""
     for section in type(settings).model_fields.keys() - RELOADABLE_SECTIONS:
         old, new = getattr(running, section), getattr(settings, section)
         if old == new:

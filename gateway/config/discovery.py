@@ -56,7 +56,7 @@ LOCAL_SERVERS = (
 async def discover_config(
     environ: Mapping[str, str], local_servers: Sequence[LocalServer] = LOCAL_SERVERS
 ) -> dict[str, Any]:
-    """Return settings in the form of a parsed config file.
+    """Returns settings in the form of a parsed config file.
 
     The MCP server of the demo notes is always there. The models are the demo models, then those that local servers
     list, then patterns for hosted services whose API key is in `environ`. For one name, the first of them wins. Takes
@@ -79,7 +79,7 @@ async def discover_config(
 
 
 def _demo_config() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (providers, models) that need nothing but this machine.
+    """Returns (providers, models) that need nothing but this machine.
 
     Without llama.cpp or its model file there is no `demo`: no other model takes its name.
     """
@@ -88,7 +88,7 @@ def _demo_config() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:
-    """Return model name -> config keys that the server reports. Empty if it does not reply in time."""
+    """Returns model name -> config keys that the server reports. Empty if it does not reply in time."""
     config = ProviderConfig(type=server.provider_type, base_url=server.base_url, connect_s=_PROBE_TIMEOUT_S, retries=0)
     provider = build_provider(server.name, config)
     try:
@@ -103,7 +103,7 @@ async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:
 
 
 async def _describe_models(provider: Provider, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return model name -> its `capabilities`, for those that the server reports in time."""
+    """Returns model name -> its `capabilities`, for those that the server reports in time."""
     descriptions: dict[str, dict[str, Any]] = {name: {} for name in names}
     if not isinstance(provider, ModelInspector):
         return descriptions

@@ -1,4 +1,4 @@
-"""Finds what is allowed in a configuration and is probably not meant, for the warnings of `check-config`."""
+"""Finds settings that are valid and probably unintended, for the warnings of `check-config`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ _MIN_KEY_CHARS: Final = 16
 _WILDCARDS: Final = frozenset("*?[")
 
 _ANY_TEXTS: Final = ("", "\ue000", "\ue000\ue001")
-"""Texts in the place of a `*`. No configured pattern contains these characters, so only wildcards match them."""
+"""Texts that replace a `*`. No configured pattern contains these characters, so only wildcards match them."""
 
 
 def find_hints(settings: Settings) -> Iterator[Problem]:
-    """Yield one problem for each thing that is probably a mistake."""
+    """Yields one problem for each setting that is probably a mistake."""
     if not settings.models:
         message = "no request can be served: write providers and models, as config.example.yaml does"
         yield Problem(("models",) if settings.providers else (), message)
@@ -37,29 +37,34 @@ def find_hints(settings: Settings) -> Iterator[Problem]:
 
 
 def _find_missing_paths(settings: Settings) -> Iterator[Problem]:
-    """Yield a problem for each `base_url` without a path, if the default of its type has one."""
+    """Yields a problem for each `base_url` without a path, if the default of its type has one."""
     for name, config in settings.providers.items():
         if config.type in _VERSIONED_TYPES and not urlsplit(config.base_url or "").path.strip("/"):
             path = urlsplit(PROVIDER_DEFAULTS[config.type].base_url or "").path
-            yield Problem(("providers", name, "base_url"), f"it has no path; {config.type} usually ends in {path}")
+            yield Problem(
+                ("providers", name, "base_url"), f"the address has no path; {config.type} usually ends in {path}"
+            )
 
 
 def _find_unused_providers(settings: Settings) -> Iterator[Problem]:
     used = {model.provider for model in settings.models.values()}
     for name in settings.providers if used else ():
         if name not in used:
-            yield Problem(("providers", name), "no model uses it: name it in a model, or leave it out")
+            yield Problem(("providers", name), "no model uses this provider: name it in a model, or remove it")
 
 
 def _find_unreachable_models(patterns: Sequence[str]) -> Iterator[Problem]:
     for number, pattern in enumerate(patterns):
         earlier = next((other for other in patterns[:number] if _covers(other, pattern)), None)
         if earlier is not None:
-            yield Problem(("models", pattern), f"never used: {earlier} above it matches it, and the first match wins")
+            yield Problem(("models", pattern), f"never used: {earlier} above matches it, and the first match wins")
 
 
 def _covers(pattern: str, other: str) -> bool:
-    """Whether each name that `other` matches is matched by `pattern` too. May be False although it is so."""
+    """Returns whether `pattern` matches each name that `other` matches.
+
+    May return False for patterns that overlap in a way that it does not detect.
+    """
     if "[" in other:
         return pattern == "*"
     samples = [other.replace("?", "\ue000").replace("*", text) for text in _ANY_TEXTS]
@@ -86,17 +91,17 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
 
 
 def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
-    """Yield a problem for each model with MCP servers whose upstream has no tools, and for servers without tools."""
+    """Yields a problem for each model with MCP servers whose upstream has no tools, and for servers without tools."""
     for name, model in settings.models.items():
         provider = settings.providers[model.provider]
-        # The types that are not in the table find out themselves what their model can do.
+        # Providers of types that are not in the table determine the capabilities of their model themselves.
         types = CAPABILITIES.get(provider.type, Capabilities(tools=True))
         known = replace(types, **provider.capabilities.to_overrides())
         if model.tools.mcp and not model.resolve_capabilities(known).tools:
             message = (
-                "its upstream has no tools, so every request is refused: leave it out, or write capabilities.tools"
+                "the upstream has no tools, so every request is refused: remove this key, or write capabilities.tools"
             )
             yield Problem(("models", name, "tools", "mcp"), message)
     for label, server in settings.tools.mcp.servers.items():
         if not server.allow:
-            yield Problem(("tools", "mcp", "servers", label, "allow"), "it allows no tool")
+            yield Problem(("tools", "mcp", "servers", label, "allow"), "no tool of the server is allowed")

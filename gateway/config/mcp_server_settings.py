@@ -15,7 +15,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{0,32}")
 LABEL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-"""Labels of servers: they are the default of `prefix`, and requests name servers by them."""
+"""The labels of servers. A label is the default of `prefix`, and requests name servers by label."""
 
 _PLACES: Final = ("url", "sse", "stdio")
 
@@ -25,43 +25,47 @@ class _Section(BaseModel):
 
 
 class ToolFilterSettings(_Section):
-    """Tools of a server, by their names or by what the server says of them. A tool must match all keys that are set."""
+    """Selects tools of a server by name or by the server's declarations. A tool must match all keys that are set."""
 
-    tool_names: tuple[_Text, ...] | None = Field(default=None, description="Names of tools, as the server has them.")
+    tool_names: tuple[_Text, ...] | None = Field(
+        default=None, description="Names of tools as the server lists them, without the prefix."
+    )
     read_only: bool | None = Field(
-        default=None, description="Whether the server declares the tool as read-only, which only a `trusted` one may."
+        default=None,
+        description="Whether the server declares the tool as read-only. Only declarations of a `trusted` server count.",
     )
 
 
 class ApprovalSettings(_Section):
-    """Which calls need an approval of the client, as `require_approval` of the Responses API."""
+    """The calls that need an approval of the client, as in `require_approval` of the Responses API."""
 
-    never: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need none.")
-    always: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need one.")
+    never: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need no approval.")
+    always: ToolFilterSettings | None = Field(default=None, description="Tools whose calls need an approval.")
 
 
 class OAuthSettings(_Section):
-    """Access tokens by OAuth. They are fetched when needed, and again before they expire."""
+    """Access tokens by OAuth. They are fetched when they are first needed, and again before they expire."""
 
     grant: Literal["client_credentials", "login"] = Field(
         default="client_credentials",
-        description="`client_credentials`: the gateway identifies itself by its secret. `login`: somebody logs in, by "
-        "`responses-gateway mcp login NAME`, and the tokens are stored, encrypted.",
+        description="`client_credentials`: the gateway identifies itself by its secret. `login`: a person logs in with "
+        "`responses-gateway mcp login NAME`, and the tokens are stored encrypted.",
     )
     client_id: _Text = Field(description="The name by which the authorization server knows the gateway.")
     client_secret: SecretStr | None = Field(
         default=None,
-        description="The secret of that client. With `client_secret_env` it is read from the environment instead. With "
-        "`login` a client may have none.",
+        description="The gateway's secret at the authorization server. With `client_secret_env` it is read from the "
+        "environment instead. With `login` it may be left out.",
     )
     client_secret_env: str | None = Field(default=None, description="The environment variable that holds the secret.")
     token_url: _Text | None = Field(
         default=None,
-        description="The token endpoint: https, or on this machine. If left out, it is found by the metadata of the "
-        "server, whose addresses must be https and on the public internet, or in `egress.allow`.",
+        description="The address of the token endpoint: https, or on this machine. If left out, it is taken from the "
+        "metadata of the MCP server, whose addresses must be https, and on the public internet or in `egress.allow`.",
     )
     authorization_url: _Text | None = Field(
-        default=None, description="The page for `login`. If left out, it is found in the same way."
+        default=None,
+        description="The address of the login page for `login`. If left out, it is taken from the same metadata.",
     )
     scope: _Text | None = Field(default=None, description="The scopes to request, separated by spaces.")
     client_auth: Literal["basic", "post"] = Field(
@@ -99,7 +103,7 @@ class OAuthSettings(_Section):
 
 
 class McpAuthSettings(_Section):
-    """How the gateway identifies itself to a server."""
+    """The credentials that the gateway sends to a server."""
 
     bearer: SecretStr | None = Field(default=None, description="A token, sent as `Authorization: Bearer`.")
     bearer_env: str | None = Field(default=None, description="The environment variable that holds the token.")
@@ -113,18 +117,19 @@ class McpAuthSettings(_Section):
 
 
 class ProbeSettings(_Section):
-    """A call that has no effects."""
+    """A call without side effects."""
 
-    tool: _Text = Field(description="The name of the tool, as the server has it.")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="Its arguments.")
+    tool: _Text = Field(description="The name of the tool as the server lists it, without the prefix.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
 
 
 class McpServerSettings(_Section):
-    """One MCP server. Exactly one of `url`, `sse` and `stdio` says where it is. It may have a private address."""
+    """One MCP server. Exactly one of `url`, `sse` and `stdio` is required. The address may be private."""
 
     url: _Text | None = Field(
         default=None,
-        description="The address of a server with streamable HTTP. What its query says counts as credentials.",
+        description="The address of a server with the streamable HTTP transport. Values in its query are treated as "
+        "credentials.",
     )
     sse: _Text | None = Field(default=None, description="The address of a server with the older HTTP+SSE transport.")
     stdio: tuple[_Text, ...] | None = Field(
@@ -135,58 +140,63 @@ class McpServerSettings(_Section):
     )
     env: dict[_Text, SecretStr] = Field(
         default_factory=dict,
-        description="Environment variables of the command. It gets these and `HOME`, `LOGNAME`, `PATH`, `SHELL`, "
-        "`TERM` and `USER`, no others.",
+        description="Environment variables of the command. The command gets these and `HOME`, `LOGNAME`, `PATH`, "
+        "`SHELL`, `TERM` and `USER`, and no others.",
     )
     cwd: _Text | None = Field(default=None, description="The working directory of the command.")
     auth: McpAuthSettings = Field(
-        default=McpAuthSettings(), description="How the gateway identifies itself to the server."
+        default=McpAuthSettings(), description="The credentials that the gateway sends to the server."
     )
     headers: dict[_Text, SecretStr] = Field(
-        default_factory=dict, description="Further headers of every request to the server."
+        default_factory=dict, description="Headers that are added to every request to the server."
     )
     allow: tuple[_Text, ...] = Field(
         default=("*",),
-        description="Names of the tools that may be used, with `*` and `?`. Requests can only narrow this.",
+        description="Names or patterns, with `*` and `?`, of the tools that may be used. Requests can allow fewer, but "
+        "not more.",
     )
     approval: Literal["always", "never"] | ApprovalSettings = Field(
         default="always",
-        description="Which calls need an approval of the client: `always`, `never`, or filters. A request can ask for "
-        "more approvals than this, not for fewer.",
+        description="The calls that need an approval of the client: `always`, `never`, or filters. A request can "
+        "require more approvals than this, but not fewer.",
     )
     prefix: str | None = Field(
         default=None,
-        description="Models know the tools as `PREFIX_NAME`: up to 32 letters, digits, `_` and `-`. If left out, the "
-        "name of the server here. An empty text is no prefix: models know the tools as `NAME`.",
+        description="The prefix of the tools' names for models, which see `PREFIX_NAME`: up to 32 letters, digits, `_` "
+        "and `-`. If left out, the prefix is the server's name in this configuration. With an empty text models see "
+        "`NAME`.",
     )
     repeat: Literal["safe", "unsafe"] = Field(
         default="unsafe",
-        description="`safe`: calls may be made a second time if the first has no known outcome. `unsafe`: never.",
+        description="`safe`: a call whose outcome is unknown may be sent a second time. `unsafe`: it is never sent "
+        "again.",
     )
     trusted: bool = Field(
         default=False,
-        description="Whether to believe what the server says of its tools: which are read-only, and so may need no "
-        "approval, and which may be repeated.",
+        description="Whether to trust the server's declarations about its tools: read-only tools may need no approval, "
+        "and calls of tools that are declared as safe to repeat may be repeated.",
     )
     start_deadline_s: Annotated[Number, Field(gt=0)] = Field(
-        default=30.0, description="Seconds until a connection is open, with the start of the command."
+        default=30.0, description="Seconds in which a connection must be open, including the start of the command."
     )
     list_deadline_s: Annotated[Number, Field(gt=0)] | None = Field(
-        default=None, description="Seconds for the list of its tools. If left out, `tools.mcp.list_deadline_s`."
+        default=None,
+        description="Seconds in which the server must list its tools. If left out, `tools.mcp.list_deadline_s`.",
     )
     call_deadline_s: Annotated[Number, Field(gt=0, le=900)] | None = Field(
-        default=None, description="Seconds for one call. If left out, `tools.mcp.call_deadline_s`."
+        default=None, description="Seconds in which one call must end. If left out, `tools.mcp.call_deadline_s`."
     )
     list_ttl_s: Annotated[Number, Field(gt=0)] = Field(
         default=300.0,
-        description="Seconds after which the list of its tools is read again, if the server reports no change before.",
+        description="Seconds after which the list of the server's tools is read again, unless the server reports a "
+        "change before.",
     )
 
     pins: dict[_Text, _Text] | None = Field(
         default=None,
-        description="The [accepted definitions](mcp.md#pins) of tools, by their names: digests that "
-        "`responses-gateway mcp pin NAME` prints. Tools with other definitions, and tools that are not named here, "
-        "are held back. If left out, all definitions may be used.",
+        description="The [accepted definitions](mcp.md#pins) of tools, by their names: digests that `responses-gateway "
+        "mcp pin NAME` prints. Tools with other definitions, and tools that are not named here, are held back. If left "
+        "out, all definitions may be used.",
     )
     probe: ProbeSettings | None = Field(
         default=None, description="A call that [`doctor`](doctor.md#mcp-servers) may make to examine the server."
@@ -246,7 +256,7 @@ class McpServerSettings(_Section):
 
     @property
     def addresses(self) -> Mapping[tuple[str, ...], str]:
-        """All addresses that are written, by the path of their key. Their queries may have credentials."""
+        """All configured addresses, by the path of their key. Their queries may contain credentials."""
         urls: dict[tuple[str, ...], str | None] = {("url",): self.url, ("sse",): self.sse}
         if (oauth := self.auth.oauth) is not None:
             urls["auth", "oauth", "token_url"] = oauth.token_url
@@ -267,7 +277,7 @@ class McpServerSettings(_Section):
         return label if self.prefix is None else self.prefix
 
     def list_secrets(self) -> list[str]:
-        """Returns what must not be in any text that leaves the gateway."""
+        """Returns the credentials, which are redacted from every text that leaves the gateway."""
         in_queries = [secret for url in self.addresses.values() for secret in _list_query_values(url)]
         secrets = [*self.headers.values(), *self.env.values()]
         if self.auth.bearer is not None:
@@ -289,11 +299,11 @@ class ModelToolSettings(_Section):
 
 
 def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:
-    """Returns what is wrong with the names of the servers; None if nothing is."""
+    """Returns the problem with the names of the servers; None if there is none."""
     prefixes: dict[str, str] = {}
     for label, server in servers.items():
         if not LABEL.fullmatch(label):
-            return f"{label!r} is no name of a server: write up to 32 letters, digits, _ and -, beginning with a letter"
+            return f"{label!r} is not a valid name: write up to 32 letters, digits, _ and -, beginning with a letter"
         prefix = server.prefix_for(label)
         if not prefix:
             continue  # equal names of their tools are found when they are listed

@@ -35,7 +35,7 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "
 
 
 def _require_parser(name: str | None, *, native: str) -> str | None:
-    """Return the name of a parser. `native` is the name for none; vLLM's own are allowed beside `openai`."""
+    """Returns the name of a parser. `native` is the name for no parser. vLLM's parsers are allowed beside `openai`."""
     if name is None or name == native or name in TOOL_PARSERS or (native == "openai" and name.startswith("vllm:")):
         return name
     context = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
@@ -49,16 +49,17 @@ class FamilyConfig(BaseModel):
 
     patterns: tuple[NonEmptyText, ...] = Field(
         default=(),
-        description="Patterns of the names of its models, with `*` and `?`, in lower case and without folders. If left "
-        "out, those of the family that the gateway knows by this name.",
+        description="Patterns, with `*` and `?`, of the names of the family's models, in lower case and without "
+        "folders. If left out, the patterns of the built-in family of this name.",
     )
     parsing_format: OwnParsingFormat = Field(
         default="direct_response",
-        description="`think_tags`: its models write their thinking between think tags. `direct_response`: they do not.",
+        description="`think_tags`: the models write their thinking between think tags. `direct_response`: they do not.",
     )
     tool_parser: NonEmptyText = Field(
         default="openai",
-        description="The format of its calls in text, as `tool_parser` of a model. `openai`: no parser reads it.",
+        description="The format of the models' calls in text, as in `tool_parser` of a model. `openai`: text is not "
+        "parsed for calls.",
     )
 
     @field_validator("tool_parser")
@@ -67,7 +68,7 @@ class FamilyConfig(BaseModel):
         return _require_parser(name, native="openai")
 
     def build_family(self, known: ModelFamily | None) -> ModelFamily:
-        """Return the family. `known` is the one that the gateway knows by the same name."""
+        """Returns the family. `known` is the built-in family of the same name."""
         vllm_parser = self.tool_parser.removeprefix("vllm:") if self.tool_parser.startswith("vllm:") else None
         parser = self.tool_parser if vllm_parser is None else "openai"
         text = RawTextFormat(self.parsing_format, parser, vllm_parser)
@@ -79,14 +80,15 @@ class FamilyConfig(BaseModel):
 class ModelConfig(BaseModel):
     """The configuration of a model name, or of every name that matches a pattern.
 
-    Fields that override `Profile` have the same names as there.
+    Fields that override a field of `Profile` have its name.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    provider: NonEmptyText = Field(description="The provider that serves it.")
+    provider: NonEmptyText = Field(description="The provider that serves the model.")
     model: NonEmptyText | None = Field(
-        default=None, description="The upstream's name of the model. If left out, the name that the client sent."
+        default=None,
+        description="The upstream's name of the model. If left out, the upstream gets the name that the client sent.",
     )
     parsing_format: ParsingFormat | None = Field(
         default=None,
@@ -97,18 +99,18 @@ class ModelConfig(BaseModel):
     tool_parser: NonEmptyText | None = Field(
         default=None,
         description="How tool calls are parsed. `openai`: as the upstream reports them. `hermes`, `llama`, "
-        "`llama3_json`, `mistral`, `json` and `pythonic` parse them from the text in that format. On "
-        "`vllm_inprocess`, `vllm:NAME` is vLLM's own parser of that name. With two passes the default is "
-        "that of the model's [family](providers.md#families-of-models), or `hermes`.",
+        "`llama3_json`, `mistral`, `json` and `pythonic` parse them from the text in that format. On `vllm_inprocess`, "
+        "`vllm:NAME` is vLLM's own parser of that name. With two passes the default is the format of the model's "
+        "[family](providers.md#families-of-models), or `hermes`.",
     )
     text_tool_calls: NonEmptyText | None = Field(
         default=None,
         description="For upstreams without tools: tools are written into the prompt, and calls are parsed from the "
-        "text, in the format `hermes`, `llama`, `llama3_json`, `mistral`, `json` or `pythonic`. `none` "
-        "does neither.",
+        "text, in the format `hermes`, `llama`, `llama3_json`, `mistral`, `json` or `pythonic`. `none` does neither.",
     )
     single_tool_block: bool | None = Field(
-        default=None, description="A reply ends after its first block of calls, as with `parallel_tool_calls: false`."
+        default=None,
+        description="Whether a reply ends after its first block of calls, as with `parallel_tool_calls: false`.",
     )
     tool_validation: ToolValidation | None = Field(
         default=None,
@@ -119,23 +121,22 @@ class ModelConfig(BaseModel):
     max_tool_args_bytes: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
         description="The longest arguments of a call that are parsed, in bytes: from text, or as an object. Longer "
-        "ones remain text and are marked.",
+        "arguments remain text and are marked.",
     )
     max_tool_output_bytes: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
-        description="The longest output of a call, in bytes. In a longer one, text is cut with `[truncated]` and media "
-        "are replaced by a note. Both are losses.",
+        description="The longest output of a call, in bytes. In a longer output, text is cut with `[truncated]`, and "
+        "media are replaced by a note. Both are losses.",
     )
     max_tool_calls_per_turn: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
-        description="The most calls in one reply. Further ones are omitted, with a note. If left out, there is no "
+        description="The most calls in one reply. Further calls are omitted, with a note. If left out, there is no "
         "limit.",
     )
     cite_documents: bool | None = Field(
         default=None,
-        description="On `anthropic`, ask the model to cite the files of a request, unless the answer must fit a "
-        "schema. The default is `true`. `false` is for hosts without citations, and saves the tokens that "
-        "they cost.",
+        description="Whether `anthropic` is asked to cite the files of a request, unless the answer must fit a schema. "
+        "The default is `true`. `false` is for hosts without citations, and saves the tokens of citations.",
     )
     fix_empty_final: EmptyFinalFix | None = Field(
         default=None,
@@ -145,22 +146,23 @@ class ModelConfig(BaseModel):
     )
     profile: NonEmptyText | None = Field(
         default=None,
-        description="The name of a [family of models](providers.md#profiles), or of one under `families`. It sets the "
-        "defaults of the keys beside it. If left out, the model's name decides.",
+        description="The name of a [family of models](providers.md#profiles), built-in or under `families`. It sets "
+        "the defaults of the other keys here. If left out, the model's name decides.",
     )
     two_pass: TwoPass | None = Field(
         default=None,
-        description="Generate thinking and answer as two runs of the engine, so that the thinking budget is enforced: "
-        "`true`, `false`, or `engine` for one run in which vLLM enforces the budget. May also be a mapping with the "
-        "five keys below.",
+        description="Whether to generate thinking and answer in two runs of the engine, which enforces the thinking "
+        "budget: `true`, `false`, or `engine` for one run in which vLLM enforces the budget. May also be a mapping "
+        "with the five keys below.",
     )
-    think_tag: ThinkTag | None = Field(default=None, description="The tag around the thinking of two passes.")
+    think_tag: ThinkTag | None = Field(default=None, description="The tag around the thinking, with two passes.")
     max_thinking_tokens: Annotated[WholeNumber, Field(ge=0)] | None = Field(
-        default=None, description="Tokens for thinking, if the request sets no budget."
+        default=None, description="The most tokens for thinking, if the request sets no budget."
     )
     max_response_tokens: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
-        description="Tokens for the answer after the thinking. If left out, as many as the context has room for.",
+        description="The most tokens for the answer after the thinking. If left out, the room in the context is the "
+        "limit.",
     )
     bridge: str | None = Field(
         default=None,
@@ -168,27 +170,27 @@ class ModelConfig(BaseModel):
     )
     effort_budgets: dict[ReasoningEffort, Annotated[WholeNumber, Field(ge=0)]] | None = Field(
         default=None,
-        description="Tokens for thinking by `reasoning.effort`. An effort that is not listed gets a share of "
+        description="The most tokens for thinking, by `reasoning.effort`. An effort that is not listed gets a share of "
         "`max_thinking_tokens`: `minimal` a sixteenth, `low` a quarter, `medium` half, `high` and above all of it.",
     )
     think_open: bool | None = Field(
         default=None,
         description="With `think_tags`: `true` if the chat template ends with the opening think tag, so that replies "
-        "start inside it, `false` if it does not. If left out, a reply's text before its first tag is held back: "
-        "it is reasoning if that tag is a closing tag, and the answer if there is no tag. `false` streams the text "
-        "of replies without tags.",
+        "start inside it, `false` if it does not. If left out, a reply's text before its first tag is held back: it is "
+        "reasoning if that tag is a closing tag, and the answer if there is no tag. `false` streams the text of "
+        "replies without tags.",
     )
     system_messages: SystemMessages | None = Field(
         default=None,
-        description="`merge_leading`: leading system and developer messages become one. `merge_all`: later ones too. "
-        "`keep`: they remain unchanged.",
+        description="`merge_leading`: leading system and developer messages become one. `merge_all`: later messages "
+        "too. `keep`: they remain unchanged.",
     )
     volatile_lines: tuple[NonEmptyText, ...] | None = Field(
         default=None,
         description="Patterns, with `*` and `?`, of whole lines in the system prompt that change from request to "
         "request. They are moved to the [end of the newest message](prefix-cache.md), so that the upstream can reuse "
-        "its cache of the prompt. The default has Claude Code's billing header, except for `anthropic` and "
-        "`scripted`. `[]` moves none.",
+        "its cache of the prompt. The default contains Claude Code's billing header, except for `anthropic` and "
+        "`scripted`. With `[]` no line is moved.",
     )
     developer_role: Literal["developer", "system", "user"] | None = Field(
         default=None, description="The role with which a developer message is sent."
@@ -196,12 +198,13 @@ class ModelConfig(BaseModel):
     reasoning_part: Literal["reasoning_text", "summary_text"] | None = Field(
         default=None,
         description="The type of the parts of a reasoning item for requests without `reasoning.summary`. Requests with "
-        "it always get `summary_text`. `summary_text` is for Responses clients that show summaries only and do not "
-        "ask for them.",
+        "`reasoning.summary` always get `summary_text`. Write `summary_text` for Responses clients that show summaries "
+        "only and do not request them.",
     )
     replay_reasoning: ReplayReasoning | None = Field(
         default=None,
-        description="The field in which past reasoning is sent. `think_tags`: inside the text. `none`: it is not sent.",
+        description="The field in which past reasoning is sent. `think_tags`: inside the text. `none`: past reasoning "
+        "is not sent.",
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
         default=None, description="The chat field that limits the length of the answer."
@@ -211,9 +214,9 @@ class ModelConfig(BaseModel):
     )
     thinking_form: ThinkingForm | None = Field(
         default=None,
-        description="How `anthropic`, `gemini` and `ollama` are asked to think. `adaptive`: by an effort. `budget`: by"
-        " a number of tokens, or on `ollama` by a switch. `by_model`: by the name of the model. For an "
-        "unknown name that is `adaptive` on `anthropic`, the switch on `ollama`, nothing on `gemini`.",
+        description="The form in which `anthropic`, `gemini` and `ollama` are asked to think. `adaptive`: an effort. "
+        "`budget`: a number of tokens, or a switch on `ollama`. `by_model`: the model's name decides. For an unknown "
+        "name this means `adaptive` on `anthropic`, the switch on `ollama`, and nothing on `gemini`.",
     )
     effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
         default=None, description="The chat field for the reasoning effort."
@@ -221,32 +224,32 @@ class ModelConfig(BaseModel):
     raw_text_field: RawTextField | None = Field(
         default=None,
         description="The chat field that asks a server which separates thinking itself to leave it in the text. It is "
-        "sent with `parsing_format: direct_response`. `reasoning_format` is llama.cpp's, and the default for its "
-        "types. `none`: no field.",
+        "sent with `parsing_format: direct_response`. `reasoning_format` is the field of llama.cpp, and the default "
+        "for its types. `none`: no field is sent.",
     )
     forced_tool: ForcedTool | None = Field(
         default=None,
-        description="How a `tool_choice` of one tool is sent. `named`: by its name. `alone`: no other tool is sent, "
-        "for upstreams that ignore the name.",
+        description="The form in which a `tool_choice` of one tool is sent. `named`: the name of the tool. `alone`: "
+        "the request has no other tool, for upstreams that ignore the name.",
     )
     media_in_tool_messages: bool | None = Field(
         default=None,
-        description="The upstream accepts images in tool messages. Otherwise they follow in a user message.",
+        description="Whether the upstream accepts images in tool messages. Otherwise images follow in a user message.",
     )
     empty_reasoning: bool | None = Field(
         default=None,
-        description="A chat message with calls always has a reasoning field, if need be an empty one, for upstreams "
-        "that refuse it otherwise.",
+        description="Whether chat messages with calls always have a reasoning field, which may be empty, for upstreams "
+        "that refuse messages without it.",
     )
     replay_ids: ReplayIds | None = Field(
         default=None,
-        description="The ids of past items that are sent to a Responses upstream: those of `reasoning` items, all "
-        "(`keep`), or none (`drop`).",
+        description="The ids of past items that are sent to a Responses upstream: only ids of reasoning items "
+        "(`reasoning`), all ids (`keep`), or none (`drop`).",
     )
     call_signatures: CallSignatures | None = Field(
         default=None,
-        description="Past calls without a signature are sent to Gemini with its `placeholder`, without a signature "
-        "(`none`), or as the model requires (`by_model`; in chat that is without).",
+        description="The signature with which past calls that have none are sent to Gemini: Gemini's `placeholder`, no "
+        "signature (`none`), or what the model requires (`by_model`; in chat, no signature).",
     )
     schema_shims: frozenset[SchemaShim] | None = Field(
         default=None,
@@ -259,25 +262,25 @@ class ModelConfig(BaseModel):
     )
     extra_params: frozenset[NonEmptyText] | None = Field(
         default=None,
-        description="Further request fields that are forwarded unchanged, besides those of the provider's type.",
+        description="Request fields that are forwarded unchanged, in addition to the fields of the provider's type.",
     )
     resumable: bool = Field(
-        default=False, description="Make streams of this model resumable, as if clients sent `resumable: true`."
+        default=False, description="Whether streams of this model can be resumed, as if clients sent `resumable: true`."
     )
     strict: bool = Field(
         default=False,
-        description="Refuse requests with losses, as if clients sent `x-gateway-strict: true`.",
+        description="Whether requests with losses are refused, as if clients sent `x-gateway-strict: true`.",
     )
     request_defaults: dict[str, Any] = Field(
         default_factory=dict,
-        description="Request fields for clients that leave them out, such as `temperature`. A field with different "
-        "names in the two APIs may have either name.",
+        description="Values of request fields that clients leave out, such as `temperature`. A field with different "
+        "names in OpenAI's two APIs may have either name.",
     )
     tools: ModelToolSettings = Field(
-        default=ModelToolSettings(), description="Tools that the gateway adds to every request for it."
+        default=ModelToolSettings(), description="Tools that the gateway adds to every request for the model."
     )
     capabilities: CapabilityOverrides = Field(
-        default=CapabilityOverrides(), description="Its capabilities, where they differ from those of its provider."
+        default=CapabilityOverrides(), description="The capabilities of the model that differ from its provider's."
     )
 
     @model_validator(mode="before")
@@ -307,13 +310,13 @@ class ModelConfig(BaseModel):
         return _require_parser(name, native="openai" if info.field_name == "tool_parser" else "none")
 
     def profile_overrides(self, families: Mapping[str, ModelFamily] = MODEL_FAMILIES) -> dict[str, Any]:
-        """Return the fields of `Profile` that the operator set, over those of the family in `profile`."""
+        """Returns the fields of `Profile` that the operator set, over the fields of the family in `profile`."""
         family_fields = families[self.profile].fields if self.profile is not None else {}
         own_fields = {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}
         return {**family_fields, **own_fields}
 
     def resolve_capabilities(self, provider: Capabilities) -> Capabilities:
-        """Return the provider's capabilities, overridden by the model's own."""
+        """Returns the provider's capabilities, overridden by the model's own."""
         return replace(provider, **self.capabilities.to_overrides())
 
 

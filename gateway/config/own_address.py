@@ -14,7 +14,7 @@ from translation.representation.json_types import mapping_or_empty
 
 
 def describe_address(config: ProviderConfig) -> str:
-    """Return where a provider's upstream is, for the log: `http://127.0.0.1:8000`, without path and credentials.
+    """Returns where a provider's upstream is, for the log: `http://127.0.0.1:8000`, without path and credentials.
 
     A provider without an upstream is described by its type.
     """
@@ -30,7 +30,7 @@ _SCHEME_PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield one problem per provider whose upstream is this gateway. `tree` is the whole, unvalidated configuration."""
+    """Yields one problem per provider whose upstream is this gateway. `tree` is the unvalidated configuration."""
     server = mapping_or_empty(tree.get("server"))
     host, port = server.get("host", _DEFAULT_HOST), server.get("port", _DEFAULT_PORT)
     if not isinstance(host, str):

@@ -1,4 +1,4 @@
-"""Everything that an operator can set. The only module that reads the environment."""
+"""The settings that an operator can write. The only module that reads the environment."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ class _Section(BaseModel):
 
 
 class CorsSettings(_Section):
-    """Which web pages may call the gateway from a browser."""
+    """The web pages that may call the gateway from a browser."""
 
     origins: tuple[NonEmptyText, ...] = Field(
         min_length=1, description="Origins such as `https://app.example.com`. `*` allows every page."
@@ -51,10 +51,11 @@ class ServerSettings(_Section):
         default=1024.0,
         ge=1,
         le=16 * 1024,
-        description="How much of a multipart form is held in memory until its field `model` has arrived, in KiB.",
+        description="The largest part of a multipart form that is held in memory until its field `model` arrives, in "
+        "KiB.",
     )
     max_json_depth: WholeNumber = Field(
-        default=200, ge=1, le=900, description="How deep a request's JSON may be nested."
+        default=200, ge=1, le=900, description="The deepest nesting of a request's JSON."
     )
     max_head_kb: Number = Field(
         default=64.0,
@@ -88,24 +89,28 @@ class ServerSettings(_Section):
         default=256.0, gt=0, description="The largest state that is stored with a thread of AG-UI, in KiB."
     )
     keepalive_s: Number = Field(
-        default=15.0, gt=0, description="Seconds without an event after which a stream gets a comment."
+        default=15.0,
+        gt=0,
+        description="Seconds of silence after which a comment is sent on a stream, so that the connection stays open.",
     )
     drain_s: Number = Field(
-        default=20.0, ge=0, description="Seconds in which open streams may finish after the server was told to stop."
+        default=20.0,
+        ge=0,
+        description="Seconds in which open streams may end after the server received a signal to stop.",
     )
     max_worker_deaths: WholeNumber = Field(
         default=10,
         ge=0,
-        description="How many of several `workers` may die within `worker_deaths_s`. Each is replaced; at one more "
+        description="The most deaths of `workers` within `worker_deaths_s`. Each dead worker is replaced; at one more "
         "death the server stops.",
     )
     worker_deaths_s: Number = Field(
-        default=300.0, gt=0, description="The seconds in which the deaths of workers are counted together."
+        default=300.0, gt=0, description="Seconds in which deaths of workers are counted together."
     )
     tcp_nodelay: bool = Field(
         default=True,
-        description="Send each delta at once. With `false` the system collects small ones until the client has "
-        "acknowledged earlier ones. This costs less processor time for streams of a thousand deltas per "
+        description="Whether to send each delta at once. With `false` the operating system collects small deltas until "
+        "the client has acknowledged earlier ones. This costs less processor time for streams of a thousand deltas per "
         "second, but each delta waits longer, some for 40 ms.",
     )
     doctor_report: NonEmptyText | None = Field(
@@ -114,12 +119,13 @@ class ServerSettings(_Section):
     )
     sentence_buffer: bool = Field(
         default=False,
-        description="Send the text of streams, answers and thinking, in whole sentences or lines instead of as it is "
-        "generated, for clients that read it aloud or show it by sentences. Text that ends, or is followed by a call, "
-        "is sent at once. Streams are then translated instead of relayed, unless they have several choices (`n`).",
+        description="Whether to send the text of streams, answers and thinking, in whole sentences or lines instead of "
+        "as it is generated, for clients that read it aloud or show it by sentences. Text that ends, or is followed by "
+        "a call, is sent at once. Streams are then translated instead of relayed, unless they have several choices "
+        "(`n`).",
     )
     cors: CorsSettings | None = Field(
-        default=None, description="Which web pages may call the gateway. If left out, none may."
+        default=None, description="The web pages that may call the gateway from a browser. If left out, none may."
     )
     reasoning_fields: tuple[ReasoningField, ...] = Field(
         default=("reasoning_content", "reasoning"),
@@ -132,8 +138,8 @@ class LogSettings(_Section):
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="The lowest level of lines that are written. `warning` omits requests that succeeded, and those "
-        "whose client made the mistake.",
+        description="The lowest level of lines that are written. `warning` omits requests that succeeded, and requests "
+        "that failed by a mistake of the client.",
     )
     format: Literal["auto", "json", "text"] = Field(
         default="auto",
@@ -161,8 +167,8 @@ class StoreSettings(_Section):
     idempotency_hours: Number = Field(
         default=24.0,
         gt=0,
-        description="Hours in which a request with the `Idempotency-Key` of another is not run again. At most "
-        "`events_hours`, since it may ask for the stream.",
+        description="Hours in which a request with the `Idempotency-Key` of an earlier one is not run again. At most "
+        "`events_hours`, because the request may ask for the stream of the earlier response.",
     )
     sweep_s: Number = Field(default=600.0, gt=0, description="Seconds between two searches for expired objects.")
     deadline_s: Number = Field(
@@ -171,8 +177,8 @@ class StoreSettings(_Section):
     begin_delay_ms: Number = Field(
         default=100.0,
         ge=0,
-        description="Milliseconds after which a response without `stream` is stored as `in_progress`. One that ends "
-        "before that is stored once, at its end. A streamed response is stored as soon as it begins.",
+        description="Milliseconds after which a response without `stream` is stored as `in_progress`. A response that "
+        "ends earlier is stored once, at its end. A streamed response is stored as soon as it begins.",
     )
     poll_s: Number = Field(
         default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."
@@ -196,7 +202,7 @@ class SealingSettings(_Section):
 
     keys: tuple[SecretStr, ...] = Field(
         default=(),
-        description="The first key encrypts, all keys decrypt. Without any, one is created in the database.",
+        description="The keys. The first encrypts, all of them decrypt. If left out, a key is created in the database.",
     )
     keys_env: str | None = Field(
         default=None, description="The environment variable that holds the keys, separated by commas."
@@ -223,16 +229,18 @@ class SealingSettings(_Section):
 
 
 class BackgroundSettings(_Section):
-    """Responses that run without a client: those with `background: true`, and streams that can be resumed."""
+    """Responses that run without a client: responses with `background: true`, and streams that can be resumed."""
 
     max_running: WholeNumber = Field(
-        default=64, ge=1, description="How many run at once in one server process. Others are queued."
+        default=64, ge=1, description="The most responses that run at once in one server process. Others are queued."
     )
     lease_s: Number = Field(
         default=15.0, gt=0, description="Seconds without a heartbeat after which other replicas take over a job."
     )
     max_attempts: WholeNumber = Field(
-        default=3, ge=1, description="How often a response is started before it fails. 1 never restarts one."
+        default=3,
+        ge=1,
+        description="The most times that a response is started before it fails. With 1 it is never restarted.",
     )
 
 
@@ -249,12 +257,14 @@ class EgressSettings(_Section):
     """Downloads of URLs in requests. The gateway fetches them only from the public internet, and engines fetch none."""
 
     allow: tuple[NonEmptyText, ...] = Field(
-        default=(), description="Your own hosts that may be fetched from although they are not on the public internet."
+        default=(),
+        description="Your own hosts from which URLs may be fetched although they are not on the public internet.",
     )
     max_mb: Number = Field(
         default=20.0,
         gt=0,
-        description="The largest download, in MiB. All downloads of one request may have three times that.",
+        description="The largest download, in MiB. All downloads of one request together may have three times this "
+        "size.",
     )
     deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all downloads of one request.")
 
@@ -276,10 +286,12 @@ class Settings(_Section):
     websocket: WebSocketSettings = Field(
         default=WebSocketSettings(), description="The WebSocket transport of `/v1/responses`."
     )
-    limits: LimitSettings = Field(default=LimitSettings(), description="What one owner may have at once.")
+    limits: LimitSettings = Field(default=LimitSettings(), description="Limits per owner.")
     egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
     tools: ToolSettings = Field(default=ToolSettings(), description="Tools that the gateway runs itself.")
-    auth: AuthSettings | None = Field(default=None, description="Who may use the gateway. If left out, anyone.")
+    auth: AuthSettings | None = Field(
+        default=None, description="Who may use the gateway. If left out, no key is required."
+    )
     providers: dict[NonEmptyText, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each with a name of your choice."
     )
@@ -289,13 +301,13 @@ class Settings(_Section):
     )
     families: dict[NonEmptyText, FamilyConfig] = Field(
         default_factory=dict,
-        description="Families of models, by a name of your choice, or by the name of a family that the gateway knows, "
-        "to replace what it knows. They come before the others.",
+        description="Families of models, by a name of your choice, or by the name of a built-in family, which is then "
+        "replaced. They are searched before the built-in families.",
     )
 
     @property
     def model_families(self) -> Mapping[str, ModelFamily]:
-        """The families of `families`, then those that the gateway knows."""
+        """The families of `families`, then the built-in families."""
         own_families = {name: family.build_family(MODEL_FAMILIES.get(name)) for name, family in self.families.items()}
         return {**own_families, **{name: row for name, row in MODEL_FAMILIES.items() if name not in own_families}}
 
@@ -307,11 +319,11 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     running: Settings | None = None,
 ) -> Settings:
-    """Load settings from a YAML file. `server` overrides keys of its section of that name.
+    """Loads settings from a YAML file. `server` overrides keys of the section `server`.
 
-    `environ` is the environment, by default that of the process. `running` are the settings of a running server that
-    the new ones would replace: then only the reloadable sections may differ (`gateway/config/checks.py`). Raises
-    ConfigError with every mistake in the file.
+    `environ` is the environment, by default the environment of the process. `running` are the settings of a running
+    server that the new ones would replace: then only the reloadable sections may differ (`gateway/config/checks.py`).
+    Raises ConfigError with every mistake in the file.
     """
     return _validate_document(yaml_file.read_yaml(path), server, environ, str(path), running)
 
@@ -324,9 +336,9 @@ def parse_settings(
     source: str = "settings",
     running: Settings | None = None,
 ) -> Settings:
-    """Build settings from plain values, as a YAML file would have them. `source` is their name in errors.
+    """Builds settings from plain values, as a YAML file would have them. `source` is their name in errors.
 
-    Other arguments and errors are those of `load_settings`.
+    The other arguments and the errors are the same as for `load_settings`.
     """
     return _validate_document(Document(dict(tree), {}), server, environ, source, running)
 
@@ -337,9 +349,9 @@ def discover_settings(
     environ: Mapping[str, str] | None = None,
     running: Settings | None = None,
 ) -> Settings:
-    """Build settings without a file, from the API keys and local servers of this machine. Takes about a second.
+    """Builds settings without a file, from the API keys and local servers of this machine. Takes about a second.
 
-    Arguments and errors are those of `load_settings`.
+    Arguments and errors are the same as for `load_settings`.
     """
     from gateway.config.discovery import (
         discover_config,  # imports the HTTP client, which `check-config` does not need

@@ -21,10 +21,11 @@ class AdminServerSettings(_Section):
 
     private_hosts: bool = Field(
         default=False,
-        description="Whether they may have addresses outside the public internet. Hosts of `egress.allow` may always.",
+        description="Whether added servers may have addresses outside the public internet. Hosts in `egress.allow` are "
+        "always allowed.",
     )
     poll_s: Annotated[Number, Field(ge=0.05, le=3600)] = Field(
-        default=2.0, description="Seconds between two looks for servers that other processes added or removed."
+        default=2.0, description="Seconds between two polls for servers that other processes added or removed."
     )
     max_servers: Annotated[WholeNumber, Field(ge=0)] = Field(
         default=64, description="The most servers that can be added."
@@ -32,25 +33,27 @@ class AdminServerSettings(_Section):
 
 
 class McpSettings(_Section):
-    """MCP servers whose tools the gateway calls for models that only know functions."""
+    """MCP servers whose tools the gateway runs for models."""
 
     request_servers: Literal["off", "public"] = Field(
         default="public",
-        description="Which servers a request may name. `public`: those on the public internet, and hosts of "
-        "`egress.allow`. `off`: none.",
+        description="The servers that a request may name by their address. `public`: servers on the public internet, "
+        "and hosts in `egress.allow`. `off`: none.",
     )
     servers: dict[str, McpServerSettings] = Field(
         default_factory=dict,
-        description="Your own servers, each with a name of your choice: a request uses one by `server_label` without "
-        "`server_url`, a model by its key `tools`.",
+        description="Your own servers, each with a name of your choice. A request selects one by `server_label` "
+        "without `server_url`, and a model by its key `tools`.",
     )
     admin: AdminServerSettings = Field(
         default=AdminServerSettings(), description="Servers that are added over the API while the gateway runs."
     )
     list_deadline_s: Annotated[Number, Field(gt=0)] = Field(
-        default=10.0, description="Seconds for the list of a server's tools."
+        default=10.0, description="Seconds in which a server must list its tools."
     )
-    call_deadline_s: Annotated[Number, Field(gt=0)] = Field(default=60.0, description="Seconds for one call.")
+    call_deadline_s: Annotated[Number, Field(gt=0)] = Field(
+        default=60.0, description="Seconds in which one call must end."
+    )
     max_servers: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=16, description="The most servers that one request may name."
     )
@@ -58,7 +61,7 @@ class McpSettings(_Section):
         default=512, description="The most tools of all servers of one request."
     )
     max_list_pages: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=32, description="The most pages of one list of tools."
+        default=32, description="The most pages of a server's list of tools."
     )
     max_schema_kb: Annotated[Number, Field(gt=0)] = Field(
         default=64.0, description="The largest schema of a tool, in KiB. A tool with a larger one is left out."
@@ -67,7 +70,7 @@ class McpSettings(_Section):
         default=32, description="How deep objects may be nested in the schema of a tool."
     )
     max_result_mb: Annotated[Number, Field(gt=0)] = Field(
-        default=5.0, description="The largest answer of a server, in MiB."
+        default=5.0, description="The largest reply of a server, in MiB."
     )
     total_result_mb: Annotated[Number, Field(gt=0)] = Field(
         default=20.0, description="The largest size of all results of one response together, in MiB."
@@ -77,49 +80,51 @@ class McpSettings(_Section):
     )
     removal_grace_s: Annotated[Number, Field(ge=0)] = Field(
         default=10.0,
-        description="Seconds that calls may still take after their server was removed from the configuration.",
+        description="Seconds in which open calls may end after their server was removed from the configuration.",
     )
     rounds: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=32,
-        description="How often the model is asked in one response with tools. Then it is asked once more, without.",
+        description="The most requests to the model with tools in one response. After them, the model gets one more "
+        "request without tools, so that it answers.",
     )
     calls: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=64, description="The most calls of one response. `max_tool_calls` of a request can lower it."
+        default=64, description="The most calls in one response. `max_tool_calls` of a request can lower this limit."
     )
     identical_calls: Annotated[WholeNumber, Field(ge=2)] = Field(
         default=3,
-        description="The same call with the same result is not run this many times in one response: the last one is "
-        "answered with a hint, and the model has to answer.",
+        description="The limit of identical calls with identical results in one response. The call that reaches it is "
+        "not run: it gets a hint as its result, and the model has to answer.",
     )
     errors_in_a_row: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=5, description="After this many calls in a row that failed, the model has to answer."
+        default=5, description="After this many failed calls in a row, the model has to answer."
     )
     argument_kb: Annotated[Number, Field(gt=0)] = Field(
         default=200.0,
-        description="The longest arguments of a call, in kB (1000 bytes). A reply with longer ones is `incomplete`.",
+        description="The longest arguments of a call, in kB (1000 bytes). A response with longer arguments is "
+        "`incomplete`.",
     )
     loop_deadline_s: Annotated[Number, Field(gt=0)] = Field(
         default=600.0,
-        description="Seconds after which a response with tools is offered none any more, so that the model answers. "
-        "Background responses have no such limit.",
+        description="Seconds after which the model gets no more tools in a response, so that it answers. Background "
+        "responses have no such limit.",
     )
     parallel_calls: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=8, description="The most calls of one response that run at once."
     )
     open_approvals: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=32, description="The most approvals and answers to calls that one response may ask for."
+        default=32, description="The most approvals and user inputs that one response may request."
     )
     approval_days: Annotated[Number, Field(gt=0)] = Field(
         default=7.0, description="Days until a request for an approval, or for input, can no longer be answered."
     )
 
     input_rounds: Annotated[WholeNumber, Field(ge=1)] = Field(
-        default=10, description="How often one call may ask the user for input."
+        default=10, description="The most times that one call may request input from the user."
     )
     max_input_kb: Annotated[Number, Field(gt=0)] = Field(
         default=64.0,
-        description="The largest size of what one call asks the user for, in KiB, and of the state that its server "
-        "wants back with the answer.",
+        description="The largest request of one call for user input, in KiB, and the largest state that its server "
+        "gets back with the answer.",
     )
 
     @field_validator("servers")
@@ -131,16 +136,16 @@ class McpSettings(_Section):
 
     @property
     def max_result_bytes(self) -> int:
-        """The largest answer of a server in bytes."""
+        """The largest reply of a server in bytes."""
         return int(self.max_result_mb * _MB)
 
     @property
     def schema_limits(self) -> SchemaLimits:
-        """The largest schema of a tool."""
+        """The limits of a tool's schema."""
         return SchemaLimits(max_bytes=int(self.max_schema_kb * 1024), max_depth=self.max_schema_depth)
 
     def bounds(self, max_tool_calls: int | None, *, in_background: bool = False) -> LoopBounds:
-        """Returns the bounds of a response. `max_tool_calls` is that of its request, if it has one."""
+        """Returns the bounds of a response. `max_tool_calls` is the limit that its request sets, if any."""
         calls = self.calls if max_tool_calls is None else min(self.calls, max_tool_calls)
         seconds = None if in_background else self.loop_deadline_s
         return LoopBounds(

@@ -26,7 +26,7 @@ _TEXT_CALL_KEYS: Final = (("tool_parser", "openai"), ("text_tool_calls", "none")
 
 
 def check_unused_keys(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield one problem per key without an effect. `tree` is the whole, unvalidated configuration."""
+    """Yields one problem per key without an effect. `tree` is the whole, unvalidated configuration."""
     providers = mapping_or_empty(tree.get("providers"))
     for name, value in mapping_or_empty(tree.get("models")).items():
         model = mapping_or_empty(value)
@@ -69,7 +69,7 @@ def _check_text_call_keys(
 
 
 def _has_text_calls(kind: ProviderType, provider: Mapping[str, Any]) -> bool:
-    """Return whether requests may use chat, the only dialect whose texts are parsed for calls, or token prompts."""
+    """Returns whether requests may use chat, the only dialect whose texts are parsed for calls, or token prompts."""
     dialects = provider.get("dialects")
     return kind in TOKEN_PROMPT_TYPES or "chat" in (
         dialects if isinstance(dialects, list) else PROVIDER_DEFAULTS[kind].dialects
@@ -77,7 +77,7 @@ def _has_text_calls(kind: ProviderType, provider: Mapping[str, Any]) -> bool:
 
 
 def _stops_after_block(kind: ProviderType, model: Mapping[str, Any]) -> bool:
-    """Return whether the gateway makes the model, or its engine, end a reply after its first block of calls."""
+    """Returns whether the gateway makes the model, or its engine, end a reply after its first block of calls."""
     in_tokens = kind in TOKENS_ONLY_TYPES or (
         kind in TOKEN_PROMPT_TYPES and model.get("two_pass") not in (None, "engine")
     )

@@ -39,7 +39,7 @@ class Document(NamedTuple):
 
 
 def read_yaml(path: Path) -> Document:
-    """Read a YAML file. Raises ConfigError if it cannot be read, is not YAML or has a duplicate key."""
+    """Reads a YAML file. Raises ConfigError if it cannot be read, is not YAML or has a duplicate key."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -50,7 +50,7 @@ def read_yaml(path: Path) -> Document:
 
 
 def parse_yaml(text: str, source: str) -> Document:
-    """Parse a YAML text. `source` is its name in errors. Raises ConfigError."""
+    """Parses a YAML text. `source` is its name in errors. Raises ConfigError."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
@@ -74,7 +74,7 @@ def parse_yaml(text: str, source: str) -> Document:
 def _check_nodes(
     node: yaml.Node, path: ValuePath, lines: dict[ValuePath, int], above: tuple[yaml.Node, ...]
 ) -> Iterator[Problem]:
-    """Record the line of each key and entry in `lines`, and report what a plain tree of values cannot hold.
+    """Records the line of each key and entry in `lines`, and reports what a plain tree of values cannot hold.
 
     That is duplicate keys, keys that are not text, and values that contain themselves. `above` has the nodes around
     this one.
@@ -109,7 +109,7 @@ def _check_nodes(
 
 
 def render_path(path: ValuePath) -> str:
-    """Render a path as `auth.keys[0].models`. Names with dots are quoted: `models."gpt-4.1".provider`."""
+    """Renders a path as `auth.keys[0].models`. Names with dots are quoted: `models."gpt-4.1".provider`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -121,7 +121,7 @@ def render_path(path: ValuePath) -> str:
 
 
 def render_warnings(file: Path, warnings: Iterable[Problem]) -> Iterator[str]:
-    """Yield one line per warning about a file that can be read: file, line, dotted path, message."""
+    """Yields one line per warning about a file that can be read: file, line, dotted path, message."""
     lines = read_yaml(file).lines
     for where, message in sorted(warnings, key=lambda warning: _line_of(warning.path, lines) or 0):
         line = _line_of(where, lines)
@@ -130,7 +130,7 @@ def render_warnings(file: Path, warnings: Iterable[Problem]) -> Iterator[str]:
 
 
 def _line_of(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
-    """Return the line of the value, or of the nearest one around it that is in the file."""
+    """Returns the line of the value, or of the nearest one around it that is in the file."""
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), None)
 
 

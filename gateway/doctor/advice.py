@@ -94,7 +94,7 @@ _ADVICE_BY_CODE: Final = {
 def suggest_fix(
     subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool, detail: str = ""
 ) -> str:
-    """Return the advice for a failed check, in a few sentences.
+    """Returns the advice for a failed check, in a few sentences.
 
     `detail` is what failed. It is searched for messages of upstreams that name the cause. `code` is that of the error,
     `needs` the capabilities that the check requires. `undeclared` says that the check passed although a capability is

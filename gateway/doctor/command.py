@@ -27,7 +27,7 @@ _LABEL_WIDTH: Final = 40
 def run_doctor(
     settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None
 ) -> bool:
-    """Examine the models, print the report to stdout, save the results, and write the page if `html` names a file.
+    """Examines the models, prints the report, saves the results, and writes the page if `html` names a file.
 
     Without `names`, the MCP servers of the configuration are examined too.
 
@@ -55,7 +55,7 @@ def run_doctor(
 
 
 def _save_results(file: Path, diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> None:
-    """Save the results for the server's home page. If that fails, the report has been printed nevertheless."""
+    """Saves the results for the server's home page. If that fails, the report has been printed nevertheless."""
     try:
         save_results(file, diagnoses, origin)
     except OSError as error:
@@ -63,7 +63,7 @@ def _save_results(file: Path, diagnoses: Sequence[Diagnosis], origin: ReportOrig
 
 
 def _write_page(file: Path, page: str) -> bool:
-    """Write the page. Returns whether that succeeded; the report has been printed before."""
+    """Writes the page. Returns whether that succeeded; the report has been printed before."""
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -74,13 +74,13 @@ def _write_page(file: Path, page: str) -> bool:
 
 
 def _colour_verdict(verdict: str) -> str:
-    """Return the verdict in colour. `typer.echo` removes colours if the output is no terminal."""
+    """Returns the verdict in colour. `typer.echo` removes colours if the output is no terminal."""
     return typer.style(verdict, fg=_COLOURS[verdict], bold=True if verdict == "fail" else None)
 
 
 @contextmanager
 def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Draw a progress bar. Yields a function to be called with the name of each step before the step."""
+    """Draws a progress bar. Yields a function to be called with the name of each step before the step."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return

@@ -33,7 +33,7 @@ def examine(
     on_check: Callable[[FeatureCheck], None] = lambda check: None,
     checks: Sequence[FeatureCheck] = CHECKS,
 ) -> Diagnosis:
-    """Run the checks of one model.
+    """Runs the checks of one model.
 
     `client` sends requests to the gateway, `deadline_s` is the time for each, and `on_check` is called before each
     check. If no request of the first check gets a response, the other checks are skipped.
@@ -101,7 +101,7 @@ class _Outcome(NamedTuple):
 
 
 def _judge_check(check: FeatureCheck, session: CheckSession) -> _Outcome:
-    """Run a check and judge its result by the declared capabilities."""
+    """Runs a check and judges its result by the declared capabilities."""
     capabilities = session.subject.capabilities
     missing = [name for name in check.needs if not getattr(capabilities, name)]
     outcome = _run_check(check, session, may_refuse=bool(missing) or check.is_optional or session.subject.strict)

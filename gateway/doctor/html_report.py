@@ -57,7 +57,7 @@ class _Failure(NamedTuple):
 
 
 def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[ServerDiagnosis] = ()) -> str:
-    """Return an HTML document. Models with more failed checks come first. `servers` are the MCP servers."""
+    """Returns an HTML document. Models with more failed checks come first. `servers` are the MCP servers."""
     diagnoses = sorted(
         diagnoses, key=lambda diagnosis: -sum(finding.verdict == "fail" for finding in diagnosis.findings)
     )
@@ -82,7 +82,7 @@ configuration <code>{escape(origin.config_digest)}</code></p>
 
 
 def _group_by_advice(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, list[_Failure]]]:
-    """Return the failed checks by the advice that fixes them, the advice that fixes most first."""
+    """Returns the failed checks by the advice that fixes them, the advice that fixes most first."""
     failures_by_advice: dict[str, list[_Failure]] = {}
     for number, diagnosis in enumerate(diagnoses):
         for finding in diagnosis.findings:
@@ -127,7 +127,7 @@ def _render_overview(diagnoses: Sequence[Diagnosis], cards: Sequence[tuple[str, 
 
 
 def _render_cards(cards: Sequence[tuple[str, Sequence[_Failure]]]) -> str:
-    """Render one card per advice, with the checks that it fixes. Returns "" if no check failed."""
+    """Renders one card per advice, with the checks that it fixes. Returns "" if no check failed."""
     if not cards:
         return ""
     content = "\n".join(_render_card(number, advice, failures) for number, (advice, failures) in enumerate(cards))
@@ -160,7 +160,7 @@ def _render_failure(failure: _Failure) -> str:
 
 
 def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
-    """Render the checks of the MCP servers as one table. Returns "" if there are none."""
+    """Renders the checks of the MCP servers as one table. Returns "" if there are none."""
     if not servers:
         return ""
     rows = "\n".join(
@@ -198,7 +198,7 @@ _MODEL_HEADINGS = """<th scope="col">Feature</th><th scope="col">Verdict</th><th
 
 
 def _render_table(label: str, caption: str, headings: str, rows: str) -> str:
-    """Return a table of checks that scrolls in itself on narrow screens. All arguments are HTML."""
+    """Returns a table of checks that scrolls in itself on narrow screens. All arguments are HTML."""
     return f"""<div class="scroll" role="region" aria-label="{label}" tabindex="0">
 <table class="checks">
 <caption>{caption}</caption>

@@ -19,7 +19,7 @@ class GatewayNotStarted(Exception):
 
 @contextmanager
 def serve_locally(settings: Settings, providers: Mapping[str, Provider], start_timeout_s: float) -> Iterator[str]:
-    """Start the gateway and yield its URL once its engines have started or failed. The block's end stops it.
+    """Starts the gateway and yields its URL once its engines have started or failed. The block's end stops it.
 
     It runs in a thread of its own, so that the checks do not delay it. Raises GatewayNotStarted, also if it has not
     started after `start_timeout_s` seconds.

@@ -27,7 +27,7 @@ class ReportOrigin:
 
 
 def describe_origin(settings: Settings) -> ReportOrigin:
-    """Return the origin of a report that is made now."""
+    """Returns the origin of a report that is made now."""
     return ReportOrigin(
         product_version=installed_version(),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -36,7 +36,7 @@ def describe_origin(settings: Settings) -> ReportOrigin:
 
 
 def save_results(file: Path, diagnoses: Sequence[Diagnosis], origin: ReportOrigin) -> None:
-    """Save the results, without requests and replies, for the server's home page. Raises OSError."""
+    """Saves the results, without requests and replies, for the server's home page. Raises OSError."""
     titles = {check.name: check.title for check in CHECKS}
     results = [
         SavedResult(

@@ -20,7 +20,7 @@ _START_TIMEOUT_S: Final = 600.0
 
 
 def count_checks(settings: Settings, names: Sequence[str]) -> int:
-    """Return how many checks `diagnose` will run. Raises NoModelsSelected."""
+    """Returns how many checks `diagnose` will run. Raises NoModelsSelected."""
     return len(select_models(settings, names)) * len(CHECKS)
 
 
@@ -31,7 +31,7 @@ def diagnose(
     on_step: Callable[[str], None] = lambda step: None,
     checks: Sequence[FeatureCheck] = CHECKS,
 ) -> list[Diagnosis]:
-    """Examine the models in `names`, or all models whose names are no patterns.
+    """Examines the models in `names`, or all models whose names are no patterns.
 
     `deadline_s` is the time for each request. `on_step` is called with a description of each check before it runs.
     Raises NoModelsSelected and GatewayNotStarted.

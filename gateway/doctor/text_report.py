@@ -29,7 +29,7 @@ REPORT_VERSION: Final = 1
 
 
 def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = ()) -> bytes:
-    """Return the report as one JSON object. `ok` is false if any check failed. `servers` are those of MCP servers."""
+    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are those of MCP servers."""
     backends = [
         {
             "model": diagnosis.model,
@@ -56,7 +56,7 @@ def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: S
 
 
 def render_text(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str] = str, width: int = 80) -> str:
-    """Return a table of features and models, followed by the details of each finding other than a pass.
+    """Returns a table of features and models, followed by the details of each finding other than a pass.
 
     `paint` may add colours to a verdict. Models that do not fit into `width` characters get a table below.
     """
@@ -69,7 +69,7 @@ def render_text(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str] = st
 
 
 def render_summary(diagnoses: Sequence[Diagnosis]) -> str:
-    """Return one line with the number of findings per verdict."""
+    """Returns one line with the number of findings per verdict."""
     counts = count_verdicts(diagnoses)
     models = f"{len(diagnoses)} model{'' if len(diagnoses) == 1 else 's'}"
     words = {"pass": "passed", "fail": "failed"}
@@ -77,13 +77,13 @@ def render_summary(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def render_score(diagnosis: Diagnosis) -> str:
-    """Return how many checks of a model passed, of those that passed or failed: "21 of 22"."""
+    """Returns how many checks of a model passed, of those that passed or failed: "21 of 22"."""
     counts = count_verdicts([diagnosis])
     return f"{counts['pass']} of {counts['pass'] + counts['fail']}"
 
 
 def count_verdicts(diagnoses: Sequence[Diagnosis]) -> dict[Verdict, int]:
-    """Return the number of findings per verdict."""
+    """Returns the number of findings per verdict."""
     counts: dict[Verdict, int] = {"pass": 0, "fail": 0, "refused": 0, "skipped": 0}
     for diagnosis in diagnoses:
         for finding in diagnosis.findings:
@@ -92,7 +92,7 @@ def count_verdicts(diagnoses: Sequence[Diagnosis]) -> dict[Verdict, int]:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Render a duration for people: milliseconds below ten seconds, and "-" for None."""
+    """Renders a duration for people: milliseconds below ten seconds, and "-" for None."""
     if seconds is None:
         return "-"
     return f"{seconds * 1000:.0f} ms" if seconds < _FROM_SECONDS_S else f"{seconds:.1f} s"

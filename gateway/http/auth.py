@@ -58,7 +58,7 @@ class Authenticator:
 
 
 def find_key(headers: Mapping[bytes, bytes]) -> bytes:
-    """Return the API key of a request's headers. It is empty if they have none."""
+    """Returns the API key of a request's headers. It is empty if they have none."""
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     bearer_key = key.strip() if scheme.lower() == b"bearer" else b""
     # Clients made for Anthropic's API send x-api-key. A proxy may add its own `Authorization: Basic`.

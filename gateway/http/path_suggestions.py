@@ -34,7 +34,7 @@ _MAX_PATH_CHARS: Final = 200
 
 
 def suggest_path(path: str, has_route: Callable[[str], bool], known_paths: Sequence[str]) -> str | None:
-    """Return the path that a request for `path` probably meant, or None if there is no likely one.
+    """Returns the path that a request for `path` probably meant, or None if there is no likely one.
 
     `has_route` reports whether the server has a path; it is true for paths with ids, too. `known_paths` are its paths
     without parameters, to which a misspelt path is compared.

@@ -25,7 +25,7 @@ summary { color: var(--link); margin-top: .4rem; }
 
 
 def build_api_page(document: Mapping[str, Any]) -> HtmlDocument:
-    """Return the page for an OpenAPI document."""
+    """Returns the page for an OpenAPI document."""
     groups: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
     schemas = document.get("components", {}).get("schemas", {})
@@ -85,7 +85,7 @@ def _render_text(text: str) -> str:
 
 
 def _describe_type(schema: Mapping[str, Any]) -> str:
-    """Return the type of a JSON schema in words. Alternatives to null are left out: every optional field has one."""
+    """Returns the type of a JSON schema in words. Alternatives to null are left out: every optional field has one."""
     if "$ref" in schema:
         return _name_of(schema).rpartition(".")[2]
     if "const" in schema:
@@ -102,5 +102,5 @@ def _describe_type(schema: Mapping[str, Any]) -> str:
 
 
 def _name_of(reference: Mapping[str, Any]) -> str:
-    """Return the name of the schema in the document's components that a reference is to."""
+    """Returns the name of the schema in the document's components that a reference is to."""
     return str(reference["$ref"]).removeprefix("#/components/schemas/")

@@ -45,7 +45,7 @@ class HtmlDocument(NamedTuple):
 
 
 def build_document(title: str, content: str, *, style: str = "", script: str = "") -> HtmlDocument:
-    """Return a document with `content`, which is HTML, in its body.
+    """Returns a document with `content`, which is HTML, in its body.
 
     Its policy allows this style, this script and, with a script, requests to the page's own origin, and nothing else.
     So text that is not escaped by mistake can still not run as a script. The icon is empty, because a browser would
@@ -90,6 +90,6 @@ def build_document(title: str, content: str, *, style: str = "", script: str = "
 
 
 def _hash_source(element_text: str) -> str:
-    """Return the source expression that allows an inline element with exactly this text (CSP 3, section 2.3.1)."""
+    """Returns the source expression that allows an inline element with exactly this text (CSP 3, section 2.3.1)."""
     digest = hashlib.sha256(element_text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

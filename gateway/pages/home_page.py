@@ -83,7 +83,7 @@ class HomePage:
 
 
 def build_home_page(page: HomePage) -> HtmlDocument:
-    """Return the page as a document."""
+    """Returns the page as a document."""
     sections = [_render_status(page)]
     if page.models is None:
         sections.append(_KEY_FORM)
@@ -226,14 +226,14 @@ def _render_links() -> str:
 
 
 def render_curl(base_url: str, model: str, *, needs_key: bool) -> str:
-    """Return a shell command that requests a response. `base_url` is the server's address, without `/v1`."""
+    """Returns a shell command that requests a response. `base_url` is the server's address, without `/v1`."""
     key = f' \\\n  -H "Authorization: Bearer ${KEY_VARIABLE}"' if needs_key else ""
     body = json.dumps({"model": model, "input": "Say hello."}, ensure_ascii=False)
     return f"curl {base_url}/v1/responses{key} \\\n  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
 
 
 def render_python(base_url: str, model: str, *, needs_key: bool) -> str:
-    """Return a Python program for the package `openai` that prints a response."""
+    """Returns a Python program for the package `openai` that prints a response."""
     imports = "import os\n\nfrom openai import OpenAI" if needs_key else "from openai import OpenAI"
     key = f'os.environ["{KEY_VARIABLE}"]' if needs_key else '"none"'
     return (

@@ -44,7 +44,7 @@ class SavedResult(BaseModel):
     checks: tuple[SavedCheck, ...]
 
     def count(self, verdict: Verdict) -> int:
-        """Return the number of checks with this verdict."""
+        """Returns the number of checks with this verdict."""
         return sum(check.verdict == verdict for check in self.checks)
 
 
@@ -62,7 +62,7 @@ class UnreadableReport(Exception):
 
 
 def read_report(file: Path) -> SavedReport | None:
-    """Return the content of `file`, or None if there is no such file. Raises UnreadableReport."""
+    """Returns the content of `file`, or None if there is no such file. Raises UnreadableReport."""
     try:
         with file.open("rb") as stream:
             content = stream.read(_MAX_BYTES + 1)
@@ -79,7 +79,7 @@ def read_report(file: Path) -> SavedReport | None:
 
 
 def merge_results(file: Path, results: Sequence[SavedResult]) -> None:
-    """Write `results` to `file`, beside the results of other models in it. Replaces a file that cannot be read.
+    """Writes `results` to `file`, beside the results of other models in it. Replaces a file that cannot be read.
 
     The file is replaced in one step, so that a reader never sees half of it. Raises OSError.
     """

@@ -79,12 +79,12 @@ class Application(NamedTuple):
 
 
 def create_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
-    """Build the application without the means to replace its configuration. Arguments are those of `build_app`."""
+    """Builds the application without the means to replace its configuration. Arguments are those of `build_app`."""
     return build_app(settings, drain, build_providers(settings, providers)).asgi
 
 
 def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider]) -> Application:
-    """Build the application. `providers` are those of the settings, by name.
+    """Builds the application. `providers` are those of the settings, by name.
 
     All providers are closed when the application stops.
     """
@@ -176,7 +176,7 @@ def _suggest_path(routes: Sequence[Route], path: str) -> str | None:
 
 
 def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:
-    """Return all methods of the path. The framework reports only those of the first route that matches it.
+    """Returns all methods of the path. The framework reports only those of the first route that matches it.
 
     `routes` come from the routers, not from the application: where an application stores included routes differs
     between versions of FastAPI, and vLLM requires an old one.

@@ -10,7 +10,7 @@ _MAX_MODELS = 20
 
 
 def render_banner(settings: Settings, url: str) -> str:
-    """Return a text of some lines. `url` is the address of the server, without a path."""
+    """Returns a text of some lines. `url` is the address of the server, without a path."""
     rows = [(name, model.provider) for name, model in settings.models.items()]
     lines = ["", *format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])]
     if len(rows) > _MAX_MODELS:
@@ -33,7 +33,7 @@ def _key_variable(settings: Settings) -> str:
 
 
 def _choose_example_model(settings: Settings) -> str | None:
-    """Return a model name that is no pattern: that of an embedded model, which is always available, or else the first.
+    """Returns a model name that is no pattern: that of an embedded model, which is always available, or else the first.
 
     Returns None if all names are patterns.
     """

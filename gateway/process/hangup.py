@@ -10,7 +10,7 @@ _STANDARD_FILES: Final = (0, 1, 2)
 
 
 def on_hangup(reload: Callable[[], object]) -> None:
-    """Call `reload` at each SIGHUP, in the main thread.
+    """Calls `reload` at each SIGHUP, in the main thread.
 
     If the server was started on a terminal and that terminal is gone, the process gets SIGTERM instead: nobody would
     stop it otherwise, and it would occupy its port.

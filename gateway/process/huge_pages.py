@@ -15,7 +15,7 @@ _MADV_COLLAPSE: Final = 25
 
 
 def use_huge_pages() -> None:
-    """Ask Linux to move the current heap into huge pages. If it refuses, nothing changes.
+    """Asks Linux to move the current heap into huge pages. If it refuses, nothing changes.
 
     A request touches memory all over the imported modules, and with small pages each place is an address translation:
     5 of 100 µs of a short request. Ranges that are already in use take no more memory.
@@ -31,7 +31,7 @@ def use_huge_pages() -> None:
 
 
 def find_heap_ranges(maps: str) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) addresses in the heap that whole huge pages can cover. `maps` is /proc/PID/maps."""
+    """Yields the (start, end) addresses in the heap that whole huge pages can cover. `maps` is /proc/PID/maps."""
     for line in maps.splitlines():
         addresses, access, _, _, _, *name = line.split(maxsplit=5)
         if not access.startswith("rw") or name not in ([], ["[heap]"]):

@@ -18,7 +18,7 @@ class Reloader:
         self._lifetimes = lifetimes
 
     def apply(self, settings: Settings) -> None:
-        """Serve all further requests by `settings`, whose fixed sections are those of the present settings.
+        """Serves all further requests by `settings`, whose fixed sections are those of the present settings.
 
         A provider whose configuration is the same remains, with its connections and its engine.
         """
@@ -46,6 +46,6 @@ class Reloader:
         )
 
     def reject(self, rejected: RejectedConfiguration) -> None:
-        """Report that a configuration could not be used. What is served remains."""
+        """Reports that a configuration could not be used. What is served remains."""
         self._service.configuration_problem = rejected.summary
         _log.error("configuration_rejected", problems=rejected.problems)

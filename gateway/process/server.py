@@ -172,7 +172,7 @@ class GatewayServer(uvicorn.Server):
             await server.wait_closed()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop. A second SIGINT ends all streams at once, where uvicorn would only drop them."""
+        """Begins to stop. A second SIGINT ends all streams at once, where uvicorn would only drop them."""
         self._captured_signals.append(sig)
         if self.should_exit and sig == signal.SIGINT and self._loop is not None:
             self._loop.call_soon_threadsafe(self._end_requests)
@@ -184,13 +184,13 @@ class GatewayServer(uvicorn.Server):
             asyncio.get_running_loop().call_later(_LAST_EVENT_S, self._drop_connections)
 
     def _drop_connections(self) -> None:
-        """Close what is still open: connections whose clients do not read."""
+        """Closes what is still open: connections whose clients do not read."""
         self.force_exit = True
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
     async def _announce_ready(self) -> None:
-        """Call `on_ready`, also if an engine has failed: the log says why, and other models are served."""
+        """Calls `on_ready`, also if an engine has failed: the log says why, and other models are served."""
         await self._engines.wait_until_settled()
         self._on_ready()
 
@@ -205,7 +205,7 @@ class GatewayServer(uvicorn.Server):
 def run_server(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
 ) -> None:
-    """Run a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
+    """Runs a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
 
     `updates` bring further configurations while it runs.
     """
@@ -226,7 +226,7 @@ def make_server(
     providers: Mapping[str, Provider] | None = None,
     updates: SettingsUpdates | None = None,
 ) -> GatewayServer:
-    """Build a server that has not started. `providers` replaces configured providers of the same names."""
+    """Builds a server that has not started. `providers` replaces configured providers of the same names."""
     drain = DrainState()
     all_providers = build_providers(settings, providers)
     accepting = settings.server

@@ -26,7 +26,7 @@ prints."""
 
 
 def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: int, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT. SIGHUP loads the configuration again with `load`.
+    """Serves until SIGTERM or SIGINT. SIGHUP loads the configuration again with `load`.
 
     Prints `listening on http://HOST:PORT` once requests are accepted and engines have started or failed. Exits with 1
     if the address cannot be bound, the server cannot start, or its workers keep dying.
@@ -54,7 +54,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
 
 
 def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Run a server in this process."""
+    """Runs a server in this process."""
     updates = SettingsUpdates()
     loading = threading.Lock()
 
@@ -69,14 +69,14 @@ def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready:
 def run_worker(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
 ) -> None:
-    """Run a server in this process until it is told to stop. `on_ready` is called once it is ready."""
+    """Runs a server in this process until it is told to stop. `on_ready` is called once it is ready."""
     with hide_terminal_packages():
         from gateway.process.server import run_server
     run_server(settings, listener, on_ready, updates)
 
 
 def import_server(settings: Settings) -> None:
-    """Import what every worker of a configuration needs."""
+    """Imports what every worker of a configuration needs."""
     with hide_terminal_packages():
         import gateway.process.server
 
@@ -86,7 +86,7 @@ def import_server(settings: Settings) -> None:
 
 @contextmanager
 def hide_terminal_packages() -> Iterator[None]:
-    """Hide `_TERMINAL_PACKAGES` from imports in the block. Garbage collection is off: imports leave no garbage."""
+    """Hides `_TERMINAL_PACKAGES` from imports in the block. Garbage collection is off: imports leave no garbage."""
     absent = [name for name in _TERMINAL_PACKAGES if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]
@@ -100,14 +100,14 @@ def hide_terminal_packages() -> Iterator[None]:
 
 
 def _ensure_sealing_key(settings: Settings) -> SealingSettings:
-    """Return the keys that all workers share. Creates one if there is neither a key nor a store."""
+    """Returns the keys that all workers share. Creates one if there is neither a key nor a store."""
     if settings.store.url is not None or settings.sealing.keys:
         return settings.sealing
     return SealingSettings(keys=(SecretStr(secrets.token_hex()),))
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files to the maximum. Shells often set a lower one, and each stream has two sockets."""
+    """Raises the limit of open files to the maximum. Shells often set a lower one, and each stream has two sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -47,7 +47,7 @@ class ConfigurationSource:
         return self._settings.model_copy(update={"sealing": self._sealing})
 
     def reload(self) -> SettingsUpdate:
-        """Load the configuration again. It may take seconds and must not run on an event loop."""
+        """Loads the configuration again. It may take seconds and must not run on an event loop."""
         try:
             self._settings = self._load(self._settings)
         except ConfigError as error:
@@ -63,14 +63,14 @@ class SettingsUpdates:
         self._notify: Callable[[], object] | None = None
 
     def submit(self, update: SettingsUpdate) -> None:
-        """Add an update. Can be called from any thread."""
+        """Adds an update. Can be called from any thread."""
         self._updates.append(update)
         if (notify := self._notify) is not None:
             with suppress(RuntimeError):  # the event loop has just been closed: the server ends
                 notify()
 
     async def follow(self) -> AsyncGenerator[SettingsUpdate, None]:
-        """Yield all updates in order, for ever. There must be only one reader."""
+        """Yields all updates in order, for ever. There must be only one reader."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
         self._notify = lambda: loop.call_soon_threadsafe(changed.set)
         while True:

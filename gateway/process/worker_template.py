@@ -43,20 +43,20 @@ class ForkedWorker:
         self._status = status
 
     def is_alive(self) -> bool:
-        """Return whether the process runs."""
+        """Returns whether the process runs."""
         if self.exitcode is None and select.select([self._status], [], [], 0)[0]:
             self.join()
         return self.exitcode is None
 
     def join(self) -> None:
-        """Wait until the process has ended."""
+        """Waits until the process has ended."""
         if self.exitcode is None:
             code = _read_status(self._status)
             self.exitcode = _UNKNOWN_EXIT_CODE if code is None else code
             os.close(self._status)
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
+        """Sends SIGTERM."""
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(self.pid, signal.SIGTERM)
 
@@ -79,7 +79,7 @@ class WorkerTemplate:
         requests.close()
 
     def start_worker(self, updates: Connection) -> ForkedWorker:
-        """Start a worker that reads `updates`. Waits until the template is prepared. Raises TemplateDied."""
+        """Starts a worker that reads `updates`. Waits until the template is prepared. Raises TemplateDied."""
         status, report = os.pipe()
         try:
             socket.send_fds(self._requests, [_REQUEST], [updates.fileno(), report])
@@ -95,23 +95,23 @@ class WorkerTemplate:
         return ForkedWorker(pid, status)
 
     def stop(self) -> None:
-        """Start no further worker. The template closes the listener, and ends when its workers have ended."""
+        """Starts no further worker. The template closes the listener, and ends when its workers have ended."""
         with suppress(OSError):  # the template has died
             self._requests.shutdown(socket.SHUT_WR)
 
     def join(self) -> None:
-        """Wait until the template has ended, after `stop` or SIGKILL."""
+        """Waits until the template has ended, after `stop` or SIGKILL."""
         os.waitpid(self._pid, 0)
         self._requests.close()
 
     def discard(self) -> None:
-        """End the template at once, if it still runs."""
+        """Ends the template at once, if it still runs."""
         os.kill(self._pid, signal.SIGKILL)
         self.join()
 
 
 def can_fork() -> bool:
-    """Return whether this process may be forked.
+    """Returns whether this process may be forked.
 
     Threads would be missing in the copy, and the locks that they hold would be locked there for ever. On macOS, system
     libraries start threads of their own.
@@ -122,7 +122,7 @@ def can_fork() -> bool:
 def _run_template(
     requests: socket.socket, listener: socket.socket, prepare: Callable[[], None], run: Callable[[Connection], None]
 ) -> NoReturn:
-    """Fork workers until the supervisor stops. In the template and in each worker this ends the process."""
+    """Forks workers until the supervisor stops. In the template and in each worker this ends the process."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -134,7 +134,7 @@ def _run_template(
 
 
 def _fork_workers(requests: socket.socket, listener: socket.socket) -> Connection:
-    """Fork a worker for each request, and report its id and its end. Returns only in the workers, with their pipe.
+    """Forks a worker for each request, and reports its id and its end. Returns only in the workers, with their pipe.
 
     When there are no further requests, because the supervisor stops or has died, it closes the listener, without which
     clients could still connect, and ends the process after the last worker.
@@ -180,7 +180,7 @@ def _fork_workers(requests: socket.socket, listener: socket.socket) -> Connectio
 
 
 def _report_ends(reports: dict[int, int]) -> None:
-    """Report the exit code of each worker that has ended since the last call."""
+    """Reports the exit code of each worker that has ended since the last call."""
     with suppress(ChildProcessError):  # there are no workers
         while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
             report = reports.pop(pid)
@@ -190,6 +190,6 @@ def _report_ends(reports: dict[int, int]) -> None:
 
 
 def _read_status(status: int) -> int | None:
-    """Wait for the next number in a status pipe. Returns None if the template has died."""
+    """Waits for the next number in a status pipe. Returns None if the template has died."""
     data = os.read(status, _STATUS.size)
     return _STATUS.unpack(data)[0] if data else None

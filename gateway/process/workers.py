@@ -170,7 +170,7 @@ class DeathCount:
         self._deaths: deque[float] = deque()
 
     def add(self) -> bool:
-        """Add one death. Returns False if there are more than `limit` now."""
+        """Adds one death. Returns False if there are more than `limit` now."""
         now = self._clock()
         self._deaths.append(now)
         while self._deaths[0] <= now - self.window_s:
@@ -194,11 +194,11 @@ class _Worker:
         self._updates.put(update)
 
     def close(self) -> None:
-        """Close the pipe of a dead process."""
+        """Closes the pipe of a dead process."""
         self._updates.put(None)
 
     def interrupt(self) -> None:
-        """Send SIGINT, which ends all streams of a process that is stopping."""
+        """Sends SIGINT, which ends all streams of a process that is stopping."""
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, signal.SIGINT)
 
@@ -214,7 +214,7 @@ class _Worker:
 def _run_supervised(
     work: WorkerFunction, listener: socket.socket, on_ready: Callable[[], None], receiver: Connection
 ) -> None:
-    """Run a worker process. It stops when its supervisor has ended, however that ended.
+    """Runs a worker process. It stops when its supervisor has ended, however that ended.
 
     The first object in the pipe is the configuration to start with.
     """
@@ -230,7 +230,7 @@ def _run_supervised(
 
 
 def _follow_supervisor(receiver: Connection, updates: SettingsUpdates, exit_s: float) -> None:
-    """Pass on the updates of the supervisor. When it has ended, drain, and end by force after `exit_s` seconds.
+    """Passes on the updates of the supervisor. When it has ended, drains, and ends by force after `exit_s` seconds.
 
     The operating system closes the supervisor's end of the pipe when the supervisor ends, also by SIGKILL.
     """

@@ -34,7 +34,7 @@ def health_routes(service: Service) -> APIRouter:
 
 
 def report_readiness(service: Service) -> tuple[Json, int]:
-    """Return the body and the HTTP status of `/readyz`. The body has a `status`, and details of what is not ready."""
+    """Returns the body and the HTTP status of `/readyz`. The body has a `status`, and details of what is not ready."""
     if service.drain.begun:
         return {"status": "draining"}, 503
     report = service.engines.report_conditions()

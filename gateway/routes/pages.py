@@ -98,7 +98,7 @@ def _build_index(readiness: Json, version: str) -> Json:
 
 
 def _list_notes(readiness: Json) -> list[tuple[str, str]]:
-    """Return (name, text) of the parts of `/readyz` that people should see."""
+    """Returns (name, text) of the parts of `/readyz` that people should see."""
     notes = [(name.capitalize(), str(reason)) for name, reason in readiness.get("degraded", {}).items()]
     for name, engine in readiness.get("engines", {}).items():
         detail = f": {engine['detail']}" if engine["detail"] else ""
@@ -117,7 +117,7 @@ def _list_patterns(service: Service, principal: Principal) -> list[HomePageModel
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:
-    """Return the doctor's results for the models that `principal` may use, and why a file of them cannot be read."""
+    """Returns the doctor's results for the models that `principal` may use, and why a file of them cannot be read."""
     file = service.settings.server.doctor_report
     if file is None:
         return None, ""
@@ -132,7 +132,7 @@ async def _read_report(service: Service, principal: Principal) -> tuple[SavedRep
 
 
 def _find_base_url(request: Request, settings: Settings) -> str:
-    """Return the server's address as the client knows it. A `Host` that is no host name is not repeated."""
+    """Returns the server's address as the client knows it. A `Host` that is no host name is not repeated."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         host = f"{settings.server.host}:{settings.server.port}"

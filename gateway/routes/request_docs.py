@@ -13,7 +13,7 @@ from translation.representation.json_types import Json
 
 
 def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
-    """Return `openapi_extra` for a route of `DocumentedApp` whose body is one JSON object.
+    """Returns `openapi_extra` for a route of `DocumentedApp` whose body is one JSON object.
 
     `schema` builds the JSON schema. It is called when the document is first requested.
     """
@@ -21,7 +21,7 @@ def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
 
 
 def form_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
-    """Return `openapi_extra` for a route whose body is a multipart form, as `json_request_body` does for JSON."""
+    """Returns `openapi_extra` for a route whose body is a multipart form, as `json_request_body` does for JSON."""
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 

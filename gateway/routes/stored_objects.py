@@ -17,12 +17,12 @@ _MAX_QUOTED_CHARS = 80
 
 
 def not_found_error(kind: str, object_id: str) -> NotFound:
-    """Return the error for an id that is unknown or belongs to another owner. Clients cannot tell which it is."""
+    """Returns the error for an id that is unknown or belongs to another owner. Clients cannot tell which it is."""
     return NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED_CHARS}}' not found.")
 
 
 def read_public_items(read_page: PageReader) -> PageReader:
-    """Wrap `read_page` so that its items have the form in which the API lists them."""
+    """Wraps `read_page` so that its items have the form in which the API lists them."""
 
     async def read_listed(requested_page: PageRequest) -> Page | None:
         page = await read_page(requested_page)
@@ -34,7 +34,7 @@ def read_public_items(read_page: PageReader) -> PageReader:
 async def build_list_reply(
     requested_page: PageRequest, read_page: PageReader, missing: NotFound | None = None
 ) -> Response:
-    """Return the reply with one page of a list.
+    """Returns the reply with one page of a list.
 
     Raises InvalidRequest if the cursor is not in the list, and `missing` if `read_page` returns None.
     """

@@ -73,7 +73,7 @@ class Catalogue:
         ]
 
     def has_model(self, name: str, allowed: Sequence[str]) -> bool:
-        """Return whether requests for a model of this name are accepted."""
+        """Returns whether requests for a model of this name are accepted."""
         try:
             self._resolver.resolve(name, allowed)
         except UnknownModel:

@@ -209,18 +209,18 @@ class WebSocketConnection:
         await self._send_if_present({"type": "websocket.close", "code": ending.code, "reason": reason})
 
     async def _receive_disconnect(self) -> Message:
-        """Serve as the ASGI `receive` of a turn: return once the client has disconnected."""
+        """Serves as the ASGI `receive` of a turn: returns once the client has disconnected."""
         await self._client_left.wait()
         return {"type": "http.disconnect"}
 
     async def _send_text(self, text: str) -> None:
-        """Send a text message. Raises ClientDisconnected."""
+        """Sends a text message. Raises ClientDisconnected."""
         if self._closing:
             raise ClientDisconnected
         await self._send_message({"type": "websocket.send", "text": text})
 
     async def _send_if_present(self, message: Message) -> None:
-        """Send a message, unless the client has disconnected."""
+        """Sends a message, unless the client has disconnected."""
         with suppress(ClientDisconnected):
             await self._send_message(message)
 

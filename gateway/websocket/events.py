@@ -35,7 +35,7 @@ class TurnRequest:
 
 
 def parse_lane(event: Json) -> Lane:
-    """Return the lane of an event. Raises InvalidRequest if `stream_id` is invalid."""
+    """Returns the lane of an event. Raises InvalidRequest if `stream_id` is invalid."""
     lane = event.get("stream_id")
     if lane is None or (isinstance(lane, str) and _LANE_PATTERN.fullmatch(lane)):
         return lane
@@ -47,7 +47,7 @@ def parse_lane(event: Json) -> Lane:
 
 
 def parse_event_type(event: Json) -> str:
-    """Return the type of an event: `response.create` or `response.steer`. Raises InvalidRequest for any other."""
+    """Returns the type of an event: `response.create` or `response.steer`. Raises InvalidRequest for any other."""
     kind = event.get("type")
     if kind is None:
         raise InvalidRequest("type is required", param="type", code="missing_required_parameter")
@@ -57,7 +57,7 @@ def parse_event_type(event: Json) -> str:
 
 
 def parse_turn_request(event: Json, size: int) -> TurnRequest:
-    """Parse a `response.create` event of `size` bytes. Raises InvalidRequest.
+    """Parses a `response.create` event of `size` bytes. Raises InvalidRequest.
 
     The request body in it is validated when the turn runs.
     """
@@ -77,7 +77,7 @@ def parse_turn_request(event: Json, size: int) -> TurnRequest:
 
 
 def encode_error(error: Exception, lane: Lane = None) -> str:
-    """Encode an error event for a failure outside of a response.
+    """Encodes an error event for a failure outside of a response.
 
     It has the error object, the status and the error's headers that HTTP would have returned.
     """
@@ -89,7 +89,7 @@ def encode_error(error: Exception, lane: Lane = None) -> str:
 
 
 def encode_steer_failure(event: Json) -> str:
-    """Encode the API's reply to `response.steer` if steering is not supported. It includes the client's input.
+    """Encodes the API's reply to `response.steer` if steering is not supported. It includes the client's input.
 
     Raises InvalidRequest if the event lacks `previous_response_id` or `input`.
     """
@@ -113,7 +113,7 @@ def _encode_event(event: Json, lane: Lane) -> str:
 
 
 def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
-    """Yield the event of each frame as a message text, with `stream_id` if the lane has one.
+    """Yields the event of each frame as a message text, with `stream_id` if the lane has one.
 
     `frames` has whole server-sent event frames. The final `[DONE]` is skipped.
     """
@@ -131,5 +131,5 @@ def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
 
 
 def add_headers(message: str, headers: Mapping[str, str]) -> str:
-    """Return the event with `headers`, which has what HTTP would have returned in its reply headers."""
+    """Returns the event with `headers`, which has what HTTP would have returned in its reply headers."""
     return _encode_event({**orjson.loads(message), "headers": dict(headers)}, None)

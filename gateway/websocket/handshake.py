@@ -85,7 +85,7 @@ class WebSocketApp:
             self._owner_counts.remove(principal.name)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
-        """Raise OriginRefused for pages of other origins than this host and `server.cors.origins`.
+        """Raises OriginRefused for pages of other origins than this host and `server.cors.origins`.
 
         Browsers let every page open WebSocket connections to any host, and leave this check to the server.
         """

@@ -26,7 +26,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
     def shutdown(self) -> None:
-        """Handle the stop of the server. The application closes an open connection once its turns have ended."""
+        """Handles the stop of the server. The application closes an open connection once its turns have ended."""
         if self.close_sent or not self.handshake_complete:
             super().shutdown()
 

@@ -46,7 +46,7 @@ class TurnQueue:
         self._queued.append(turn)
 
     def pop_runnable(self) -> TurnRequest | None:
-        """Remove and return the next turn that may run now, or None. The caller must `release` its lane at its end."""
+        """Removes and returns the next turn that may run now, or None. The caller `release`s its lane at its end."""
         if len(self._running_lanes) >= MAX_RUNNING:
             return None
         index = next((index for index, turn in enumerate(self._queued) if turn.lane not in self._running_lanes), None)
@@ -60,7 +60,7 @@ class TurnQueue:
         self._running_lanes.remove(lane)
 
     def clear(self) -> Sequence[TurnRequest]:
-        """Remove and return all waiting turns."""
+        """Removes and returns all waiting turns."""
         queued, self._queued = self._queued, []
         return queued
 
@@ -82,14 +82,14 @@ class ResponseCache:
         self._latest: dict[Lane, CachedResponse] = {}
 
     def items_by_id(self) -> Mapping[str, Sequence[Item]]:
-        """Return response id -> items of the responses that a turn of any lane can continue."""
+        """Returns response id -> items of the responses that a turn of any lane can continue."""
         return {cached.response_id: cached.items for cached in self._latest.values()}
 
     def size_of(self, response_id: str | None) -> int:
         return next((cached.size for cached in self._latest.values() if cached.response_id == response_id), 0)
 
     def replace_latest(self, lane: Lane, cached: CachedResponse | None) -> None:
-        """Set the latest response of a lane. None stands for a response that is in a store.
+        """Sets the latest response of a lane. None stands for a response that is in a store.
 
         If the cache is full, responses are evicted whose lanes were updated longest ago.
         """
@@ -101,6 +101,6 @@ class ResponseCache:
             del self._latest[next(iter(self._latest))]
 
     def evict(self, lane: Lane, response_id: str | None) -> None:
-        """Remove a response whose continuation failed, if it is the latest of this lane. Other lanes are unaffected."""
+        """Removes a response whose continuation failed, if it is the latest of this lane. Other lanes keep theirs."""
         if (cached := self._latest.get(lane)) is not None and cached.response_id == response_id:
             del self._latest[lane]

@@ -26,20 +26,20 @@ from translation.representation.json_types import Json
 
 
 def probe_text(session: CheckSession) -> str:
-    """Check a whole completion."""
+    """Checks a whole completion."""
     require_text(_create_completion(session, GREETING_PROMPT))
     return ""
 
 
 def probe_streaming(session: CheckSession) -> str:
-    """Check a stream: chunks have the same id, the role comes before text, and there are one finish reason and end."""
+    """Checks a stream: chunks have the same id, the role comes before text, and there are one finish reason and end."""
     received = session.stream_completion(messages=_user_messages(GREETING_PROMPT))
     require_text(check_chunks(received.events, done=received.is_done))
     return f"{len(received.events)} chunks"
 
 
 def probe_usage(session: CheckSession) -> str:
-    """Check that tokens are counted, in a whole completion and, with `include_usage`, at the end of a stream."""
+    """Checks that tokens are counted, in a whole completion and, with `include_usage`, at the end of a stream."""
     usage = check_completion_usage(session.create_completion(messages=_user_messages(GREETING_PROMPT)))
     if session.subject.capabilities.streaming:
         received = session.stream_completion(
@@ -50,7 +50,7 @@ def probe_usage(session: CheckSession) -> str:
 
 
 def probe_length(session: CheckSession) -> str:
-    """Check that a completion that is cut off has the finish reason `length`."""
+    """Checks that a completion that is cut off has the finish reason `length`."""
     return verify_token_limit(
         _create_completion(session, prompt, max_completion_tokens=TOKEN_LIMIT)
         for prompt in (COUNT_PROMPT, LONG_COUNT_PROMPT)
@@ -58,14 +58,14 @@ def probe_length(session: CheckSession) -> str:
 
 
 def probe_stop(session: CheckSession) -> str:
-    """Check that a stop sequence ends the answer and is not part of it."""
+    """Checks that a stop sequence ends the answer and is not part of it."""
     return verify_stop(
         _create_completion(session, STOP_PROMPT, stop=[STOP_SEQUENCE]), lambda: _create_completion(session, STOP_PROMPT)
     )
 
 
 def probe_call_and_result(session: CheckSession) -> str:
-    """Check a tool call, streamed if the model can stream, and the reply to its result."""
+    """Checks a tool call, streamed if the model can stream, and the reply to its result."""
 
     def send_request(**body: Any) -> Json:
         if not session.subject.capabilities.streaming:
@@ -89,7 +89,7 @@ def probe_call_and_result(session: CheckSession) -> str:
 
 
 def probe_forced_call(session: CheckSession) -> str:
-    """Check that the tool in `tool_choice` is called, although another one fits the question better."""
+    """Checks that the tool in `tool_choice` is called, although another one fits the question better."""
     choice = {"type": "function", "function": {"name": "search"}}
     return tool_probes.verify_tool_choice(
         _create_completion(session, tool_probes.WEATHER_PROMPT, tools=list(_TOOLS.values()), tool_choice=choice)
@@ -97,7 +97,7 @@ def probe_forced_call(session: CheckSession) -> str:
 
 
 def probe_json_schema(session: CheckSession) -> str:
-    """Check that the answer fits its JSON schema."""
+    """Checks that the answer fits its JSON schema."""
     return verify_sum_format(
         _create_completion(session, SUM_PROMPT, response_format={"type": "json_schema", "json_schema": {**SUM_FORMAT}})
     )

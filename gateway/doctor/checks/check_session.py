@@ -147,7 +147,7 @@ class CheckSession:
             yield open_stream
 
     def wait_until_idle(self) -> bool:
-        """Wait until an embedded engine runs no request. Returns False if it still does at the deadline.
+        """Waits until an embedded engine runs no request. Returns False if it still does at the deadline.
 
         For other providers this is unknown, and the result is True.
         """
@@ -239,7 +239,7 @@ class CheckSession:
 
 
 def _has_content(event: Json) -> bool:
-    """Return whether an event has text or arguments. The role in a chunk does not count."""
+    """Returns whether an event has text or arguments. The role in a chunk does not count."""
     kind = str(event.get("type"))
     if kind.endswith(".delta") or kind == "content_block_delta":
         return True

@@ -17,7 +17,7 @@ _CONTENT_KEYS: Final = ("content", "refusal", "tool_calls")
 
 
 def check_completion(completion: Json) -> Json:
-    """Validate a whole completion. Returns it as a response. Raises CheckFailed."""
+    """Validates a whole completion. Returns it as a response. Raises CheckFailed."""
     require(completion.get("object") == "chat.completion", "the reply is not a chat completion")
     _check_identity(completion)
     choice = _only_choice(completion)
@@ -29,7 +29,7 @@ def check_completion(completion: Json) -> Json:
 
 
 def check_chunks(chunks: Sequence[Json], *, done: bool) -> Json:
-    """Validate the chunks of a stream. Returns the completion as a response.
+    """Validates the chunks of a stream. Returns the completion as a response.
 
     `done` says that the stream ended with `[DONE]`. Raises CheckFailed for the first chunk that is invalid or out of
     order.
@@ -53,7 +53,7 @@ def check_chunks(chunks: Sequence[Json], *, done: bool) -> Json:
 
 
 def check_completion_usage(completion: Json) -> Json:
-    """Return the usage of a completion or chunk. Raises CheckFailed if it is missing or inconsistent."""
+    """Returns the usage of a completion or chunk. Raises CheckFailed if it is missing or inconsistent."""
     return check_usage(completion.get("usage"), "prompt", "completion")
 
 
@@ -108,7 +108,7 @@ def _check_identity(completion: Json) -> None:
 
 
 def _only_choice(completion: Json) -> Json | None:
-    """Return the only choice. Returns None if there is none, as in chunks that report the usage."""
+    """Returns the only choice. Returns None if there is none, as in chunks that report the usage."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise CheckFailed("choices is not a list of objects")

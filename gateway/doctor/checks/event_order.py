@@ -22,7 +22,7 @@ _STABLE_KEYS: Final = ("id", "type", "call_id", "name")
 
 
 def check_order(events: Sequence[Json], *, done: bool) -> None:
-    """Raise CheckFailed for the first event that is out of order or malformed.
+    """Raises CheckFailed for the first event that is out of order or malformed.
 
     `done` says that the stream ended with the frame `[DONE]`.
     """

@@ -42,7 +42,7 @@ _SIDE_PIXELS: Final = 64
 
 
 def verify_token_limit(responses: Iterable[Json]) -> str:
-    """Check that a response that reaches `TOKEN_LIMIT` tokens is incomplete for that reason. Returns "".
+    """Checks that a response that reaches `TOKEN_LIMIT` tokens is incomplete for that reason. Returns "".
 
     `responses` belong to prompts with longer and longer answers. Raises Inconclusive if none of them is cut off, and
     CheckFailed if one exceeds the limit or has another reason.
@@ -58,7 +58,7 @@ def verify_token_limit(responses: Iterable[Json]) -> str:
 
 
 def verify_stop(response: Json, request_unstopped: Callable[[], Json]) -> str:
-    """Check a response that had to stop before `STOP_SEQUENCE`. Returns "".
+    """Checks a response that had to stop before `STOP_SEQUENCE`. Returns "".
 
     `request_unstopped` requests the same without a stop sequence. Raises CheckFailed, and Inconclusive if that answer
     does not contain `STOP_SEQUENCE` either.
@@ -71,7 +71,7 @@ def verify_stop(response: Json, request_unstopped: Callable[[], Json]) -> str:
 
 
 def verify_sum_format(response: Json) -> str:
-    """Check that a response's text fits `SUM_FORMAT`. Returns "".
+    """Checks that a response's text fits `SUM_FORMAT`. Returns "".
 
     Raises CheckFailed if it does not, and Inconclusive if the response was cut off.
     """

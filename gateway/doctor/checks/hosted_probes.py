@@ -17,7 +17,7 @@ _WITHOUT_TOOLS: Final = "if it cannot use tools, write capabilities: {tools: fal
 
 
 def probe_hosted_tools(session: CheckSession) -> str:
-    """Check that the gateway runs a call of the model, and that the model goes on from its result.
+    """Checks that the gateway runs a call of the model, and that the model goes on from its result.
 
     Raises Inconclusive if the answer does not have the result: whether it was used is then not known.
     """
@@ -40,7 +40,7 @@ def probe_hosted_tools(session: CheckSession) -> str:
 
 
 def _request_call(session: CheckSession) -> tuple[Json, str]:
-    """Send the request until the model calls the tool. Returns the response and a remark.
+    """Sends the request until the model calls the tool. Returns the response and a remark.
 
     If it calls nothing by itself, a second request has `tool_choice: required`, and the remark says so. Raises
     CheckFailed if that has no call either, and Inconclusive if it was cut off or the upstream cannot require a call.

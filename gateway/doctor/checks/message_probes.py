@@ -23,20 +23,20 @@ _TOOLS: Final[list[Json]] = [
 
 
 def probe_text(session: CheckSession) -> str:
-    """Check a whole message."""
+    """Checks a whole message."""
     require_text(check_message(session.create_message(messages=_user_messages(GREETING_PROMPT))))
     return ""
 
 
 def probe_streaming(session: CheckSession) -> str:
-    """Check a stream: blocks begin and end one after the other, and the message begins and ends once."""
+    """Checks a stream: blocks begin and end one after the other, and the message begins and ends once."""
     received = session.stream_message(messages=_user_messages(GREETING_PROMPT))
     require_text(check_message_events(received.events))
     return f"{len(received.events)} events"
 
 
 def probe_call_and_result(session: CheckSession) -> str:
-    """Check a tool call, streamed if the model can stream, and the reply to its result."""
+    """Checks a tool call, streamed if the model can stream, and the reply to its result."""
     question = _user_messages(tool_probes.WEATHER_PROMPT)
 
     def send_request(tool_choice: str | None = None, **body: Any) -> Json:
@@ -55,7 +55,7 @@ def probe_call_and_result(session: CheckSession) -> str:
 
 
 def probe_thinking(session: CheckSession) -> str:
-    """Check that requested thinking is in blocks of its own, before the answer, and is accepted in the next turn."""
+    """Checks that requested thinking is in blocks of its own, before the answer, and is accepted in the next turn."""
     question = _user_messages("What is 3 + 4?")
     request: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
     first = _request_message(session, messages=question, **request)

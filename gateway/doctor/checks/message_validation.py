@@ -21,7 +21,7 @@ _DELTA_KEYS: Final = {
 
 
 def check_message(message: Json) -> Json:
-    """Validate a whole message. Returns it as a response. Raises CheckFailed."""
+    """Validates a whole message. Returns it as a response. Raises CheckFailed."""
     require(message.get("type") == "message", "the reply is not a message")
     require(message.get("role") == "assistant", f"the message has the role {message.get('role')}")
     require(bool(message.get("id")), "the message has no id")
@@ -45,7 +45,7 @@ def check_message(message: Json) -> Json:
 
 
 def check_message_events(events: Sequence[Json]) -> Json:
-    """Validate the events of a stream. Returns the message as a response.
+    """Validates the events of a stream. Returns the message as a response.
 
     Raises CheckFailed for the first event that is invalid or out of order.
     """
@@ -109,7 +109,7 @@ class _MessageBuilder:
 
 
 def _complete_block(block: Json) -> Json:
-    """Return a block with its input, if it is that of a call whose input was streamed."""
+    """Returns a block with its input, if it is that of a call whose input was streamed."""
     if "partial_json" not in block:
         return block
     text = block["partial_json"]

@@ -29,7 +29,7 @@ _REASONS_OF_SILENCE: Final = {"vllm": f"{_SILENCE}: start vLLM with --enable-pro
 
 
 def probe_prefix_cache(session: CheckSession) -> str:
-    """Check that a second turn finds most of the first one in the upstream's cache.
+    """Checks that a second turn finds most of the first one in the upstream's cache.
 
     The first line of the prompt differs between the turns, as that of Claude Code may. Raises Inconclusive if the
     upstream does not report cached tokens.
@@ -70,7 +70,7 @@ def _text_of(completion: Json) -> Any:
 
 
 def _read_usage(completion: Json) -> tuple[int, int | None]:
-    """Return the tokens of the prompt, 0 if unknown, and the cached ones, None if they are not reported."""
+    """Returns the tokens of the prompt, 0 if unknown, and the cached ones, None if they are not reported."""
     usage = mapping_or_empty(completion.get("usage"))
     prompt = usage.get("prompt_tokens")
     cached = mapping_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")

@@ -38,13 +38,13 @@ _MAX_EXCERPT_CHARS: Final = 60
 
 
 def probe_text(session: CheckSession) -> str:
-    """Check a whole response."""
+    """Checks a whole response."""
     require_text(_create_response(session, input=GREETING_PROMPT))
     return ""
 
 
 def probe_streaming(session: CheckSession) -> str:
-    """Check a stream: every event is in order, deltas add up to their texts, and there is one end."""
+    """Checks a stream: every event is in order, deltas add up to their texts, and there is one end."""
     received = session.stream_response(input=GREETING_PROMPT)
     check_order(received.events, done=received.is_done)
     require_text(check_response(received.response))
@@ -52,7 +52,7 @@ def probe_streaming(session: CheckSession) -> str:
 
 
 def probe_usage(session: CheckSession) -> str:
-    """Check that tokens are counted, in a whole response and at the end of a stream."""
+    """Checks that tokens are counted, in a whole response and at the end of a stream."""
     usage = check_usage(_create_response(session, input=GREETING_PROMPT).get("usage"))
     if session.subject.capabilities.streaming:
         check_usage(session.stream_response(input=GREETING_PROMPT).response.get("usage"))
@@ -60,7 +60,7 @@ def probe_usage(session: CheckSession) -> str:
 
 
 def probe_length(session: CheckSession) -> str:
-    """Check that a response that is cut off is incomplete, with the right reason."""
+    """Checks that a response that is cut off is incomplete, with the right reason."""
     prompts = (COUNT_PROMPT, LONG_COUNT_PROMPT)
     return verify_token_limit(
         _create_response(session, input=prompt, max_output_tokens=TOKEN_LIMIT) for prompt in prompts
@@ -68,7 +68,7 @@ def probe_length(session: CheckSession) -> str:
 
 
 def probe_stop(session: CheckSession) -> str:
-    """Check that a stop sequence ends the answer and is not part of it."""
+    """Checks that a stop sequence ends the answer and is not part of it."""
     return verify_stop(
         _create_response(session, input=STOP_PROMPT, stop=[STOP_SEQUENCE]),
         lambda: _create_response(session, input=STOP_PROMPT),
@@ -76,14 +76,14 @@ def probe_stop(session: CheckSession) -> str:
 
 
 def probe_json_schema(session: CheckSession) -> str:
-    """Check that the answer fits its JSON schema."""
+    """Checks that the answer fits its JSON schema."""
     return verify_sum_format(
         _create_response(session, input=SUM_PROMPT, text={"format": {"type": "json_schema", **SUM_FORMAT}})
     )
 
 
 def probe_images(session: CheckSession) -> str:
-    """Check that the model sees an image in the input.
+    """Checks that the model sees an image in the input.
 
     Raises Inconclusive if the answer does not name its colour: some servers discard images without an error, and a
     model may also be too small to answer.
@@ -104,7 +104,7 @@ def probe_images(session: CheckSession) -> str:
 
 
 def probe_reasoning(session: CheckSession) -> str:
-    """Check that the model reasons on request, separately from its answer."""
+    """Checks that the model reasons on request, separately from its answer."""
     response = _create_response(session, input="What is 3 + 4?", reasoning={"effort": "low"})
     message_text_of(response)
     tokens = ((response.get("usage") or {}).get("output_tokens_details") or {}).get("reasoning_tokens")
@@ -116,7 +116,7 @@ def probe_reasoning(session: CheckSession) -> str:
 
 
 def probe_reasoning_replay(session: CheckSession) -> str:
-    """Check that reasoning is accepted as input of the next turn: between a call and its result if it has tools."""
+    """Checks that reasoning is accepted as input of the next turn: between a call and its result if it has tools."""
     question = [{"role": "user", "content": tool_probes.WEATHER_PROMPT}]
     request: Json = {"reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"]}
     if session.subject.capabilities.tools:
@@ -134,7 +134,7 @@ def probe_reasoning_replay(session: CheckSession) -> str:
 
 
 def probe_errors(session: CheckSession) -> str:
-    """Check that a refusal of the upstream is returned as an error with a message and a type."""
+    """Checks that a refusal of the upstream is returned as an error with a message and a type."""
     try:
         session.create_response(model=session.subject.unknown_model, input=GREETING_PROMPT)
     except RequestFailed as refusal:
@@ -146,7 +146,7 @@ def probe_errors(session: CheckSession) -> str:
 
 
 def probe_cancel(session: CheckSession) -> str:
-    """Check that the model is free for the next request after a client has disconnected from a stream."""
+    """Checks that the model is free for the next request after a client has disconnected from a stream."""
     with session.open_response_stream(input=LONG_COUNT_PROMPT) as (received, events):
         for event in events:
             if str(event.get("type")).endswith(".delta"):
@@ -159,7 +159,7 @@ def probe_cancel(session: CheckSession) -> str:
 
 
 def probe_overflow(session: CheckSession) -> str:
-    """Check that a prompt beyond the context window is refused with the code `context_length_exceeded`."""
+    """Checks that a prompt beyond the context window is refused with the code `context_length_exceeded`."""
     window = session.subject.capabilities.max_context_window
     if window is None:
         raise Inconclusive("the context window is unknown: write capabilities: {max_context_window: ...}")

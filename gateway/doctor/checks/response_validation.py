@@ -19,7 +19,7 @@ _UNPARSED_MARKERS: Final = {
 
 
 def check_response(response: Json) -> Json:
-    """Validate a whole response and return it. Raises CheckFailed."""
+    """Validates a whole response and returns it. Raises CheckFailed."""
     require(response.get("object") == "response", "the reply is not a response")
     require(bool(response.get("id")), "the response has no id")
     # In a relayed reply this may be a specific version of the requested model.
@@ -36,12 +36,12 @@ def check_response(response: Json) -> Json:
 
 
 def items_of_type(response: Json, kind: str) -> list[Json]:
-    """Return the items of one type, in order."""
+    """Returns the items of one type, in order."""
     return [item for item in response["output"] if item["type"] == kind]
 
 
 def message_text_of(response: Json) -> str:
-    """Return the text of a response's messages.
+    """Returns the text of a response's messages.
 
     Raises CheckFailed if a message has parts other than text, and UnparsedOutput if the text has unparsed markup.
     """
@@ -62,7 +62,7 @@ def message_text_of(response: Json) -> str:
 
 
 def require_text(response: Json) -> str:
-    """Return the text of a response.
+    """Returns the text of a response.
 
     Raises Inconclusive if it was cut off before any text, and CheckFailed if it completed without text.
     """
@@ -75,12 +75,12 @@ def require_text(response: Json) -> str:
 
 
 def describe_cutoff(response: Json) -> str:
-    """Return as text why a response is incomplete."""
+    """Returns as text why a response is incomplete."""
     return f"it was cut off ({response['incomplete_details'].get('reason')})"
 
 
 def parse_calls(response: Json, names: set[str]) -> list[tuple[str, str, Json]]:
-    """Return (call id, name, arguments) of the response's calls.
+    """Returns (call id, name, arguments) of the response's calls.
 
     Raises CheckFailed for a malformed call, and for a call of a tool that is not in `names`.
     """
@@ -98,7 +98,7 @@ def parse_calls(response: Json, names: set[str]) -> list[tuple[str, str, Json]]:
 
 
 def check_usage(usage: Any, input_name: str = "input", output_name: str = "output") -> Json:
-    """Validate a usage object and return it. Raises CheckFailed unless its numbers are positive, whole and consistent.
+    """Validates a usage object and returns it. Raises CheckFailed unless its numbers are positive and consistent.
 
     `input_name` and `output_name` are the dialect's names of the two sides.
     """

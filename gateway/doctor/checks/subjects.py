@@ -54,7 +54,7 @@ class Examination(NamedTuple):
 
 
 def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelConfig]:
-    """Return the models in `names`. If it is empty, return all whose names are no patterns. Raises NoModelsSelected."""
+    """Returns the models in `names`, or if it is empty all whose names are no patterns. Raises NoModelsSelected."""
     if not names:
         names = [name for name in settings.models if not _PATTERN_CHARS & set(name)]
         if not names:
@@ -68,7 +68,7 @@ def prepare_examination(
     providers: Mapping[str, Provider],
     sample_tools_url: str | None = None,
 ) -> Examination:
-    """Build the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
+    """Builds the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
 
     `providers` has at least the providers of those models, by name. `sample_tools_url` is that of an MCP server for
     checks; None if they need none.
@@ -116,7 +116,7 @@ def prepare_examination(
 
 
 def _add_server(tools: ToolSettings, label: str, url: str) -> ToolSettings:
-    """Return the settings with a server whose tools have no prefix, since the demo model knows only plain names."""
+    """Returns the settings with a server whose tools have no prefix, since the demo model knows only plain names."""
     server = McpServerSettings(url=url, approval="never", prefix="")
     servers = {**tools.mcp.servers, label: server}
     return tools.model_copy(update={"mcp": tools.mcp.model_copy(update={"servers": servers})})

@@ -28,7 +28,7 @@ WEATHER_RESULT: Final = "sunny, 21 C"
 
 
 def probe_call_and_result(session: CheckSession) -> str:
-    """Check a call of one tool, and the reply to its result."""
+    """Checks a call of one tool, and the reply to its result."""
     question = _user_input(WEATHER_PROMPT)
     first, detail = request_tool_call(
         session, lambda **body: _create_response(session, **body), {"get_weather"}, input=question, tools=[WEATHER_TOOL]
@@ -39,7 +39,7 @@ def probe_call_and_result(session: CheckSession) -> str:
 
 
 def probe_parallel_calls(session: CheckSession) -> str:
-    """Check that several calls in one turn have different ids, and that their results are accepted."""
+    """Checks that several calls in one turn have different ids, and that their results are accepted."""
     question = _user_input("What is the weather in Paris and Rome?")
     request: Json = {"input": question, "tools": [WEATHER_TOOL], "parallel_tool_calls": True}
     first, detail = request_tool_call(
@@ -53,7 +53,7 @@ def probe_parallel_calls(session: CheckSession) -> str:
 
 
 def probe_streamed_call(session: CheckSession) -> str:
-    """Check that the deltas of a streamed call add up to the call."""
+    """Checks that the deltas of a streamed call add up to the call."""
 
     def send_request(**body: Any) -> Json:
         received = session.stream_response(**body)
@@ -65,7 +65,7 @@ def probe_streamed_call(session: CheckSession) -> str:
 
 
 def probe_forced_call(session: CheckSession) -> str:
-    """Check that the tool in `tool_choice` is called, although another one fits the question better."""
+    """Checks that the tool in `tool_choice` is called, although another one fits the question better."""
     choice = {"type": "function", "name": "search"}
     return verify_tool_choice(
         _create_response(session, input=WEATHER_PROMPT, tools=[WEATHER_TOOL, SEARCH_TOOL], tool_choice=choice)
@@ -73,7 +73,7 @@ def probe_forced_call(session: CheckSession) -> str:
 
 
 def verify_tool_choice(response: Json) -> str:
-    """Check a response to a request with two tools and `tool_choice` search. Returns "".
+    """Checks a response to a request with two tools and `tool_choice` search. Returns "".
 
     Raises Inconclusive if the response was cut off before a call, and CheckFailed unless it calls search only.
     """
@@ -86,7 +86,7 @@ def verify_tool_choice(response: Json) -> str:
 
 
 def verify_continuation(response: Json) -> None:
-    """Raise CheckFailed if the response to the result of a get_weather call has neither a call nor text."""
+    """Raises CheckFailed if the response to the result of a get_weather call has neither a call nor text."""
     if not parse_calls(response, {"get_weather"}) and not message_text_of(response).strip():
         raise CheckFailed("the reply to the result of a call is empty")
 
@@ -94,7 +94,7 @@ def verify_continuation(response: Json) -> None:
 def request_tool_call(
     session: CheckSession, send_request: Callable[..., Json], names: set[str], **body: Any
 ) -> tuple[Json, str]:
-    """Send a request until the response calls tools of these names. Returns the response and a remark.
+    """Sends a request until the response calls tools of these names. Returns the response and a remark.
 
     If the model calls nothing by itself, a second request has `tool_choice: required`, and the remark says so. Raises
     CheckFailed if that has no call either, and Inconclusive if it was cut off or the upstream cannot require a call.
@@ -117,7 +117,7 @@ def request_tool_call(
 
 
 def continue_with_results(response: Json) -> list[Json]:
-    """Return the output of a response as input items, followed by a result for each of its calls."""
+    """Returns the output of a response as input items, followed by a result for each of its calls."""
     output: list[Json] = response["output"]
     calls = [item["call_id"] for item in output if item["type"] == "function_call"]
     return [*output, *({"type": "function_call_output", "call_id": id, "output": WEATHER_RESULT} for id in calls)]

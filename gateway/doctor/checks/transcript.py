@@ -38,17 +38,17 @@ class Transcript:
         return "" if self._status is None else f"{self._status}\n{_decode_shortened(self._reply)}"
 
     def record_request(self, path: str, body: Json) -> None:
-        """Record a request, and discard the previous reply."""
+        """Records a request, and discards the previous reply."""
         self._request_text = f"POST {path}\n{orjson.dumps(_shorten(body), default=str).decode()}"
         self._status, self._frame_count = None, 0
         self._frames.clear()
 
     def record_reply(self, status: int, reply: bytes) -> None:
-        """Record a whole reply."""
+        """Records a whole reply."""
         self._status, self._reply = status, reply
 
     def record_frame(self, payload: bytes) -> None:
-        """Record one frame of a stream."""
+        """Records one frame of a stream."""
         self._frame_count += 1
         self._frames.append(payload)
 

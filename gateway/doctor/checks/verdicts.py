@@ -103,6 +103,6 @@ class Diagnosis:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise CheckFailed with `message` unless the condition is true."""
+    """Raises CheckFailed with `message` unless the condition is true."""
     if not condition:
         raise CheckFailed(message)

@@ -53,7 +53,7 @@ def gemini_routes(service: Service) -> APIRouter:
         return await service.serve_create(endpoint, request.scope, request.receive, path_params=params)
 
     async def count_tokens(model: str, request: Request) -> Response:
-        """Count the tokens of a request's input, as the model's upstream counts them."""
+        """Counts the tokens of a request's input, as the model's upstream counts them."""
         _adopt_query_key(request)
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)

@@ -16,15 +16,15 @@ SUSPECT = {
     "a provider and no model": (PROVIDER, "config.yaml: warning: models: no request can be served: "),
     "a provider that no model uses": (
         "providers:\n  local: {type: scripted}\n  other: {type: scripted}\nmodels: {a: {provider: local}}\n",
-        "config.yaml:3: warning: providers.other: no model uses it: name it in a model, or leave it out",
+        "config.yaml:3: warning: providers.other: no model uses this provider: name it in a model, or remove it",
     ),
     "a name below a pattern that matches it": (
         PROVIDER + "models:\n  gpt-*: {provider: local}\n  gpt-5: {provider: local}\n",
-        "config.yaml:4: warning: models.gpt-5: never used: gpt-* above it matches it, and the first match wins",
+        "config.yaml:4: warning: models.gpt-5: never used: gpt-* above matches it, and the first match wins",
     ),
     "a pattern below a wider one": (
         PROVIDER + "models:\n  '*': {provider: local}\n  gpt-*: {provider: local}\n",
-        'config.yaml:4: warning: models."gpt-*": never used: * above it matches it, and the first match wins',
+        'config.yaml:4: warning: models."gpt-*": never used: * above matches it, and the first match wins',
     ),
     "a short key": (
         PROVIDER + "models: {a: {provider: local}}\nauth: {keys: [{name: team, key: secret}]}\n",
@@ -34,11 +34,11 @@ SUSPECT = {
         "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n"
         + PROVIDER
         + "models:\n  a: {provider: local, tools: {mcp: [s]}, capabilities: {tools: false}}\n",
-        "config.yaml:4: warning: models.a.tools.mcp: its upstream has no tools, so every request is refused",
+        "config.yaml:4: warning: models.a.tools.mcp: the upstream has no tools, so every request is refused",
     ),
     "an MCP server without tools": (
         "tools: {mcp: {servers: {s: {stdio: [x], allow: []}}}}\n" + PROVIDER + "models: {a: {provider: local}}\n",
-        "config.yaml:1: warning: tools.mcp.servers.s.allow: it allows no tool",
+        "config.yaml:1: warning: tools.mcp.servers.s.allow: no tool of the server is allowed",
     ),
     "a key for a model there is not": (
         PROVIDER

@@ -39,7 +39,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "env and cwd are for servers with stdio",
     ),
     "an odd prefix": ({"a": {"stdio": ["x"], "prefix": "a b"}}, "tools.mcp.servers.a.prefix: write up to 32 letters"),
-    "an odd name": ({"a b": {"stdio": ["x"]}}, "'a b' is no name of a server"),
+    "an odd name": ({"a b": {"stdio": ["x"]}}, "'a b' is not a valid name"),
     "one prefix twice": (
         {"a": {"stdio": ["x"]}, "b": {"stdio": ["x"], "prefix": "A"}},
         "a and b have the same prefix 'A': give one of them another",

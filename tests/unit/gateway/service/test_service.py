@@ -77,5 +77,5 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
         assert request is not None
         job = Job(owner="a", response_id="r", request=request, attempt=2, logged=False, last_sequence_number=-1)
         exchange: Any = (await service.resume_job(job)).run.plan.exchange
-        assert [each.label for each in exchange._servers] == labels
+        assert [each.label for each in exchange._response_servers._servers] == labels
     await store.aclose()
