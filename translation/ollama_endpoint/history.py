@@ -29,7 +29,7 @@ class _MessageLifter:
 
     def lift(self, messages: Sequence[Json]) -> list[Item]:
         for index, message in enumerate(messages):
-            match message["role"]:
+            match message["role"].lower():
                 case "assistant":
                     self._lift_assistant(message)
                 case "tool":
@@ -81,7 +81,8 @@ class _MessageLifter:
         elif name:
             key, call = "tool_name", self._open_calls.pop_name(name)
         else:
-            key, call = "role", self._open_calls.pop_first()
+            # Older clients have `name`, which Ollama itself ignores.
+            key, call = "role", self._open_calls.pop_name(message.get("name") or "") or self._open_calls.pop_first()
         if call is not None:
             closed_id: str = call["call_id"]
             return closed_id

@@ -24,6 +24,8 @@ def lift_images(images: Sequence[str], param: str) -> list[Json]:
 
 
 def _lift_image(image: str, param: str) -> Json:
+    if "\n" in image:
+        image = image.replace("\r", "").replace("\n", "")
     for head, media_type in _TYPES_BY_HEAD:
         if image.startswith(head):
             return {"type": "input_image", "image_url": f"data:{media_type};base64,{image}"}

@@ -16,6 +16,9 @@ _OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_
 
 _OWN_OPTIONS: Final = frozenset({*_OPTION_PARAMS, "num_predict", "stop"})
 
+_WHOLE_OPTIONS: Final = frozenset({"num_ctx", "num_keep", "num_predict", "repeat_last_n", "seed", "top_k"})
+"""Options that are integers. Ollama leaves the fraction of other numbers out."""
+
 _COMMON_NAMES: Final = {"repeat_penalty": "repetition_penalty"}
 """Option -> its name at other open-source servers, by which lowering knows it."""
 
@@ -72,6 +75,7 @@ def _build_turn(
     instructions: str | None = None,
 ) -> Turn:
     options = _present(params.get("options") or {})
+    options |= {key: int(options[key]) for key in _WHOLE_OPTIONS & options.keys() if isinstance(options[key], float)}
     thinking, reasoning = _lift_think(params.get("think"))
     # The gateway never shortens a prompt.
     losses += [Loss(name, "dropped") for name in ("truncate", "shift") if params.get(name)]

@@ -6,7 +6,7 @@ Unknown keys are no errors: they become losses. https://github.com/ollama/ollama
 from functools import cache
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from translation.representation.json_types import Json
@@ -16,6 +16,10 @@ _MAX_TOP_LOGPROBS: Final = 20
 
 _Images: TypeAlias = list[str] | None
 """Images in base64, without a type."""
+
+
+def _to_lower_case(role: Any) -> Any:
+    return role.lower() if isinstance(role, str) else role
 
 
 class FunctionCall(TypedDict, total=False):
@@ -30,12 +34,14 @@ class Call(TypedDict, total=False):
 
 
 class Message(TypedDict, total=False):
-    role: Required[Literal["system", "user", "assistant", "tool"]]
+    role: Required[Annotated[Literal["system", "user", "assistant", "tool"], BeforeValidator(_to_lower_case)]]
     content: str | None
     thinking: str | None
     images: _Images
     tool_calls: Annotated[list[Call], Field(fail_fast=True)] | None
     tool_name: str | None
+    name: str | None
+    """The name of older clients for `tool_name`."""
     tool_call_id: str | None
 
 
@@ -51,17 +57,20 @@ class Tool(TypedDict, total=False):
 
 
 class Options(TypedDict, total=False):
-    """The options that have a meaning for every upstream. Others are sent to upstreams that have them."""
+    """The options that have a meaning for every upstream. Others are sent to upstreams that have them.
+
+    A whole number may be written as a decimal one, as number fields of user interfaces do.
+    """
 
     frequency_penalty: float | None
     min_p: float | None
-    num_predict: int | None
+    num_predict: float | None
     presence_penalty: float | None
     repeat_penalty: float | None
-    seed: int | None
+    seed: float | None
     stop: str | list[str] | None
     temperature: Annotated[float, Field(ge=0)] | None
-    top_k: int | None
+    top_k: float | None
     top_p: float | None
 
 

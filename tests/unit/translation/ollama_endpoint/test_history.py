@@ -6,6 +6,7 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.ollama_endpoint.history import lift_conversation
+from translation.ollama_endpoint.schema import validate_chat
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -53,6 +54,29 @@ def test_results_answer_calls_by_id_by_name_or_in_order() -> None:
     assert [entry["call_id"] for entry in outputs] == ["call_2", "a", "call_3", "call_4"]
     assert [entry["output"] for entry in outputs[:3]] == ["2", "1", "3"]
     assert [part["type"] for part in outputs[3]["output"]] == ["input_text", "input_image"]
+
+
+def test_results_of_older_clients_answer_calls_by_the_name_of_the_message() -> None:
+    items = items_of(
+        {"role": "assistant", "tool_calls": [call("f"), call("g"), call("h")]},
+        {"role": "tool", "content": "of g", "name": "g"},
+        {"role": "tool", "content": "of f", "name": "f"},
+        {"role": "tool", "content": "of h", "name": "unknown"},
+    )
+    outputs = [(item["call_id"], item["output"]) for item in items[3:]]
+    assert outputs == [("call_2", "of g"), ("call_1", "of f"), ("call_3", "of h")]
+
+
+def test_the_case_of_a_role_does_not_matter() -> None:
+    messages: list[Json] = [
+        {"role": "System", "content": "a"},
+        {"role": "USER", "content": "b"},
+        {"role": "Assistant", "tool_calls": [call("f")]},
+        {"role": "Tool", "content": "c"},
+    ]
+    validate_chat({"model": "m", "messages": messages})
+    kinds = [item.get("role") or item["type"] for item in items_of(*messages)]
+    assert kinds == ["system", "user", "function_call", "function_call_output"]
 
 
 @pytest.mark.parametrize(

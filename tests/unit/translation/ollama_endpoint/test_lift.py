@@ -55,6 +55,10 @@ SHARED: dict[str, tuple[Json, Json]] = {
     ),
     "a limit": ({"options": {"num_predict": 5}}, {"max_output_tokens": 5}),
     "no limit": ({"options": {"num_predict": -1}}, {}),
+    "whole numbers that are written as decimals, and others": (
+        {"options": {"num_predict": 128.0, "seed": 42.0, "top_k": 40.7, "num_ctx": 8192.0, "min_p": 1.0}},
+        {"max_output_tokens": 128, "sampling": {"seed": 42}, "extra": {"top_k": 40, "num_ctx": 8192, "min_p": 1.0}},
+    ),
     "one stop": ({"options": {"stop": "x"}}, {"sampling": {"stop": ["x"]}}),
     "stops": ({"options": {"stop": ["x", "y"], "seed": None}}, {"sampling": {"stop": ["x", "y"]}}),
     "sampling": (
@@ -97,6 +101,13 @@ def test_tools_are_functions_and_what_else_they_have_is_a_loss() -> None:
     assert turn.losses == (Loss("tools.function.strict", "dropped"),)
 
 
+def test_numbers_of_whole_options_are_integers_for_every_upstream() -> None:
+    turn = chat_turn(options={"num_predict": 128.0, "seed": 42.0, "num_ctx": 8192.0})
+    assert [type(number) for number in (turn.max_output_tokens, turn.sampling["seed"], turn.extra["num_ctx"])] == [
+        int
+    ] * 3
+
+
 def test_generate_has_a_system_prompt_and_images() -> None:
     turn = generate_turn(system="Be kind.", images=[PIXEL])
     image = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}
@@ -124,12 +135,18 @@ def test_the_type_of_an_image_is_read_from_its_first_bytes(head: str, media_type
     assert item["content"] == [{"type": "input_image", "image_url": f"data:{media_type};base64,{head}"}]
 
 
+def test_an_image_may_be_in_lines() -> None:
+    (item,) = chat_turn(messages=[{"role": "user", "images": [f"{PIXEL[:4]}\r\n{PIXEL[4:]}\n"]}]).items
+    assert item["content"] == [{"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}]
+
+
 MALFORMED: dict[str, Json] = {
     "messages[0].images[0]": {"messages": [{"role": "user", "images": ["aGVsbG8="]}]},
     "messages[0].role": {"messages": [{"role": "robot", "content": "x"}]},
     "messages[0].tool_calls[0].function.arguments": {
         "messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}]
     },
+    "options.num_predict": {"options": {"num_predict": "128"}},
     "options.temperature": {"options": {"temperature": -1}},
     "think": {"think": "deeply"},
     "top_logprobs": {"top_logprobs": 21},

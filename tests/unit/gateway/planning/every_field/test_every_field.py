@@ -279,7 +279,12 @@ NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
         "Tool": ("configs", "default_config", "mcp_server_name"),
         "WebSearchResult": ("encrypted_content", "page_age", "title"),
     },
-    "ollama": {"Call": ("function",), "FunctionCall": ("index",), "Message": ("tool_calls",), "Tool": ("function",)},
+    "ollama": {
+        "Call": ("function",),
+        "FunctionCall": ("index",),
+        "Message": ("tool_calls", "name"),
+        "Tool": ("function",),
+    },
     "gemini": {
         "CodeExecutionResult": ("output",),
         "FunctionDeclaration": ("parameters",),
