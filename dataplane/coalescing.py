@@ -103,7 +103,7 @@ class ReadCoalescer:
         if self._members.get(number) is not stream:
             return
         del self._members[number]
-        with suppress(OSError):  # a closed socket has left the system's list by itself
+        with suppress(OSError):  # a closed socket is no longer in the system's list
             self._epoll.unregister(number)
         if not self._members:
             self._timer.cancel()

@@ -287,7 +287,7 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         if sink.push(read):
             if self._at_chunk_boundary:
                 self.fast_path = sink.fast_path
-            if not self.has_more:  # the rest of the read may contain the end
+            if not self.has_more:  # else the rest of the read may contain the end of the reply
                 self.note_forwarded()
         else:
             self.leave_coalescing()

@@ -165,7 +165,7 @@ class ClientWriter(ChunkWriter):
         cycle.on_response()
 
 
-def running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
+def get_running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
     """Returns the running event loop, from the client writer if there is one.
 
     In CPython 3.11 `asyncio.get_running_loop` makes a system call each time, because it checks the process id.

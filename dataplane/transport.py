@@ -66,9 +66,9 @@ class RequestTarget:
 class PooledTransport(httpx.AsyncBaseTransport):
     """A pool of connections. Give it to an `httpx.AsyncClient`, or call `send` for less CPU time.
 
-    `max_connections` deadlines the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
-    free connection, up to the pool limit. `coalesce_ms` is the interval at which the streams of a busy provider are
-    read together; 0 turns that off. It raises httpx's exceptions.
+    `max_connections` limits the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
+    free connection, up to the deadline `pool`. `coalesce_ms` is the interval at which the streams of a busy provider
+    are read together; 0 turns that off. It raises httpx's exceptions.
     """
 
     def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:

@@ -72,7 +72,7 @@ class Capabilities:
     counting: CountMethod = "none"
     """How the tokens of an input are counted."""
     two_pass: bool = False
-    """The upstream can continue a prompt of token ids, so that thinking and answer can be two generations."""
+    """The upstream can continue a prompt of token ids, so that thinking and answer can be two passes."""
     models: bool = False
     """The upstream can list its models."""
     prefill: bool = False

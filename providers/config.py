@@ -89,10 +89,10 @@ TOKEN_PROMPT_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server",
 """Types that can continue a prompt of token ids. Two passes need that."""
 
 TOKENS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
-"""Those of `TOKEN_PROMPT_TYPES` that get token ids for a single pass too."""
+"""The types of `TOKEN_PROMPT_TYPES` that get token ids for a single pass too."""
 
 BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
-"""Types whose engine can enforce a thinking budget within one run."""
+"""Types whose engine can enforce a thinking budget within one generation."""
 
 
 def _refuse_boolean(value: object) -> object:
@@ -165,7 +165,7 @@ class CapabilityOverrides(BaseModel):
     )
     two_pass: bool | None = Field(
         default=None,
-        description="It can continue a prompt of token ids, so that thinking and answer can be two runs.",
+        description="It can continue a prompt of token ids, so that thinking and answer can be two passes.",
     )
     models: bool | None = Field(default=None, description="It lists its models at `/models`.")
     prefill: bool | None = Field(

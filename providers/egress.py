@@ -25,7 +25,7 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 _MAX_REDIRECTS = 5
 _MAX_URL_CHARS = 8192
 _MAX_ADDRESSES = 4
-"""How many addresses of one host are tried."""
+"""The most addresses of one host that are tried."""
 
 _CONNECT_S = 5.0
 

@@ -1,4 +1,4 @@
-"""The endpoints that are only relayed: their names, their paths, and what a provider needs to relay them.
+"""The endpoints that are only relayed: their names, their paths, and the interface of providers that relay them.
 
 No reply is translated here: body and reply have the format of the upstream.
 """
@@ -80,7 +80,7 @@ class EndpointReply(Protocol):
 
 @runtime_checkable
 class EndpointRelayer(Protocol):
-    """A provider whose upstream has some of these endpoints: those of `Capabilities.endpoints`."""
+    """A provider whose upstream has some of these endpoints, which `Capabilities.endpoints` lists."""
 
     async def relay_endpoint(self, endpoint: EndpointName, content: Json | Form, *, streams: bool) -> EndpointReply:
         """Sends a body, and returns the reply once it has a success status. `streams`: it asks for an event stream.

@@ -50,15 +50,15 @@ def accepts_tool_parser(provider_type: str, parser: str) -> bool:
     return provider_type == "vllm_inprocess" and parser.startswith("vllm:")
 
 
-def tool_parser_problem(provider_type: str, parser: str) -> str | None:
+def find_tool_parser_problem(provider_type: str, parser: str) -> str | None:
     """Returns what is wrong with a model's tool parser if it is one of vLLM's (`vllm:NAME`), else None."""
     if not parser.startswith("vllm:"):
         return None
     if not accepts_tool_parser(provider_type, parser):
         return f"{parser} is only for providers of type vllm_inprocess"
-    from providers.vllm_inprocess.check import installed_tool_parsers
+    from providers.vllm_inprocess.check import list_installed_tool_parsers
 
-    known, name = installed_tool_parsers(), parser.removeprefix("vllm:")
+    known, name = list_installed_tool_parsers(), parser.removeprefix("vllm:")
     if not known or name in known:
         return None
     return f"the installed vLLM has no tool parser {name!r}; it has {', '.join(sorted(known))}"

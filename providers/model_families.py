@@ -1,11 +1,12 @@
-"""Families of models: what the gateway knows about a model by its name, whatever type of upstream serves it."""
+"""Families of models: facts that follow from a model's name, whatever type of upstream serves it."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, NamedTuple
 
 _MAX_NAME_CHARS: Final = 200
-"""How much of a name is compared with patterns. Clients choose names, and no model has a longer one."""
+"""The most characters of a name that are compared with patterns. Clients choose names, and no model has a longer
+one."""
 
 OwnParsingFormat = Literal["direct_response", "think_tags"]
 
@@ -22,7 +23,7 @@ class RawTextFormat(NamedTuple):
 
 
 class ModelFamily(NamedTuple):
-    """What one family of models needs. `reason` says why, or where it is documented."""
+    """The facts about one family of models. `reason` says why they hold, or where they are documented."""
 
     reason: str
     fields: Mapping[str, Any] = {}
@@ -164,7 +165,7 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
         text=_THINK_TAGS_HERMES,
     ),
 }
-"""Name of a family -> what is known about it. For a model's name, the first family with a matching pattern counts. The
+"""Name of a family -> the facts about it. For a model's name, the first family with a matching pattern counts. The
 operator's own settings override all of it."""
 
 

@@ -178,7 +178,7 @@ _FLAG_DEPENDENT_TYPES: Final[frozenset[ProviderType]] = frozenset({"vllm", "open
 """Types of servers that separate thinking from the answer if their flags say so. No endpoint reports these flags."""
 
 
-def profile_for(
+def build_profile(
     provider_type: ProviderType, overrides: Mapping[str, Any], text: RawTextFormat | None = None
 ) -> Profile:
     """Returns the type's profile with what is known about the model's `text`, and with one model's overrides.

@@ -19,7 +19,7 @@ _MAX_FORM_RATIO: Final = 12
 """The longest form of a secret, relative to it: four bytes of one character, each percent-encoded."""
 
 _PLAIN_FORMS: Final = {"/": r"\\?/", '"': r'\\?"', " ": r"[ +]"}
-"""Characters that are not always themselves: JSON escapes some by a backslash, and forms have a plus for a space."""
+"""Characters with further spellings: JSON escapes some by a backslash, and forms have a plus for a space."""
 
 
 SECRET_PATTERN = re.compile(
@@ -53,7 +53,8 @@ class Redactor:
         return "".join(pieces)[:chars]
 
     def redact_in_steps(self, text: str) -> Iterator[str]:
-        """Returns the same text in pieces, each of which takes a few milliseconds at most, for texts of any size."""
+        """Yields the text without the secrets in pieces. Each takes a few milliseconds at most, for texts of any
+        size."""
         if self._pattern is None:
             yield text
             return

@@ -33,7 +33,7 @@ class RecordingProvider(VllmProvider):
     turns = count()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        engine, parsers = self._supervisor.engine.select_engine(turn, profile)
         return prepare_engine_exchange(_RecordingEngine(engine, self.notes, next(self.turns)), turn, profile, parsers)
 
 

@@ -148,7 +148,7 @@ def _check_families(tree: Mapping[str, Any]) -> Iterator[Problem]:
         if name not in MODEL_FAMILIES and isinstance(family, dict) and not family.get("patterns"):
             yield Problem(("families", name, "patterns"), "is missing; write the patterns of the names of its models")
         parser = mapping_or_empty(family).get("tool_parser")
-        if isinstance(parser, str) and (problem := engine_checks.tool_parser_problem("vllm_inprocess", parser)):
+        if isinstance(parser, str) and (problem := engine_checks.find_tool_parser_problem("vllm_inprocess", parser)):
             yield Problem(("families", name, "tool_parser"), problem)
     known = {**MODEL_FAMILIES, **families}
     for name, model in mapping_or_empty(tree.get("models")).items():
@@ -173,7 +173,7 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
             yield from _check_two_pass_type(kind, ("models", name, "two_pass"))
         if two_pass == "engine" and kind in TOKEN_PROMPT_TYPES - BUDGET_ENFORCING_TYPES:
             yield Problem(
-                ("models", name, "two_pass"), f"{kind} cannot enforce a thinking budget in one run: write true"
+                ("models", name, "two_pass"), f"{kind} cannot enforce a thinking budget in one pass: write true"
             )
         if mapping_or_empty(mapping_or_empty(model).get("capabilities")).get("two_pass") is True:
             yield from _check_two_pass_type(kind, ("models", name, "capabilities", "two_pass"))
@@ -186,7 +186,9 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
                 "the parser of the model's format, such as hermes; for gpt-oss, use a provider of type harmony",
             )
         parser_problem = (
-            engine_checks.tool_parser_problem(kind, parser) if kind is not None and isinstance(parser, str) else None
+            engine_checks.find_tool_parser_problem(kind, parser)
+            if kind is not None and isinstance(parser, str)
+            else None
         )
         if parser_problem is not None:
             yield Problem(("models", name, "tool_parser"), parser_problem)

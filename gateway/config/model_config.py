@@ -151,8 +151,8 @@ class ModelConfig(BaseModel):
     )
     two_pass: TwoPass | None = Field(
         default=None,
-        description="Whether to generate thinking and answer in two runs of the engine, which enforces the thinking "
-        "budget: `true`, `false`, or `engine` for one run in which vLLM enforces the budget. May also be a mapping "
+        description="Whether to generate thinking and answer in two passes of the engine, which enforces the thinking "
+        "budget: `true`, `false`, or `engine` for one pass in which vLLM enforces the budget. May also be a mapping "
         "with the five keys below.",
     )
     think_tag: ThinkTag | None = Field(default=None, description="The tag around the thinking, with two passes.")

@@ -13,9 +13,9 @@ from gateway.planning.model_names import suggest_models
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
-from providers.engine_checks import tool_parser_problem
+from providers.engine_checks import find_tool_parser_problem
 from providers.model_families import find_family
-from providers.profiles import profile_for
+from providers.profiles import build_profile
 from translation.errors import InvalidRequest
 from translation.representation.profile import Profile
 
@@ -146,9 +146,9 @@ class _ModelRow:
         if (profile := self._profiles.get(family)) is None:
             kind = self._provider_config.type
             text = None if family is None else self._families[family].text
-            if text is not None and tool_parser_problem(kind, f"vllm:{text.vllm_parser}") is not None:
+            if text is not None and find_tool_parser_problem(kind, f"vllm:{text.vllm_parser}") is not None:
                 text = text._replace(vllm_parser=None)
-            profile = profile_for(kind, self._model.profile_overrides(self._families), text)
+            profile = build_profile(kind, self._model.profile_overrides(self._families), text)
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
             self._profiles[family] = profile
         return profile

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dataplane.core import make_fast_path
-from dataplane.http_protocol import CLIENT, ClientWriter, running_loop
+from dataplane.http_protocol import CLIENT, ClientWriter, get_running_loop
 from dataplane.source import FastPath, ReadTemplate, as_source
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
@@ -123,7 +123,7 @@ class EventStreamReply(Response):
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
         self._client: ClientWriter | None = scope.get(CLIENT)
-        self._loop = running_loop(self._client)
+        self._loop = get_running_loop(self._client)
         guard = RequestGuard(receive, self._drain, self._client)
         self._last_sent = monotonic()
         if self._recorder is not None:

@@ -1,4 +1,4 @@
-"""The provider for the demo model. What the model was not trained for gets a fixed answer instead of nonsense."""
+"""The provider for the demo model. Turns that the model was not trained for get a fixed answer instead of nonsense."""
 
 from dataclasses import replace
 from typing import Final

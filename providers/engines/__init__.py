@@ -1,4 +1,4 @@
-"""Engines that take a prompt as token ids and continue it, and what is built on them: two passes, thinking budgets.
+"""Turns on engines that continue a prompt of token ids: two passes, thinking budgets, supervision of the engine.
 
 May import `providers.base`, `providers.errors`, `providers.new_id` and `translation`.
 """

@@ -48,7 +48,7 @@ class OutputConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
-    """One run of the engine."""
+    """The parameters of one generation: the engine continues a prompt once."""
 
     max_tokens: int
     """The limit of generated tokens, at least 1."""
@@ -117,8 +117,8 @@ class Engine(Protocol):
     def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
         """Continues the prompt and yields deltas. The last one has a `finish_reason`.
 
-        The text has no special tokens, except tags (think, tool_call). Closing the generator aborts the run. Raises
-        ContextLengthExceeded if the prompt does not fit.
+        The text has no special tokens, except tags (think, tool_call). Closing the generator aborts the generation.
+        Raises ContextLengthExceeded if the prompt does not fit.
         """
         ...
 

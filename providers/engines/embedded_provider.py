@@ -1,4 +1,4 @@
-"""What providers of embedded engines share: the engine's life, and whether it is up."""
+"""The base class of providers of embedded engines: it runs the engine, and knows whether it is up."""
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
@@ -10,7 +10,7 @@ from providers.engines.supervisor import ReportProgress, SupervisedEngine, Super
 
 
 class CountingEngine(SupervisedEngine, Protocol):
-    """An engine that knows how many requests it runs."""
+    """An engine that counts the requests in progress."""
 
     @property
     def running_requests(self) -> int: ...
@@ -22,7 +22,7 @@ _EngineT = TypeVar("_EngineT", bound=CountingEngine)
 class EmbeddedEngineProvider(ABC, Generic[_EngineT]):
     """The part of a `Provider` and an `EngineHost` that does not depend on the engine.
 
-    An adapter derives from it and adds how a turn is run.
+    An adapter derives from it and adds `prepare`.
     """
 
     def __init__(self, name: str, capabilities: Capabilities) -> None:

@@ -31,7 +31,7 @@ _DEFAULT_MAX_TOKENS: Final = 1 << 16
 _PROMPT_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
 
 _CALL_PROBE_TOKENS: Final = 16
-"""How many tokens are enough for the beginning of a call, with spaces before it."""
+"""The number of tokens in which a call has begun, with spaces before it."""
 
 _ANSWER_PARAMETERS: Final = frozenset({"min_tokens"})
 """Parameters that apply to the answer and not to the thinking."""
@@ -74,7 +74,7 @@ class _EngineExchange:
         self._request = request
         self._usage = Usage(output=0, reasoning=None if request.thinking_budget is None else 0)
         self._thinking_ran = False
-        """Whether the thinking pass has run, so that it has processed the prompt and not the answer pass."""
+        """Whether the thinking pass has processed the prompt. The answer pass then finds it in the cache."""
         self._closing_tokens: frozenset[int] = frozenset()
         """Closing tags that are a single token."""
 

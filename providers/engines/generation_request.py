@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from providers.engines.base import OutputConstraint
-from providers.engines.output_constraints import CONSTRAINT_FIELDS, output_constraint_of
-from providers.engines.thinking_budget import may_think, thinking_budget_of
+from providers.engines.output_constraints import CONSTRAINT_FIELDS, parse_output_constraint
+from providers.engines.thinking_budget import may_think, resolve_thinking_budget
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
 from translation.lowering.reasoning import reasoning_losses, thinking_losses
@@ -37,7 +37,7 @@ _SEPARATE_PARAMETERS: Final = frozenset({"stop", "logprobs", "top_logprobs", "n"
 """Parameters of a turn that have a field of their own in a request to an engine."""
 
 THINKING_BUDGET_PARAM: Final = "thinking_token_budget"
-"""vLLM's parameter for a thinking budget that it enforces within one run."""
+"""vLLM's parameter for a thinking budget that it enforces within one generation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def build_engine_request(
         message = "this model writes calls as text: set tool_parser in its configuration to the parser of its format"
         raise Unrepresentable(message, param="tools")
     call = _forced_call_of(name, tools, choice) if tools and choice != "auto" else None
-    constraint = output_constraint_of(turn, profile.extra_params)
+    constraint = parse_output_constraint(turn, profile.extra_params)
     grammar = _input_grammar_of(turn, tools, choice) if call is not None else None
     if call is not None and grammar is None:
         constraint = OutputConstraint(json_schema=call.schema, suffix=call.suffix)
@@ -122,7 +122,7 @@ def build_engine_request(
         stop=tuple(turn.sampling.get("stop") or ()),
         block_stop=block_stop_of(name) if tools and is_single_block and grammar is None else None,
         top_logprobs=_top_logprobs_of(turn.sampling),
-        thinking_budget=thinking_budget_of(turn, profile) if has_two_passes else None,
+        thinking_budget=resolve_thinking_budget(turn, profile) if has_two_passes else None,
         losses=tuple(dict.fromkeys(losses)),
     )
 
@@ -184,8 +184,8 @@ def _sampling_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> Map
     if profile.two_pass != "engine" or not may_think(turn):
         return sampling
     if THINKING_BUDGET_PARAM not in supported:
-        raise Unrepresentable("this model's engine cannot enforce a thinking budget in one run", param="reasoning")
-    return {**sampling, THINKING_BUDGET_PARAM: thinking_budget_of(turn, profile)}
+        raise Unrepresentable("this model's engine cannot enforce a thinking budget in one pass", param="reasoning")
+    return {**sampling, THINKING_BUDGET_PARAM: resolve_thinking_budget(turn, profile)}
 
 
 def _top_logprobs_of(sampling: Mapping[str, Any]) -> int | None:

@@ -13,10 +13,10 @@ _RUN_MODULE: Final = (
 )
 
 
-def module_command(name: str) -> tuple[str, ...]:
-    """Return the command that runs a module like `python -m NAME`; arguments may follow.
+def build_module_command(name: str) -> tuple[str, ...]:
+    """Returns the command that runs a module like `python -m NAME`. Arguments may be appended.
 
-    The working directory is not searched for modules: a folder `providers/` or `gateway/` of the user's would be
-    imported in the place of ours.
+    The working directory is not searched for modules: a folder `providers/` or `gateway/` there would be imported
+    instead of the gateway's own.
     """
     return sys.executable, "-P", "-c", _RUN_MODULE, name, _ROOT

@@ -63,7 +63,7 @@ GUIDED_FIELDS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]]] = {
 CONSTRAINT_FIELDS: Final = frozenset({"structured_outputs", *GUIDED_FIELDS})
 
 
-def output_constraint_of(turn: Turn, supported: frozenset[str]) -> OutputConstraint | None:
+def parse_output_constraint(turn: Turn, supported: frozenset[str]) -> OutputConstraint | None:
     """Returns the constraint on a turn's answer, or None. `supported` are the fields outside the API that the model
     accepts; others are ignored.
 
@@ -88,7 +88,7 @@ def output_constraint_of(turn: Turn, supported: frozenset[str]) -> OutputConstra
     return next(iter(constraints.values()), None)
 
 
-def structural_tag_of(constraint: OutputConstraint) -> str | None:
+def render_structural_tag(constraint: OutputConstraint) -> str | None:
     """Returns xgrammar's structural tag for a schema and its suffix, as JSON; None without a schema or suffix."""
     if constraint.json_schema is None or not constraint.suffix:
         return None

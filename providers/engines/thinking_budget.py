@@ -28,7 +28,7 @@ def may_think(turn: Turn) -> bool:
     )
 
 
-def thinking_budget_of(turn: Turn, profile: Profile) -> int:
+def resolve_thinking_budget(turn: Turn, profile: Profile) -> int:
     """Returns the thinking budget of a turn that may think, in tokens. The first of these that is set decides: the
     request's `reasoning.max_tokens`, its `reasoning.effort`, the model's `max_thinking_tokens`."""
     reasoning = turn.reasoning or {}

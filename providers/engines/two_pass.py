@@ -1,4 +1,4 @@
-"""The thinking pass: the first of two passes, which is a separate run so that thinking ends at its budget."""
+"""The thinking pass: the first of two passes, which is a separate generation so that thinking ends at its budget."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -18,8 +18,8 @@ from translation.representation.events import Event
 from translation.representation.profile import Profile
 
 _TAIL_TOKENS: Final = 16
-"""How many tokens are enough for the longest closing tag, with the text of the answer that its last token may
-contain."""
+"""The number of tokens that contain the longest closing tag, with the text of the answer that its last token may
+hold."""
 
 _ANSWER_SEPARATOR: Final = "\n\n"
 """The text between the closing tag and the answer, as in chat templates."""

@@ -91,7 +91,7 @@ async def ping_http(host: str, port: int, path: str, key: str) -> None:
         writer.close()
 
 
-def cpu_time_of(pids: Iterable[int]) -> float | None:
+def read_cpu_time(pids: Iterable[int]) -> float | None:
     """Returns the CPU time in seconds of these processes and their descendants, as far as they still run. None if the
     system has no `/proc`."""
     if not (_PROC / "self/stat").exists():

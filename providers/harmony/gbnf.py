@@ -53,7 +53,7 @@ JSON_RULES: Final[Mapping[str, str]] = {
 """Name -> rule, for JSON without a schema."""
 
 
-def gbnf_literal(text: str) -> str:
+def render_gbnf_literal(text: str) -> str:
     """Returns a literal that matches exactly the text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
@@ -199,7 +199,7 @@ class GrammarRules:
 
     def _pair_rule(self, key: str, schema: Any, name: str, depth: int) -> str:
         value = self.add_rule(f"{name}-value", self._schema_rule(schema, f"{name}-value", depth + 1))
-        return f'{gbnf_literal(_json(key))} ws ":" ws {value}'
+        return f'{render_gbnf_literal(_json(key))} ws ":" ws {value}'
 
     def _additional_rules(self, additional: Any, name: str, depth: int) -> tuple[str, str]:
         """Returns rules for additional properties: as the first pairs of an object, and after other pairs."""
@@ -240,7 +240,7 @@ def _count_or_none(value: Any) -> int | None:
 
 
 def _constant_rule(value: Any) -> str:
-    return gbnf_literal(_json(value))
+    return render_gbnf_literal(_json(value))
 
 
 def _json(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from providers.harmony.encoding import ControlTokens
-from providers.harmony.gbnf import GrammarRules, gbnf_literal
+from providers.harmony.gbnf import GrammarRules, render_gbnf_literal
 from translation.representation.json_types import Json
 
 BegunMessage: TypeAlias = Literal["thinking", "answer"]
@@ -51,7 +51,7 @@ class HarmonyGrammar:
             arguments = rules.add_schema(function.get("parameters") or {"type": "object"}, f"tool-{index}")
             if rules.unenforced:
                 self.unenforced[function["name"]] = rules.unenforced
-            to = gbnf_literal(f" to=functions.{function['name']}")
+            to = render_gbnf_literal(f" to=functions.{function['name']}")
             header = f'({to} {channel} "commentary" | {channel} "commentary" {to})'
             ends.append(rules.add_rule(f"call-{index}", f"{header} {constrained} {message} {arguments}"))
         if not must_call:
@@ -73,7 +73,7 @@ class HarmonyGrammar:
             name for name, is_allowed in (("analysis", may_think), ("commentary", answer_schema is None)) if is_allowed
         ]
         if channels:
-            content_rule = " | ".join(map(gbnf_literal, channels))
+            content_rule = " | ".join(map(render_gbnf_literal, channels))
             rules.add_rule("step", f"{channel} ({content_rule}) {message} text {end}")
         rest = f"{'step* ' if channels else ''}({' | '.join(ends)})"
         self.text = f"root ::= {f'text {end} {rest}' if begun else rest}\n{rules.text()}\n"

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.text_splitting import longest_run_length, split_text
+from providers.harmony.text_splitting import measure_longest_run, split_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 
@@ -137,7 +137,7 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
         content = content.with_instructions(instructions)
     if tools:
         functions = [tool["function"] for tool in tools]
-        _reject_long_runs(functions)
+        _refuse_long_runs(functions)
         content = content.with_function_tools(
             [
                 ToolDescription.new(
@@ -151,15 +151,15 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
     return Message.from_role_and_contents(Role.DEVELOPER, contents)
 
 
-def _reject_long_runs(value: Any) -> None:
-    if isinstance(value, str) and longest_run_length(value) > _MAX_TOOL_TEXT_RUN:
+def _refuse_long_runs(value: Any) -> None:
+    if isinstance(value, str) and measure_longest_run(value) > _MAX_TOOL_TEXT_RUN:
         message = f"A text of a tool has more than {_MAX_TOOL_TEXT_RUN} characters without a blank or a digit."
         raise InvalidRequest(message, param="tools")
     if isinstance(value, dict):
-        _reject_long_runs([*value, *value.values()])
+        _refuse_long_runs([*value, *value.values()])
     elif isinstance(value, list):
         for entry in value:
-            _reject_long_runs(entry)
+            _refuse_long_runs(entry)
 
 
 def _add_enum_types(schema: Any) -> Any:
@@ -201,7 +201,7 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
         built.append(_text_message(Author(role=Role.ASSISTANT), text).with_channel(channel))
     for call in calls:
         function = call["function"]
-        _reject_long_runs(function["name"])
+        _refuse_long_runs(function["name"])
         names[call["id"]] = function["name"]
         built.append(
             _text_message(Author(role=Role.ASSISTANT), function["arguments"])

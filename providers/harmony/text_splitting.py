@@ -39,6 +39,6 @@ def split_text(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def longest_run_length(text: str) -> int:
+def measure_longest_run(text: str) -> int:
     """Returns the length of the longest run that would be cut, or 0."""
     return max((len(run.group()) for run in _UNBROKEN_RUN.finditer(text)), default=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol
 
 from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
@@ -16,7 +16,7 @@ from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.decode import GeminiDecoder
 from translation.gemini.lower import build_count_request
 from translation.gemini.lower import lower as lower_to_contents
-from translation.gemini.lower import parse_model_names as names_of_models
+from translation.gemini.lower import parse_model_names as parse_gemini_model_names
 from translation.gemini.lower import path_of as path_of_contents
 from translation.messages.relaying.forms import stream_of_message
 from translation.ollama.decode import OllamaDecoder
@@ -32,7 +32,7 @@ from translation.responses.relaying.reply_forms import stream_of as stream_of_re
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):
-    """A run of chunks that differ in their text only, as most chunks of most streams do."""
+    """A delta run as a decoder has learnt it: chunks that differ in their text only, as most chunks of a stream do."""
 
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
         """Returns the events of the texts that `parse_texts` returned for a read, as decoding would."""
@@ -64,7 +64,7 @@ class Decoder(Protocol):
 
     @property
     def delta_run(self) -> DecodedDeltaRun | None:
-        """The run that the next chunks belong to, if they only continue one text; None if the decoder cannot tell."""
+        """The delta run that the next chunks belong to, if they only continue one text; None if that is not known."""
         ...
 
 
@@ -85,19 +85,8 @@ class PayloadSplitter(Protocol):
         ...
 
 
-class Framing(NamedTuple):
-    """How a stream of a media type is split into chunks. `new_splitter` takes the maximum size of a chunk in bytes."""
-
-    media_type: str
-    new_splitter: Callable[[int], PayloadSplitter]
-
-
-SSE = Framing("text/event-stream", FrameDecoder)
-NDJSON = Framing("application/x-ndjson", LineDecoder)
-
-
 class EndOfBodyDecoder(Protocol):
-    """A decoder for a dialect in which only the end of the body ends a stream."""
+    """A decoder for streams that only the end of the body ends."""
 
     @property
     def is_complete(self) -> bool:
@@ -105,12 +94,18 @@ class EndOfBodyDecoder(Protocol):
         ...
 
 
-def as_end_of_body_decoder(decoder: Decoder) -> EndOfBodyDecoder | None:
-    """Returns the decoder if it is an EndOfBodyDecoder, else None.
+class Framing(NamedTuple):
+    """How a stream of a media type is split into chunks. `new_splitter` takes the maximum size of a chunk in bytes."""
 
-    `isinstance` with a Protocol would take a twentieth of a short request.
-    """
-    return cast("EndOfBodyDecoder", decoder) if hasattr(decoder, "is_complete") else None
+    media_type: str
+    new_splitter: Callable[[int], PayloadSplitter]
+    ends_with_body: bool = False
+    """Whether only the end of the body ends a stream. The decoder is then an EndOfBodyDecoder."""
+
+
+SSE = Framing("text/event-stream", FrameDecoder)
+SSE_WITHOUT_END = SSE._replace(ends_with_body=True)
+NDJSON = Framing("application/x-ndjson", LineDecoder)
 
 
 class ModelList(NamedTuple):
@@ -212,14 +207,15 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
         path_of_contents,
         lower_to_contents,
         GeminiDecoder,
-        model_list=ModelList("/models?pageSize=1000", names_of_models),
+        model_list=ModelList("/models?pageSize=1000", parse_gemini_model_names),
         build_count_request=_build_gemini_count,
+        framing=SSE_WITHOUT_END,
     ),
 }
 
 
 class RelayDialectSpec(NamedTuple):
-    """How bodies written by clients are relayed in one dialect."""
+    """How the bodies of clients are relayed in one dialect."""
 
     path: str
     to_stream: Callable[[Json], bytes]

@@ -1,4 +1,4 @@
-"""Relays endpoints whose bodies and replies nobody here reads: embeddings, audio, images and the like."""
+"""Relays endpoints whose bodies and replies are forwarded without parsing: embeddings, audio, images and the like."""
 
 from providers.endpoints import ENDPOINT_PATHS, EndpointName, Form
 from providers.errors import UpstreamModelNotFound

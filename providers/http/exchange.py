@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 import orjson
 
@@ -19,7 +20,6 @@ from providers.http.dialects import (
     EndOfBodyDecoder,
     Framing,
     PayloadSplitter,
-    as_end_of_body_decoder,
 )
 from providers.http.endpoint_relay import relay_endpoint
 from providers.http.relay import HttpRelay, is_json_reply
@@ -42,7 +42,7 @@ BodyCheck = Callable[[Json], Awaitable[None]]
 wrongly."""
 
 _PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
-"""What decoders raise if values do not have the types that the protocol says."""
+"""The exceptions that decoders raise for values whose types do not follow the protocol."""
 
 
 class HttpProvider:
@@ -121,6 +121,7 @@ class HttpExchange(Source[Batch]):
     _splitter: PayloadSplitter
     """Set if the reply is a stream."""
     _end_of_body: EndOfBodyDecoder | None = None
+    """The decoder, if only the end of the body ends the stream."""
     _is_complete = False
     _whole_batch: list[Event]
     """The events of the reply; set if it is one JSON object."""
@@ -147,13 +148,13 @@ class HttpExchange(Source[Batch]):
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.is_draining = False
         self.delta_run: DecodedDeltaRun | None = None
-        """The run that the next read belongs to, if it consists of whole chunks that only continue one text. A caller
-        that gets the texts of a read from it must not pass that read to `take_read`."""
+        """The delta run that the next read belongs to, if the read consists of whole chunks that only continue one
+        text. A caller that parses a read by it must not pass that read to `take_read`."""
         self._reply: UpstreamReply | None = None
         self._characters = SurrogateJoiner()
         self._late_deadline: float | None = None
         self._failure: ProviderError | None = None
-        """What is wrong with the reply after the events that were returned last. The next `take` raises it."""
+        """The failure behind the events that were returned last. The next `take` raises it."""
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -168,7 +169,8 @@ class HttpExchange(Source[Batch]):
         else:
             self._reply = reply
             self._splitter = self._framing.new_splitter(self._upstream.max_frame_bytes)
-            self._end_of_body = as_end_of_body_decoder(self._decoder)
+            if self._framing.ends_with_body:
+                self._end_of_body = cast("EndOfBodyDecoder", self._decoder)
 
     def take(self) -> Batch:
         if self._failure is not None:
@@ -208,13 +210,13 @@ class HttpExchange(Source[Batch]):
         try:
             payloads = splitter.parse_payloads(read)
         except ProtocolViolation as violation:
-            raise self._garbled_error(str(violation)) from violation
+            raise self._build_garbled_error(str(violation)) from violation
         done = DONE_PAYLOAD in payloads
         batch: list[Event] = []
         try:
             self._decode(payloads[: payloads.index(DONE_PAYLOAD)] if done else payloads, batch)
             if (done or reply.ended) and self._characters.has_halves:
-                raise self._garbled_error("the upstream's text ends within a character")
+                raise self._build_garbled_error("the upstream's text ends within a character")
         except UpstreamGarbled as failure:
             if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
                 return self._fail_after(batch, failure)
@@ -260,9 +262,9 @@ class HttpExchange(Source[Batch]):
         try:
             return self._decoder.decode_payloads(list(map(self._characters.rewrite, payloads)), batch)
         except orjson.JSONDecodeError as error:
-            raise self._garbled_error("an event of the upstream's stream is not JSON") from error
+            raise self._build_garbled_error("an event of the upstream's stream is not JSON") from error
         except _PROTOCOL_ERRORS as error:
-            raise self._garbled_error("the upstream's reply does not follow its protocol") from error
+            raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_after_done(self, payloads: Sequence[bytes], batch: list[Event]) -> None:
         """Decodes what follows [DONE] in the same read. The answer was complete before, so no failure counts."""
@@ -275,7 +277,7 @@ class HttpExchange(Source[Batch]):
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
         except _PROTOCOL_ERRORS as error:
-            raise self._garbled_error("the upstream's reply does not follow its protocol") from error
+            raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
         """Decodes what follows the end. After [DONE] only usage still counts."""
@@ -302,7 +304,7 @@ class HttpExchange(Source[Batch]):
     def _finish_without_done(self) -> list[Event]:
         """Returns the last events of an upstream that closed without [DONE].
 
-        What it left is a last frame that is complete, or one that was cut off.
+        The last frame may be complete, or cut off.
         """
         try:
             batch = self._decode([frame.payload for frame in self._splitter.finish() if frame.payload != DONE_PAYLOAD])
@@ -314,10 +316,10 @@ class HttpExchange(Source[Batch]):
         """Ends the exchange with its last batch. Clients read the message of a failure, so it is redacted."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
-            failed.redact(self._upstream.redactor_for(self._body))
+            failed.redact(self._upstream.make_redactor(self._body))
         return batch
 
-    def _garbled_error(self, message: str) -> UpstreamGarbled:
+    def _build_garbled_error(self, message: str) -> UpstreamGarbled:
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 
@@ -330,7 +332,7 @@ def _disables_thinking(body: Json) -> bool:
 
 
 async def _wait_for_nothing() -> None:
-    """Is over at once."""
+    """Returns at once."""
 
 
 async def _wait_with_deadline(deadline: float, wait: Awaitable[None]) -> None:

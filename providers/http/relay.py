@@ -37,7 +37,7 @@ class HttpRelay(Source[bytes]):
         """The headers of the reply that the client gets too, once the reply has begun."""
         self._reply: UpstreamReply | None = None
         self._whole_stream = b""
-        # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
+        # `[DONE]` counts only at the start of a line; within a line it is text of a model.
         self._read_tail = b"\n"
         self._is_complete = False
 
@@ -102,7 +102,7 @@ class HttpRelay(Source[bytes]):
     def _parse(self, body: bytes) -> Json:
         answer = self._upstream.parse_json(body)
         # A response object has a member `error`, which may be set in a valid reply to this request.
-        if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
+        if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer)):
             raise rejection
         return answer
 

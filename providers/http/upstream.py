@@ -29,11 +29,11 @@ from providers.http.transports import HttpxBody, build_transport, build_upload_t
 from providers.http.upstream_errors import (
     ERRORS_BY_STATUS,
     STATUS_BY_ERROR_CODE,
-    effective_status,
+    build_retry_headers,
     is_template_error,
     parse_details,
     parse_error_object,
-    retry_after_headers,
+    resolve_status,
 )
 from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
@@ -47,7 +47,7 @@ _RETRY_DELAY_S = 0.1
 _EVENT_STREAM = "text/event-stream"
 
 _MAX_REQUEST_TEMPLATES = 256
-"""How many request templates are cached. There is a limit because some paths contain model names from clients."""
+"""The most request templates that are cached. There is a limit because some paths contain model names of clients."""
 
 _ROOT_PREFIX = "^"
 """Marks a path that is not below the API's `/v1`."""
@@ -58,7 +58,7 @@ _RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 
 @dataclass(frozen=True, slots=True)
 class _RequestTemplate:
-    """What all requests with the same method, path and accepted type have in common."""
+    """The common part of all requests with the same method, path and accepted type."""
 
     method: str
     url: str
@@ -131,8 +131,8 @@ class Upstream:
     ) -> UpstreamReply:
         """Sends a body in chunks while it arrives, and returns the reply once it has a success status.
 
-        It is sent once, on a connection of its own, because what was sent is not held for a second attempt. Raises
-        ProviderError, and what `pieces` raises.
+        It is sent once, on a connection of its own, because its bytes are not kept for a second attempt. Raises
+        ProviderError, and the exceptions of `pieces`.
         """
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
         template = self._build_request_template(
@@ -157,7 +157,7 @@ class Upstream:
         try:
             return await sending
         except UpstreamRejected as error:
-            error.redact(self.redactor_for(body))
+            error.redact(self.make_redactor(body))
             raise
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
@@ -165,7 +165,7 @@ class Upstream:
         `/v1`. Raises ProviderError."""
         reply = await self.post(path, body, stream=False, at_root=at_root)
         parsed = self.parse_json(await reply.read_body(self.max_frame_bytes))
-        if rejection := self.error_in_body(parsed):
+        if rejection := self.find_error(parsed):
             raise rejection
         return parsed
 
@@ -274,7 +274,7 @@ class Upstream:
             raise UpstreamBroken("the upstream broke off its reply", provider=self.name) from failure
         raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
 
-    def error_in_body(self, body: Json) -> ProviderError | None:
+    def find_error(self, body: Json) -> ProviderError | None:
         """Returns the error of a reply with a success status whose body is an error object, else None."""
         error = body.get("error")
         if not error:
@@ -286,7 +286,7 @@ class Upstream:
 
     def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamRejected:
         error = parse_error_object(body)
-        status = effective_status(status, error)
+        status = resolve_status(status, error)
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
         if status == 500 and is_template_error(message):
             status = 400
@@ -302,7 +302,7 @@ class Upstream:
             kind=error_type,
             param=param,
             details=parse_details(error, self.redact),
-            headers=retry_after_headers(error) | {name: value for name, value in headers.items() if value},
+            headers=build_retry_headers(error) | {name: value for name, value in headers.items() if value},
         )
 
     def redact(self, message: str) -> str:
@@ -310,7 +310,7 @@ class Upstream:
         at 2,000 characters."""
         return self._redactor.redact(SECRET_PATTERN.sub("[hidden]", message))[:2000]
 
-    def redactor_for(self, body: Json) -> Callable[[str], str]:
+    def make_redactor(self, body: Json) -> Callable[[str], str]:
         """Returns a function like `redact` for messages about one request, whose own credentials it hides too."""
         credentials = list_credentials(body)
         if not credentials:

@@ -61,7 +61,7 @@ def parse_error_object(body: bytes) -> Json:
     return {"message": error}
 
 
-def effective_status(status: int, error: Json) -> int:
+def resolve_status(status: int, error: Json) -> int:
     """Returns the status that an error should have had: 401 for an invalid key of the gateway."""
     return (
         401
@@ -70,7 +70,7 @@ def effective_status(status: int, error: Json) -> int:
     )
 
 
-def retry_after_headers(error: Json) -> dict[str, str]:
+def build_retry_headers(error: Json) -> dict[str, str]:
     """Returns the header `retry-after` in whole seconds, rounded up, if the error says how long to wait."""
     for detail in _details(error):
         delay = detail.get("retryDelay")

@@ -31,7 +31,7 @@ def select_headers(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, s
 
 
 class ReplyOrigin(Protocol):
-    """What a reply needs of its upstream: its name, and the errors that its failures become."""
+    """The part of an upstream that its replies need: its name, and the errors for failures of the transport."""
 
     @property
     def name(self) -> str: ...

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from providers.config import ProviderConfig
 from providers.engines.base import EngineConfigProblem
-from providers.engines.module_command import module_command
+from providers.engines.module_command import build_module_command
 
-CHILD_COMMAND = module_command("providers.llamacpp.child")
+CHILD_COMMAND = build_module_command("providers.llamacpp.child")
 
 _CHECK_TIMEOUT_S = 60.0
 _GGUF_MAGIC = b"GGUF"

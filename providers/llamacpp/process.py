@@ -16,7 +16,7 @@ import structlog
 
 from providers.config import ProviderConfig
 from providers.engines.supervisor import ReportProgress
-from providers.engines.watchdog import Watchdog, cpu_time_of, is_process_ending, ping_http, wait_until_dead_or_hung
+from providers.engines.watchdog import Watchdog, is_process_ending, ping_http, read_cpu_time, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD_COMMAND, is_xllamacpp_installed
 
@@ -117,7 +117,7 @@ def _build_watchdog(process: Process, url: str, key: str, timeout_s: float) -> W
     return Watchdog(
         # The thread that computes also renders /metrics. It is not involved in /health.
         ping=lambda: ping_http(address.hostname or "", address.port or 80, "/metrics", key),
-        cpu_time_s=lambda: cpu_time_of([process.pid]),
+        cpu_time_s=lambda: read_cpu_time([process.pid]),
         kill=process.kill,
         timeout_s=timeout_s,
     )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from providers.scripted.schema_instances import minimal_instance
+from providers.scripted.schema_instances import build_minimal_instance
 from providers.scripted.schema_strings import UnsatisfiableSchema
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
@@ -83,7 +83,7 @@ def _build_formatted_text(text_format: Json) -> str:
 
 def _instance_json(schema: Json) -> str:
     try:
-        return orjson.dumps(minimal_instance(schema)).decode()
+        return orjson.dumps(build_minimal_instance(schema)).decode()
     except orjson.JSONEncodeError:
         raise UnsatisfiableSchema("its numbers are too large") from None
 

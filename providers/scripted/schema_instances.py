@@ -11,7 +11,7 @@ from translation.representation.json_types import Json
 Schema: TypeAlias = Json | bool
 
 
-def minimal_instance(schema: Schema) -> Any:
+def build_minimal_instance(schema: Schema) -> Any:
     """Returns a value that the schema admits: only required properties, the shortest lists, the first alternative.
 
     Follows `$ref` within the schema. Raises UnsatisfiableSchema for a schema that admits nothing, or that has a keyword

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from providers.config import ProviderConfig
 from providers.errors import EngineUnavailable
-from providers.vllm_inprocess.check import RESERVED_ARGUMENTS, unknown_argument_problems
+from providers.vllm_inprocess.check import RESERVED_ARGUMENTS, find_unknown_arguments
 
 _REASONING_CONFIG: Final = {"reasoning_start_str": "<think>", "reasoning_end_str": "</think>"}
 """The tags that vLLM needs to enforce a thinking budget by itself (`two_pass: engine`)."""
@@ -20,7 +20,7 @@ def build_engine_args(vllm: ModuleType, name: str, config: ProviderConfig) -> An
     types = {field.name: field.type for field in fields(vllm.AsyncEngineArgs) if not field.name.startswith("_")}
     problems = [
         (problem.path[-1], problem.message)
-        for problem in unknown_argument_problems(config.engine, types.keys() - RESERVED_ARGUMENTS.keys())
+        for problem in find_unknown_arguments(config.engine, types.keys() - RESERVED_ARGUMENTS.keys())
     ]
     values: dict[str, Any] = {}
     for key, value in config.engine.items():

@@ -30,13 +30,11 @@ def check_vllm_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     known = _argument_names(installed / "engine" / "arg_utils.py")
     # If the installed vLLM defines its arguments elsewhere, they are only checked when the engine starts.
     return (
-        []
-        if not known
-        else [*unknown_argument_problems(config.engine, known), *_reserved_argument_problems(config.engine)]
+        [] if not known else [*find_unknown_arguments(config.engine, known), *_find_reserved_arguments(config.engine)]
     )
 
 
-def installed_tool_parsers() -> frozenset[str]:
+def list_installed_tool_parsers() -> frozenset[str]:
     """Returns the names of the tool parsers that the installed vLLM has; empty if they cannot be found."""
     installed = _vllm_folder()
     tree = _parse_source(installed / "tool_parsers" / "__init__.py") if installed is not None else None
@@ -48,7 +46,7 @@ def installed_tool_parsers() -> frozenset[str]:
     return frozenset()
 
 
-def unknown_argument_problems(given: Collection[str], known: Collection[str]) -> Iterator[EngineConfigProblem]:
+def find_unknown_arguments(given: Collection[str], known: Collection[str]) -> Iterator[EngineConfigProblem]:
     """Yields a problem for each name that is not in `known`, with the most similar known name."""
     for name in given:
         if name not in known:
@@ -59,7 +57,7 @@ def unknown_argument_problems(given: Collection[str], known: Collection[str]) ->
             )
 
 
-def _reserved_argument_problems(given: Collection[str]) -> Iterator[EngineConfigProblem]:
+def _find_reserved_arguments(given: Collection[str]) -> Iterator[EngineConfigProblem]:
     for name in given:
         if name in RESERVED_ARGUMENTS:
             yield EngineConfigProblem(("engine", name), RESERVED_ARGUMENTS[name])

@@ -11,7 +11,7 @@ from providers.engines.base import EngineDelta, GenerationRequest, TokenPrompt
 from providers.errors import ContextLengthExceeded, UpstreamRejected, UpstreamTimeout
 from providers.new_id import new_id
 from providers.vllm_inprocess import rendering
-from providers.vllm_inprocess.engine_deltas import delta_of_output
+from providers.vllm_inprocess.engine_deltas import build_engine_delta
 from providers.vllm_inprocess.failures import raise_provider_errors
 from providers.vllm_inprocess.images import inline_images
 from providers.vllm_inprocess.sampling import SUPPORTED_PARAMETERS, build_sampling_params
@@ -28,8 +28,8 @@ _SPECIAL_TAGS: Final = (
 class VllmEngine:
     """The model of an `AsyncLLM` that is up. `vllm` is the module `providers.vllm_inprocess.library`.
 
-    `egress` fetches images. `silence_s` is how long a run may generate nothing. `keep_special_tokens`: special tokens
-    are part of the text; None: only if the model's tags are special tokens.
+    `egress` fetches images. `silence_s`: the most seconds for which the engine may generate nothing.
+    `keep_special_tokens`: special tokens are part of the text; None: only if the model's tags are special tokens.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class VllmEngine:
             async with aclosing(self._start_generation(prompt, request, parameters)) as outputs:
                 while (output := await self._next_output(outputs)) is not None:
                     if output.outputs:
-                        yield delta_of_output(output, alternatives=request.top_logprobs, first=first)
+                        yield build_engine_delta(output, alternatives=request.top_logprobs, first=first)
                         first = False
 
     async def _next_output(self, outputs: AsyncGenerator[Any, None]) -> Any:

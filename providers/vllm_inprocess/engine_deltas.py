@@ -19,9 +19,9 @@ _FINISH_REASONS: Final[Mapping[str, Literal["stop", "length"]]] = {
 }
 
 
-def delta_of_output(output: Any, *, alternatives: int | None, first: bool) -> EngineDelta:
+def build_engine_delta(output: Any, *, alternatives: int | None, first: bool) -> EngineDelta:
     """Returns the delta of one RequestOutput. `alternatives` is the number of alternatives for each token; None: no log
-    probabilities. `first`: it is the first output of the run. Raises UpstreamBroken if the engine aborted the
+    probabilities. `first`: it is the first output of the generation. Raises UpstreamBroken if the engine aborted the
     request."""
     (completion,) = output.outputs
     reason = completion.finish_reason

@@ -29,18 +29,18 @@ def raise_provider_errors(vllm: ModuleType, *, client_errors: tuple[type[Excepti
     except vllm.EngineDeadError as died:
         raise EngineUnavailable(ENGINE_DIED) from died
     except vllm.VLLMClientError as refused:
-        raise rejection_of(refused) from refused
+        raise build_rejection(refused) from refused
     except vllm.GracefulHTTPError as refused:
-        raise _http_rejection_of(refused.message, int(refused.http_status)) from refused
+        raise _build_http_rejection(refused.message, int(refused.http_status)) from refused
     except client_errors as refused:
-        raise rejection_of(refused) from refused
+        raise build_rejection(refused) from refused
     except Exception as failure:
         # vLLM wraps the error of a request in another exception; only the cause says what went wrong.
         reason = failure.__cause__ or failure
         raise UpstreamBroken(f"the engine failed: {type(reason).__name__}: {reason}") from failure
 
 
-def rejection_of(refused: Exception) -> UpstreamRejected:
+def build_rejection(refused: Exception) -> UpstreamRejected:
     """Returns the engine's refusal of a request. It uses `args[0]`, because the text of the exception repeats the
     value, which may be a whole schema."""
     reason = refused.args[0] if refused.args else refused
@@ -51,6 +51,6 @@ def rejection_of(refused: Exception) -> UpstreamRejected:
     )
 
 
-def _http_rejection_of(message: str, status: int) -> UpstreamRejected:
+def _build_http_rejection(message: str, status: int) -> UpstreamRejected:
     kind = {429: UpstreamRateLimited, 503: UpstreamOverloaded}.get(status, UpstreamRejected)
     return kind(message, status=status)

@@ -12,8 +12,8 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _MAX_TOTAL_FACTOR: Final = 3
-"""How many times `EgressClient.max_bytes` is fetched for one request. A limit is needed because a short URL can name a
-large image, and a request may contain any number of URLs."""
+"""The most bytes that are fetched for one request, as a multiple of `EgressClient.max_bytes`. A limit is needed because
+a short URL can name a large image, and a request may contain any number of URLs."""
 
 _DATA_URL: Final = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 

@@ -23,7 +23,7 @@ from providers.egress import EgressClient
 from providers.engines.base import GenerationRequest, OutputConstraint, TokenPrompt
 from providers.engines.generation_request import ToolParsers
 from providers.engines.supervisor import ReportProgress
-from providers.engines.watchdog import Watchdog, cpu_time_of, wait_until_dead_or_hung
+from providers.engines.watchdog import Watchdog, read_cpu_time, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import build_engine_args
 from providers.vllm_inprocess.check import NOT_INSTALLED
@@ -41,7 +41,7 @@ _START_TIMEOUT_S: Final = 7200.0
 """The limit for loading a model. It is long because hundreds of gigabytes may be downloaded from the hub."""
 
 _SHUTDOWN_TIMEOUT_S: Final = 10.0
-"""How long the processes may take to end by themselves. Then they are killed."""
+"""The seconds in which the processes may end by themselves. Then they are killed."""
 
 _START_LOCK = threading.Lock()
 """Engines start one after the other. vLLM measures the free memory when it starts, and the processes of an engine are
@@ -67,7 +67,7 @@ class RunningEngine:
         self.engine = VllmEngine(vllm, llm, egress, silence_s=silence_s)
         self._new_special_engine = partial(VllmEngine, vllm, llm, egress, silence_s=silence_s, keep_special_tokens=True)
 
-    def engine_for_turn(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, ToolParsers]:
+    def select_engine(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, ToolParsers]:
         """Returns the engine for this turn, and the tool parsers that the turn may use.
 
         Raises UpstreamRejected if the turn needs a parser that vLLM does not have, or that does not fit the model.
@@ -214,7 +214,7 @@ class _EngineStart:
         pids = self._pids()
         return Watchdog(
             ping=lambda: self._llm.is_sleeping(),  # a request that the process responds to between two steps
-            cpu_time_s=lambda: cpu_time_of(pids) if pids else None,
+            cpu_time_s=lambda: read_cpu_time(pids) if pids else None,
             kill=self._kill_processes,
             timeout_s=timeout_s,
         )

@@ -42,7 +42,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
         super().__init__(name, _capabilities(config))
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        engine, parsers = self._supervisor.engine.select_engine(turn, profile)
         return prepare_engine_exchange(engine, turn, profile, parsers)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
@@ -53,7 +53,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
             raise Unrepresentable(
                 f"an engine in this process counts tokens by its chat template, not by {method!r}", param=None
             )
-        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        engine, parsers = self._supervisor.engine.select_engine(turn, profile)
         return await count_prompt_tokens(engine, turn, profile, parsers)
 
     async def list_models(self) -> Sequence[str]:

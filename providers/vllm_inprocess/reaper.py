@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from providers.engines.module_command import module_command
+from providers.engines.module_command import build_module_command
 
 
 def start_reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
     """Starts a reaper that kills these processes when this process ends. The caller kills the reaper after it has
     stopped the processes itself."""
     return subprocess.Popen(
-        [*module_command("providers.vllm_inprocess.reaper"), *map(str, pids)],
+        [*build_module_command("providers.vllm_inprocess.reaper"), *map(str, pids)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

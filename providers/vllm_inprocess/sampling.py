@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from providers.engines.base import GenerationRequest, OutputConstraint
-from providers.vllm_inprocess.failures import rejection_of
+from providers.vllm_inprocess.failures import build_rejection
 from translation.representation.json_types import Json
 
 _SAME_NAME: Final = frozenset(
@@ -53,7 +53,7 @@ def build_sampling_params(
     keep_special_tokens: bool,
     backend: str,
 ) -> Any:
-    """Returns the parameters of one run.
+    """Returns the parameters of one generation.
 
     `defaults` are those of the model's generation config. `room` is the number of tokens that still fit into the
     context. With `keep_special_tokens` special tokens are part of the text, for a model whose tags are special tokens.
@@ -74,7 +74,7 @@ def build_sampling_params(
             skip_special_tokens=not keep_special_tokens,
         )
     except (vllm.VLLMClientError, TypeError, ValueError) as refused:
-        raise rejection_of(refused) from refused
+        raise build_rejection(refused) from refused
 
 
 def _build_structured_outputs(vllm: ModuleType, constraint: OutputConstraint | None, backend: str) -> Any:

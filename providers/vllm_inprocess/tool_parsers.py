@@ -1,6 +1,6 @@
 """Adapts vLLM's tool parsers (`tool_parser: vllm:NAME`) to the gateway's protocol of tool parsers.
 
-Only the form of their results is changed. What they read from a text, and what they read wrongly, is vLLM's.
+Only the form of their results is changed, so their mistakes stay.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Checks that an engine that must write JSON writes JSON."""
+"""Checks that an engine writes JSON where its constraint requires JSON."""
 
 import json
 from typing import Final

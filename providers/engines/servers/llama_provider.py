@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
-from providers.engines.servers.llama_schemas import unenforced_keywords
+from providers.engines.servers.llama_schemas import list_unenforced_keywords
 from providers.engines.servers.llama_server import LlamaServerEngine
 from providers.engines.servers.provider import TwoPassProvider
-from providers.engines.servers.schema_bounds import reject_invalid_bounds
+from providers.engines.servers.schema_bounds import refuse_invalid_bounds
 from providers.engines.thinking_budget import may_think
 from providers.http.dialects import RELAY_DIALECTS
 from providers.http.relay import HttpRelay
@@ -35,11 +35,11 @@ class LlamaServerProvider(TwoPassProvider):
         self._has_llguidance = has_llguidance
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        reject_invalid_bounds({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
+        refuse_invalid_bounds({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
         return super().prepare(turn, profile)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> HttpRelay:
-        reject_invalid_bounds({name: value for name, value in body.items() if name not in _CONVERSATION_FIELDS})
+        refuse_invalid_bounds({name: value for name, value in body.items() if name not in _CONVERSATION_FIELDS})
         schemas = {
             "response_format": _schema_of_format(body.get("response_format")),
             "text.format.schema": _schema_of_format(mapping_or_empty(body.get("text")).get("format")),
@@ -58,7 +58,7 @@ def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list
     return [
         Loss(name, f"{keyword} not enforced")
         for name, schema in schemas.items()
-        for keyword in unenforced_keywords(schema, uses_llguidance=uses_llguidance)
+        for keyword in list_unenforced_keywords(schema, uses_llguidance=uses_llguidance)
     ]
 
 

@@ -54,7 +54,7 @@ _NEUTRAL_VALUES: Final[Mapping[str, Any]] = {
 """Keyword -> the value with which it requires nothing."""
 
 
-def unenforced_keywords(schema: Any, *, uses_llguidance: bool) -> list[str]:
+def list_unenforced_keywords(schema: Any, *, uses_llguidance: bool) -> list[str]:
     """Returns the keywords that llama.cpp will not enforce, without duplicates, in the order of the schema. With
     `uses_llguidance` the schema goes through llguidance in lenient mode, else through the converter."""
     keywords: dict[str, None] = {}

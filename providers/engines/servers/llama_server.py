@@ -10,7 +10,7 @@ import orjson
 
 from providers.engines.base import EngineDelta, EngineFinishReason, GenerationRequest, OutputConstraint, TokenPrompt
 from providers.engines.servers.json_output_check import JsonOutputCheck
-from providers.engines.servers.remote import ModelCache, RemoteEngine, reject_media
+from providers.engines.servers.remote import ModelCache, RemoteEngine, refuse_media
 from providers.errors import UpstreamRejected
 from providers.http.upstream import Upstream
 from translation.parsers.thought_reader import CLOSING_TAGS
@@ -71,7 +71,7 @@ class LlamaServerEngine(RemoteEngine):
         return cls(upstream, cache)
 
     async def render(self, chat: Json) -> TokenPrompt:
-        reject_media(chat)
+        refuse_media(chat)
         if self._cache.get("window") is None:
             settings = (await self._upstream.get_json("/props", at_root=True)).get("default_generation_settings")
             window = settings.get("n_ctx") if isinstance(settings, dict) else None
@@ -166,7 +166,7 @@ class LlamaServerEngine(RemoteEngine):
                 cached = _cached_tokens_of(chunk)
                 last = EngineDelta(text, tokens, logprobs, finish_reason, stop_string, cached, missing)
         if last is None:
-            raise self.broken_error()
+            raise self.build_broken_error()
         yield last
 
     async def _require_grammar(self, lark: str) -> None:
@@ -220,7 +220,7 @@ def _constraint_fields_of(constraint: OutputConstraint | None) -> Json:
     if constraint is None:
         return {}
     if constraint.choice is not None:
-        return {"grammar": "root ::= " + " | ".join(_gbnf_literal(text) for text in constraint.choice)}
+        return {"grammar": "root ::= " + " | ".join(_render_gbnf_literal(text) for text in constraint.choice)}
     if constraint.grammar is not None:
         return {"grammar": constraint.grammar}
     return {
@@ -254,7 +254,7 @@ def _with_llguidance_options(schema: Json) -> Json:
     return {**schema, "x-guidance": {**spaces, "lenient": True}}
 
 
-def _gbnf_literal(text: str) -> str:
+def _render_gbnf_literal(text: str) -> str:
     """Returns the text as a literal of a GBNF grammar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'

@@ -8,7 +8,7 @@ from providers.engines.base import Engine
 from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
 from providers.engines.generation_request import THINKING_BUDGET_PARAM
 from providers.engines.servers.remote import ModelCache
-from providers.engines.thinking_budget import may_think, thinking_budget_of
+from providers.engines.thinking_budget import may_think, resolve_thinking_budget
 from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
@@ -37,23 +37,23 @@ class TwoPassProvider(HttpProvider):
             parser = "hermes" if profile.tool_parser == "openai" else profile.tool_parser
             as_text = replace(profile, tool_parser=parser, parsing_format="think_tags")
             unenforced = self._unenforced_losses(turn, as_text)
-            return prepare_engine_exchange(self.engine_for(turn.model), turn, as_text, unenforced=unenforced)
+            return prepare_engine_exchange(self.get_engine(turn.model), turn, as_text, unenforced=unenforced)
         if profile.two_pass == "off":
             return super().prepare(turn, profile)
         if profile.two_pass == "on" and may_think(turn):
             return prepare_engine_exchange(
-                self.engine_for(turn.model), turn, profile, unenforced=self._unenforced_losses(turn, profile)
+                self.get_engine(turn.model), turn, profile, unenforced=self._unenforced_losses(turn, profile)
             )
         if may_think(turn) and THINKING_BUDGET_PARAM not in profile.extra_params:
-            raise Unrepresentable("this model's server cannot enforce a thinking budget in one run", param="reasoning")
+            raise Unrepresentable("this model's server cannot enforce a thinking budget in one pass", param="reasoning")
         return super().prepare(_to_one_pass_turn(turn, profile), profile)
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         if method != "none" and profile.two_pass == "on" and may_think(turn):
-            return await count_prompt_tokens(self.engine_for(turn.model), turn, profile)
+            return await count_prompt_tokens(self.get_engine(turn.model), turn, profile)
         return await super().count_tokens(turn, profile, method)
 
-    def engine_for(self, model: str) -> Engine:
+    def get_engine(self, model: str) -> Engine:
         """Returns one of the server's models as an engine."""
         if model not in self._model_caches and len(self._model_caches) >= _MAX_MODELS:
             self._model_caches.clear()
@@ -69,7 +69,7 @@ def _to_one_pass_turn(turn: Turn, profile: Profile) -> Turn:
         reasoning.pop("effort", None)
         turn = replace(turn, thinking=False)
     else:
-        budget = thinking_budget_of(turn, profile)
+        budget = resolve_thinking_budget(turn, profile)
         turn = replace(turn, extra={**turn.extra, THINKING_BUDGET_PARAM: budget})
         limit = limit and limit + budget
     limits = (limit, turn.max_output_tokens)

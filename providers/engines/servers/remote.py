@@ -1,4 +1,4 @@
-"""The base class of engines behind HTTP: their requests, and a cache of what is known about a model."""
+"""The base class of engines behind HTTP: their requests, and a cache of facts about a model."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.json_types import Json
 
 _CACHE_S: Final = 60.0
-"""How long a fact about a model is cached. A restarted server may have another model by the same name."""
+"""The seconds for which a fact about a model is cached. A restarted server may have another model by the same name."""
 
 _MAX_CACHED_CHARS: Final = 200
 _MAX_CACHE_ENTRIES: Final = 1000
@@ -33,7 +33,7 @@ class ModelCache:
 
     def __init__(self) -> None:
         self.context_window: int | None = None
-        """This does not expire, because an old number is better than none."""
+        """The context window does not expire, because an old number is better than none."""
         self._entries: dict[str, tuple[float, Any]] = {}
 
     def get(self, name: str) -> Any:
@@ -48,7 +48,7 @@ class ModelCache:
         self._entries[name] = (_now() + _CACHE_S, value)
 
 
-def reject_media(chat: Json) -> None:
+def refuse_media(chat: Json) -> None:
     """Raises Unrepresentable if a chat body has content other than text, because a prompt of token ids cannot contain
     it."""
     for message in chat["messages"]:
@@ -129,7 +129,7 @@ class RemoteEngine(ABC):
         whole = False
         try:
             if reply.content_type != "text/event-stream":
-                raise self.garbled_error("the engine's reply is not a stream")
+                raise self.build_garbled_error("the engine's reply is not a stream")
             while not reply.ended and not whole:
                 read = reply.take()
                 if not read:
@@ -143,7 +143,7 @@ class RemoteEngine(ABC):
                     yield self._parse_chunk(characters.rewrite(payload))
             whole = True
         except ProtocolViolation as violation:
-            raise self.garbled_error(str(violation)) from violation
+            raise self.build_garbled_error(str(violation)) from violation
         finally:
             await reply.close(whole=whole)
 
@@ -151,10 +151,10 @@ class RemoteEngine(ABC):
         try:
             chunk = orjson.loads(payload)
         except orjson.JSONDecodeError as error:
-            raise self.garbled_error("an event of the engine's stream is not JSON") from error
+            raise self.build_garbled_error("an event of the engine's stream is not JSON") from error
         if not isinstance(chunk, dict):
-            raise self.garbled_error("an event of the engine's stream is not a JSON object")
-        if (rejection := self._upstream.error_in_body(chunk)) is not None:
+            raise self.build_garbled_error("an event of the engine's stream is not a JSON object")
+        if (rejection := self._upstream.find_error(chunk)) is not None:
             raise rejection
         return chunk
 
@@ -162,21 +162,21 @@ class RemoteEngine(ABC):
         """Returns the token ids in `tokens` of a reply. Raises UpstreamGarbled if there are none."""
         tokens = reply.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise self.garbled_error("the engine's tokens are not numbers")
+            raise self.build_garbled_error("the engine's tokens are not numbers")
         return tokens
 
     def parse_text(self, reply: Json, name: str) -> str:
         """Returns the text of a reply's field. Raises UpstreamGarbled if it is missing."""
         text = reply.get(name)
         if not isinstance(text, str):
-            raise self.garbled_error(f"the engine's reply has no {name}")
+            raise self.build_garbled_error(f"the engine's reply has no {name}")
         return text
 
-    def broken_error(self) -> UpstreamBroken:
+    def build_broken_error(self) -> UpstreamBroken:
         """Returns the error for a stream that ends without its last chunk."""
         return UpstreamBroken("the engine broke off its reply", provider=self._upstream.name)
 
-    def garbled_error(self, message: str) -> UpstreamGarbled:
+    def build_garbled_error(self, message: str) -> UpstreamGarbled:
         """Returns the error for a reply that does not follow the protocol."""
         return UpstreamGarbled(message, provider=self._upstream.name)
 

@@ -19,7 +19,7 @@ _LITERAL: Final = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]')
 _REPETITION: Final = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d+)?\s*)?\}")
 
 
-def reject_invalid_bounds(values: Mapping[str, Any]) -> None:
+def refuse_invalid_bounds(values: Mapping[str, Any]) -> None:
     """Raises InvalidRequest for bounds whose minimum is above their maximum, and for a minimum that is far too large.
     `values` are schemas, or values that contain schemas, by their parameter; the value of `grammar` may be a GBNF text.
 

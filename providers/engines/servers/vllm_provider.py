@@ -13,7 +13,7 @@ from providers.http.upstream import Upstream
 from translation.representation.json_types import Json
 
 _CACHE_S: Final = 60.0
-"""How long the list of models is cached. A restarted server may have another context window."""
+"""The seconds for which the list of models is cached. A restarted server may have another context window."""
 
 _LIST_TIMEOUT_S: Final = 5.0
 
@@ -29,7 +29,7 @@ class VllmServerProvider(TwoPassProvider):
 
     async def find_context_window(self, model: str) -> int | None:
         """Returns the context window of a model in tokens, at most a minute old, or None if the server does not report
-        it. If the server cannot be asked, an older number is returned."""
+        it. If the request fails, an older number is returned."""
         if self.capabilities.max_context_window is not None:
             return self.capabilities.max_context_window
         if time.monotonic() >= self._windows_expire_at:

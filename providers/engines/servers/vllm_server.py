@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.engines.base import EngineDelta, EngineFinishReason, GenerationRequest, OutputConstraint, TokenPrompt
-from providers.engines.output_constraints import structural_tag_of
-from providers.engines.servers.remote import ModelCache, RemoteEngine, reject_media
+from providers.engines.output_constraints import render_structural_tag
+from providers.engines.servers.remote import ModelCache, RemoteEngine, refuse_media
 from providers.http.upstream import Upstream
 from translation.representation.json_types import Json
 
 _TAIL_TOKENS: Final = 48
-"""How many tokens are decoded for `TokenPrompt.tail`. Their text has at least 100 characters, or contains the whole end
-of the template."""
+"""The number of tokens that are decoded for `TokenPrompt.tail`. Their text has at least 100 characters, or contains the
+whole end of the template."""
 
 _PROMPT_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
 
@@ -50,7 +50,7 @@ class VllmServerEngine(RemoteEngine):
         self._model = model
 
     async def render(self, chat: Json) -> TokenPrompt:
-        reject_media(chat)
+        refuse_media(chat)
         fields = {name: chat[name] for name in _PROMPT_FIELDS if chat.get(name)}
         answer = await self._upstream.post_json(
             "/tokenize", {"model": self._model, "add_generation_prompt": True, **fields}, at_root=True
@@ -92,7 +92,7 @@ class VllmServerEngine(RemoteEngine):
                 cached = _cached_tokens_of(chunk.get("usage"))
                 choices = chunk.get("choices")
                 if not isinstance(choices, list):
-                    raise self.garbled_error("the engine's choices are not a list")
+                    raise self.build_garbled_error("the engine's choices are not a list")
                 for choice in choices:
                     delta = self._delta_of_choice(choice, cached, request.top_logprobs)
                     if delta.finish_reason is None:
@@ -102,7 +102,7 @@ class VllmServerEngine(RemoteEngine):
                 if last is not None and cached is not None:
                     last = replace(last, cached_tokens=cached)
         if last is None:
-            raise self.broken_error()
+            raise self.build_broken_error()
         yield last
 
     def _delta_of_choice(self, choice: Json, cached: int | None, alternatives: int | None) -> EngineDelta:
@@ -117,7 +117,7 @@ class VllmServerEngine(RemoteEngine):
 
 
 def _structured_outputs_of(constraint: OutputConstraint) -> Json:
-    if (tag := structural_tag_of(constraint)) is not None:
+    if (tag := render_structural_tag(constraint)) is not None:
         return {"structural_tag": tag}
     kinds = {
         "json": constraint.json_schema,

@@ -6,7 +6,7 @@ import pytest
 
 from providers.config import PROVIDER_DEFAULTS, ProviderType
 from providers.model_families import MODEL_FAMILIES, RawTextFormat
-from providers.profiles import PROFILES, profile_for
+from providers.profiles import PROFILES, build_profile
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 
@@ -15,13 +15,13 @@ def test_every_type_of_upstream_has_a_profile() -> None:
 
 
 def test_a_models_own_fields_replace_the_types() -> None:
-    profile = profile_for("vllm", {"replay_reasoning": "none", "think_open": True})
+    profile = build_profile("vllm", {"replay_reasoning": "none", "think_open": True})
     assert (profile.replay_reasoning, profile.think_open) == ("none", True)
     assert profile.thinking_switch == PROFILES["vllm"].thinking_switch
 
 
 def test_a_models_extra_params_are_added_to_the_types() -> None:
-    extra_params = profile_for("openrouter", {"extra_params": frozenset({"mine"})}).extra_params
+    extra_params = build_profile("openrouter", {"extra_params": frozenset({"mine"})}).extra_params
     assert extra_params == PROFILES["openrouter"].extra_params | {"mine"}
 
 
@@ -30,18 +30,18 @@ def test_openrouters_routing_fields_are_passed_on() -> None:
 
 
 def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_otherwise() -> None:
-    assert profile_for("vllm", {}).tool_parser == "openai"
-    assert profile_for("vllm", {"two_pass": "engine"}).tool_parser == "openai"
-    assert profile_for("vllm", {"two_pass": "on"}).tool_parser == "hermes"
-    assert profile_for("vllm", {"two_pass": "on", "tool_parser": "mistral"}).tool_parser == "mistral"
-    assert profile_for("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
+    assert build_profile("vllm", {}).tool_parser == "openai"
+    assert build_profile("vllm", {"two_pass": "engine"}).tool_parser == "openai"
+    assert build_profile("vllm", {"two_pass": "on"}).tool_parser == "hermes"
+    assert build_profile("vllm", {"two_pass": "on", "tool_parser": "mistral"}).tool_parser == "mistral"
+    assert build_profile("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
 
 
 @pytest.mark.parametrize("name", [name for name, family in MODEL_FAMILIES.items() if family.fields])
 def test_a_family_sets_fields_of_profiles_to_what_is_not_their_default(name: str) -> None:
     family = MODEL_FAMILIES[name]
     assert family.fields.keys() <= {field.name for field in fields(Profile)}
-    assert profile_for("scripted", family.fields) != DEFAULT_PROFILE
+    assert build_profile("scripted", family.fields) != DEFAULT_PROFILE
 
 
 THINKER = RawTextFormat("think_tags", "mistral")
@@ -87,5 +87,5 @@ RAW_TEXT: dict[str, tuple[str, dict[str, str], RawTextFormat, tuple[str, str]]] 
 def test_a_familys_text_counts_where_it_may_not_have_been_parsed(
     kind: ProviderType, overrides: dict[str, str], text: RawTextFormat, expected: tuple[str, str]
 ) -> None:
-    profile = profile_for(kind, overrides, text)
+    profile = build_profile(kind, overrides, text)
     assert (profile.parsing_format, profile.tool_parser) == expected

@@ -214,7 +214,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a budget that its engine cannot keep": (
         "providers: {v: {type: llama_server, base_url: 'http://a/v1'}}\nmodels: {a: {provider: v, two_pass: engine}}\n",
-        "config.yaml:2: models.a.two_pass: llama_server cannot enforce a thinking budget in one run: write true",
+        "config.yaml:2: models.a.two_pass: llama_server cannot enforce a thinking budget in one pass: write true",
     ),
     "an effort there is not": (
         "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\n"

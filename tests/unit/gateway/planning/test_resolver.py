@@ -104,7 +104,7 @@ def test_an_engine_runs_what_it_loads_whatever_it_is_called(
 
 
 def test_a_parser_that_the_installed_vllm_lacks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("providers.vllm_inprocess.check.installed_tool_parsers", lambda: frozenset({"glm45"}))
+    monkeypatch.setattr("providers.vllm_inprocess.check.list_installed_tool_parsers", lambda: frozenset({"glm45"}))
     monkeypatch.setattr("gateway.config.checks._check_engines", lambda tree: ())
     tree: dict[str, Any] = {
         "providers": {"a": {"type": "vllm_inprocess", "model": "m"}},

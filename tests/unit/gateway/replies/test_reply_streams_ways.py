@@ -55,7 +55,7 @@ class Server(Source[bytes]):
     def redact(self, message: str) -> str:
         return message
 
-    def redactor_for(self, _body: Json) -> Callable[[str], str]:
+    def make_redactor(self, _body: Json) -> Callable[[str], str]:
         return self.redact
 
     def take(self) -> bytes:

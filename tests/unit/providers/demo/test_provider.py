@@ -9,7 +9,7 @@ import pytest
 from providers.base import EngineHost, Provider
 from providers.config import ProviderConfig
 from providers.demo.provider import BEYOND_DEMO
-from providers.profiles import profile_for
+from providers.profiles import build_profile
 from providers.registry import build_provider
 from tests.contract.conftest import text_of
 from translation.representation.events import Event, Finished
@@ -41,7 +41,7 @@ async def demo(anyio_backend: str) -> AsyncIterator[Provider]:
 
 
 async def run(demo: Provider, *items: Json, **fields: Any) -> list[Event]:
-    exchange = demo.prepare(Turn(model="demo", items=items, **fields), profile_for("demo", {}))
+    exchange = demo.prepare(Turn(model="demo", items=items, **fields), build_profile("demo", {}))
     return [event async for batch in exchange.batches() for event in batch]
 
 
@@ -89,7 +89,7 @@ async def test_earlier_turns_do_not_confuse_it(demo: Provider) -> None:
 
 async def test_input_is_counted_as_it_is_used(demo: Provider) -> None:
     turn = Turn(model="demo", items=[message("user", "word " * 100), message("user", "What is 3 + 4?")])
-    counted = await demo.count_tokens(turn, profile_for("demo", {}), "chat")
+    counted = await demo.count_tokens(turn, build_profile("demo", {}), "chat")
     ended = (await run(demo, *turn.items))[-1]
     assert isinstance(ended, Finished)
     assert ended.usage is not None

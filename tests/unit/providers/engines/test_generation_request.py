@@ -7,8 +7,8 @@ import pytest
 
 from providers.engines.base import OutputConstraint
 from providers.engines.generation_request import EngineRequest, build_engine_request
-from providers.engines.output_constraints import structural_tag_of
-from providers.engines.thinking_budget import fit_budget, may_think, thinking_budget_of
+from providers.engines.output_constraints import render_structural_tag
+from providers.engines.thinking_budget import fit_budget, may_think, resolve_thinking_budget
 from tests.unit.providers.engines.engine_exchanges import WEATHER
 from tests.unit.support.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable
@@ -50,12 +50,12 @@ BUDGETS: dict[str, tuple[dict[str, Any] | None, int]] = {
 @pytest.mark.parametrize(("reasoning", "budget"), BUDGETS.values(), ids=BUDGETS)
 def test_the_budget_is(reasoning: dict[str, Any] | None, budget: int) -> None:
     profile = replace(TWO, effort_budgets={"medium": 50})
-    assert thinking_budget_of(turn(reasoning=reasoning), profile) == budget
+    assert resolve_thinking_budget(turn(reasoning=reasoning), profile) == budget
 
 
 def test_a_model_that_may_not_think_thinks_at_no_effort() -> None:
-    assert thinking_budget_of(turn(reasoning={"effort": "low"}), replace(TWO, max_thinking_tokens=0)) == 0
-    assert thinking_budget_of(turn(reasoning={"effort": "minimal"}), replace(TWO, max_thinking_tokens=3)) == 1
+    assert resolve_thinking_budget(turn(reasoning={"effort": "low"}), replace(TWO, max_thinking_tokens=0)) == 0
+    assert resolve_thinking_budget(turn(reasoning={"effort": "minimal"}), replace(TWO, max_thinking_tokens=3)) == 1
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_what_cannot_hold_an_answer_is_refused_by_name(fields: dict[str, Any], p
 
 
 def test_a_schema_and_what_follows_it_are_one_tag() -> None:
-    assert structural_tag_of(OutputConstraint(json_schema={"a": 1})) is None
-    assert structural_tag_of(OutputConstraint(regex="a", suffix="x")) is None
-    tag = structural_tag_of(OutputConstraint(json_schema={"a": 1}, suffix="x"))
+    assert render_structural_tag(OutputConstraint(json_schema={"a": 1})) is None
+    assert render_structural_tag(OutputConstraint(regex="a", suffix="x")) is None
+    tag = render_structural_tag(OutputConstraint(json_schema={"a": 1}, suffix="x"))
     assert tag is not None
     assert '"const_string"' in tag
 

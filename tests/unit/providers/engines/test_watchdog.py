@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from providers.engines import watchdog as watching
-from providers.engines.watchdog import Watchdog, cpu_time_of, ping_http, wait_until_dead_or_hung
+from providers.engines.watchdog import Watchdog, ping_http, read_cpu_time, wait_until_dead_or_hung
 
 pytestmark = pytest.mark.anyio
 
@@ -145,16 +145,16 @@ def worker() -> Iterator[int]:
 @needs_proc
 def test_processor_time_is_counted_with_that_of_children(worker: int) -> None:
     def used() -> float:
-        return cpu_time_of([worker]) or 0.0
+        return read_cpu_time([worker]) or 0.0
 
     first = used()
     for _ in range(10_000_000):
         if used() > first + 0.2:
             break
     assert used() > first + 0.2
-    assert cpu_time_of([]) == 0
+    assert read_cpu_time([]) == 0
 
 
 def test_without_the_systems_word_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(watching, "_PROC", tmp_path)
-    assert cpu_time_of([os.getpid()]) is None
+    assert read_cpu_time([os.getpid()]) is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from providers.harmony.encoding import ControlTokens
-from providers.harmony.gbnf import JSON_RULES, GrammarRules, gbnf_literal
+from providers.harmony.gbnf import JSON_RULES, GrammarRules, render_gbnf_literal
 from providers.harmony.grammar import HarmonyGrammar
 from translation.representation.json_types import Json
 
@@ -179,7 +179,7 @@ def test_nothing_but_thoughts_may_stand_before_an_answer_that_is_held(tools: lis
 
 
 def test_a_literal_is_escaped() -> None:
-    assert gbnf_literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
+    assert render_gbnf_literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
 
 
 def test_what_would_be_a_grammar_of_no_end_is_left_open() -> None:

@@ -279,12 +279,12 @@ HIDDEN: dict[str, tuple[object, type[errors.ProviderError]]] = {
 def test_an_error_inside_a_good_status_has_the_name_it_should_have_had(
     error: object, kind: type[errors.ProviderError]
 ) -> None:
-    assert type(upstream(answers(200)).error_in_body({"error": error})) is kind
+    assert type(upstream(answers(200)).find_error({"error": error})) is kind
 
 
 @pytest.mark.parametrize("answer", [{}, {"error": None}], ids=["no error", "null"])
 def test_an_answer_without_an_error_is_none(answer: Json) -> None:
-    assert upstream(answers(200)).error_in_body(answer) is None
+    assert upstream(answers(200)).find_error(answer) is None
 
 
 MODELS: dict[str, tuple[object, list[str] | None]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from providers.http.upstream_errors import effective_status, retry_after_headers
+from providers.http.upstream_errors import build_retry_headers, resolve_status
 from translation.representation.json_types import Json
 
 KEY = {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}
@@ -11,7 +11,7 @@ ELSE = {"details": [7, {"reason": "BILLING_DISABLED"}]}
 
 @pytest.mark.parametrize(("error", "status"), [(KEY, 401), (ELSE, 400), ({"details": "no"}, 400), ({}, 400)])
 def test_a_bad_key_is_not_the_clients_mistake(error: Json, status: int) -> None:
-    assert effective_status(400, error) == status
+    assert resolve_status(400, error) == status
 
 
 WAITS = {"34s": "34", "33.2s": "34", "12.000s": "12", "soon": None, "-1s": None, "5": None}
@@ -19,9 +19,9 @@ WAITS = {"34s": "34", "33.2s": "34", "12.000s": "12", "soon": None, "-1s": None,
 
 @pytest.mark.parametrize(("delay", "seconds"), WAITS.items())
 def test_how_long_to_wait_is_said_in_whole_seconds(delay: str, seconds: str | None) -> None:
-    told = retry_after_headers({"details": [{"reason": "x"}, {"retryDelay": delay}]})
+    told = build_retry_headers({"details": [{"reason": "x"}, {"retryDelay": delay}]})
     assert told == ({"retry-after": seconds} if seconds else {})
 
 
 def test_who_says_nothing_of_waiting_says_nothing() -> None:
-    assert retry_after_headers({}) == {}
+    assert build_retry_headers({}) == {}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from providers.scripted.schema_instances import minimal_instance
+from providers.scripted.schema_instances import build_minimal_instance
 from providers.scripted.schema_strings import UnsatisfiableSchema
 
 
@@ -96,7 +96,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize(("schema", "value"), VALUES.values(), ids=VALUES)
 def test_a_schema_is_filled_with_as_little_as_it_admits(schema: Any, value: Any) -> None:
-    assert minimal_instance(schema) == value
+    assert build_minimal_instance(schema) == value
 
 
 UNFILLABLE: dict[str, tuple[Any, str]] = {
@@ -131,7 +131,7 @@ UNFILLABLE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("schema", "complaint"), UNFILLABLE.values(), ids=UNFILLABLE)
 def test_what_cannot_be_filled_is_refused_by_its_keyword(schema: Any, complaint: str) -> None:
     with pytest.raises(UnsatisfiableSchema, match=complaint):
-        minimal_instance(schema)
+        build_minimal_instance(schema)
 
 
 def test_a_short_schema_for_an_enormous_value_is_refused_quickly() -> None:
@@ -139,7 +139,7 @@ def test_a_short_schema_for_an_enormous_value_is_refused_quickly() -> None:
         f"d{level}": {"prefixItems": [{"$ref": f"#/$defs/d{level + 1}"}] * 2, "minItems": 2} for level in range(60)
     }
     with pytest.raises(UnsatisfiableSchema, match="requires too large a value"):
-        minimal_instance({"$ref": "#/$defs/d0", "$defs": {**definitions, "d60": {}}})
+        build_minimal_instance({"$ref": "#/$defs/d0", "$defs": {**definitions, "d60": {}}})
 
 
 def test_a_schema_nested_too_deep_is_refused() -> None:
@@ -147,7 +147,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
     for _ in range(5000):
         schema = {"anyOf": [schema]}
     with pytest.raises(UnsatisfiableSchema, match="nested too deep"):
-        minimal_instance(schema)
+        build_minimal_instance(schema)
 
 
 PATTERNS = [
@@ -168,18 +168,18 @@ PATTERNS = [
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("shortest", [0, 1])
 def test_a_pattern_is_followed(pattern: str, shortest: int) -> None:
-    text = minimal_instance({"type": "string", "pattern": pattern, "minLength": shortest})
+    text = build_minimal_instance({"type": "string", "pattern": pattern, "minLength": shortest})
     assert re.search(pattern, text)
     assert len(text) >= shortest
 
 
 def test_a_pattern_that_may_be_longer_is_made_long_enough() -> None:
-    assert minimal_instance({"pattern": "^x+$", "minLength": 5}) == "xxxxx"
-    assert minimal_instance({"pattern": "^ab", "minLength": 4}) == "abgg"
+    assert build_minimal_instance({"pattern": "^x+$", "minLength": 5}) == "xxxxx"
+    assert build_minimal_instance({"pattern": "^ab", "minLength": 4}) == "abgg"
 
 
 def test_a_recursive_model_is_filled() -> None:
-    value = minimal_instance(Branch.model_json_schema())
+    value = build_minimal_instance(Branch.model_json_schema())
     assert Branch.model_validate(value, strict=True).left == Leaf(word="leaf", size=4)
 
 
@@ -215,4 +215,4 @@ def _compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def test_whatever_pydantic_describes_pydantic_accepts(annotation: Any) -> None:
     """The oracle is a library that writes JSON schemas and checks values by other means."""
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    adapter.validate_json(orjson.dumps(minimal_instance(adapter.json_schema())), strict=True)
+    adapter.validate_json(orjson.dumps(build_minimal_instance(adapter.json_schema())), strict=True)

@@ -8,7 +8,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
-from providers.scripted.schema_instances import minimal_instance
+from providers.scripted.schema_instances import build_minimal_instance
 from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids, decode, feed_to_end
 from translation.chat.decode import ChatDecoder
@@ -347,5 +347,5 @@ def test_a_chat_stream_of_rewritten_calls_is_a_stream_of_the_api() -> None:
 @pytest.mark.parametrize("kind", CLIENT_TOOL_KINDS)
 def test_the_least_that_a_kinds_schema_allows_is_a_call_of_that_kind(kind: str) -> None:
     tool = {"type": kind, "display_width": 1, "display_height": 1, "environment": "linux"}
-    least = minimal_instance(CLIENT_TOOL_KINDS[kind].describe(tool)["parameters"])
+    least = build_minimal_instance(CLIENT_TOOL_KINDS[kind].describe(tool)["parameters"])
     assert CLIENT_TOOL_KINDS[kind].parse_arguments(least, tool) is not None, least

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engines.servers.llama_schemas import unenforced_keywords
-from providers.profiles import profile_for
+from providers.engines.servers.llama_schemas import list_unenforced_keywords
+from providers.profiles import build_profile
 from providers.registry import build_provider
 from tests.unit.support.fake_engine import message
 from translation.errors import InvalidRequest
@@ -43,18 +43,18 @@ def test_plain_schemas_lose_nothing(guided: bool) -> None:
             "$defs": {"f": {"type": "string", "minLength": 1}},
         }
     )
-    assert unenforced_keywords(everyday, uses_llguidance=guided) == []
+    assert list_unenforced_keywords(everyday, uses_llguidance=guided) == []
 
 
 def test_keywords_are_found_wherever_they_are_and_named_once() -> None:
-    assert unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=False) == ["uniqueItems", "minimum"]
-    assert unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=True) == ["uniqueItems"]
+    assert list_unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=False) == ["uniqueItems", "minimum"]
+    assert list_unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=True) == ["uniqueItems"]
 
 
 @pytest.mark.parametrize("nothing", [None, True, "x", 3, {}, {"type": "string", "pattern": 3, "required": 5}])
 def test_what_is_no_schema_is_not_for_us_to_judge(nothing: Any) -> None:
-    assert unenforced_keywords(nothing, uses_llguidance=False) == []
-    assert unenforced_keywords(nothing, uses_llguidance=True) == []
+    assert list_unenforced_keywords(nothing, uses_llguidance=False) == []
+    assert list_unenforced_keywords(nothing, uses_llguidance=True) == []
 
 
 def turn(**fields: Any) -> Turn:
@@ -71,12 +71,12 @@ def provider() -> Any:
 async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> None:
     up = provider()
     form = {"type": "json_schema", "name": "a", "schema": inside(ODD)}
-    exchange = up.prepare(turn(text_format=form), profile_for("llama_server", passes))
+    exchange = up.prepare(turn(text_format=form), build_profile("llama_server", passes))
     assert list(exchange.losses) == [
         Loss("text.format.schema", "uniqueItems not enforced"),
         Loss("text.format.schema", "minimum not enforced"),
     ]
-    plain = up.prepare(turn(text_format={"type": "json_object"}), profile_for("llama_server", passes))
+    plain = up.prepare(turn(text_format={"type": "json_object"}), build_profile("llama_server", passes))
     assert list(plain.losses) == []
     await up.aclose()
 
@@ -100,7 +100,7 @@ async def test_it_is_a_loss_on_a_relay_too(dialect: Any, body: Json, param: str)
 async def test_schemas_without_end_are_kept_from_a_server_of_somebody_elses_too(passes: Json) -> None:
     up = provider()
     with pytest.raises(InvalidRequest) as refused:
-        up.prepare(turn(text_format={"schema": inside(IMPOSSIBLE)}), profile_for("llama_server", passes))
+        up.prepare(turn(text_format={"schema": inside(IMPOSSIBLE)}), build_profile("llama_server", passes))
     assert refused.value.param == "text.format"
     with pytest.raises(InvalidRequest) as refused:
         up.prepare_relay("chat", {"messages": [], "response_format": {"json_schema": {"schema": {"minLength": 10**9}}}})

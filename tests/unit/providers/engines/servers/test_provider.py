@@ -7,7 +7,7 @@ import pytest
 from providers.config import PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, ProviderConfig
 from providers.engines.servers.provider import TwoPassProvider
 from providers.http.exchange import HttpExchange
-from providers.profiles import profile_for
+from providers.profiles import build_profile
 from providers.registry import build_provider
 from tests.unit.providers.engines.engine_exchanges import WEATHER
 from tests.unit.support.fake_engine import message
@@ -36,7 +36,7 @@ def turn(**fields: Any) -> Turn:
 async def test_servers_that_can_go_on_from_tokens_think_in_a_run_of_its_own(kind: Any) -> None:
     up = provider(kind)
     assert up.capabilities.two_pass
-    one, two = profile_for(kind, {}), profile_for(kind, {"two_pass": "on"})
+    one, two = build_profile(kind, {}), build_profile(kind, {"two_pass": "on"})
     assert isinstance(up.prepare(turn(), one), HttpExchange)
     assert not isinstance(up.prepare(turn(), two), HttpExchange)
     assert isinstance(up.prepare(turn(thinking=False), two), HttpExchange)
@@ -48,12 +48,12 @@ async def test_what_is_known_of_a_model_is_shared_by_its_turns_and_not_kept_for_
         server.on("/tokenize", json_reply({"tokens": [5], "max_model_len": 77}))
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
         up = provider("vllm", server.url)
-        await up.engine_for("a").render({"messages": []})
-        assert up.engine_for("a").context_window == 77
-        assert up.engine_for("b").context_window is None
+        await up.get_engine("a").render({"messages": []})
+        assert up.get_engine("a").context_window == 77
+        assert up.get_engine("b").context_window is None
         for number in range(200):
-            up.engine_for(f"model {number}")
-        assert up.engine_for("a").context_window is None
+            up.get_engine(f"model {number}")
+        assert up.get_engine("a").context_window is None
         await up.aclose()
 
 
@@ -62,11 +62,11 @@ async def test_an_input_is_counted_as_its_two_passes_read_it() -> None:
         server.on("/tokenize", json_reply({"tokens": [5], "count": 1}), json_reply({"tokens": [6, 7]}))
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
         up = provider("vllm", server.url)
-        assert await up.count_tokens(turn(), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 3
+        assert await up.count_tokens(turn(), build_profile("vllm", {"two_pass": "on"}), "tokenize") == 3
         server.on("/tokenize", json_reply({"tokens": [5], "count": 1}))
-        assert await up.count_tokens(turn(thinking=False), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 1
+        assert await up.count_tokens(turn(thinking=False), build_profile("vllm", {"two_pass": "on"}), "tokenize") == 1
         with pytest.raises(Unrepresentable):
-            await up.count_tokens(turn(), profile_for("vllm", {"two_pass": "on"}), "none")
+            await up.count_tokens(turn(), build_profile("vllm", {"two_pass": "on"}), "none")
         await up.aclose()
 
 
@@ -75,7 +75,7 @@ async def sent(kind: Any, overrides: Json, **fields: Any) -> tuple[Json, list[Lo
     async with ScriptedUpstream() as server:
         server.on("/chat/completions", chat_text("Hello"))
         up = provider(kind, server.url)
-        exchange = up.prepare(turn(**fields), profile_for(kind, overrides))
+        exchange = up.prepare(turn(**fields), build_profile(kind, overrides))
         async for _ in exchange.batches():
             pass
         await up.aclose()
@@ -108,7 +108,7 @@ async def test_vllm_may_keep_the_budget_itself() -> None:
 async def test_llama_cpp_may_not() -> None:
     up = provider("llama_server")
     with pytest.raises(Unrepresentable) as refused:
-        up.prepare(turn(), profile_for("llama_server", {"two_pass": "engine"}))
+        up.prepare(turn(), build_profile("llama_server", {"two_pass": "engine"}))
     assert refused.value.param == "reasoning"
     await up.aclose()
 
@@ -116,6 +116,6 @@ async def test_llama_cpp_may_not() -> None:
 async def test_calls_that_nobody_would_read_are_refused_before_anything_is_sent() -> None:
     up = provider("vllm")
     with pytest.raises(Unrepresentable) as refused:
-        up.prepare(turn(tools=[WEATHER]), profile_for("vllm", {"two_pass": "on", "tool_parser": "openai"}))
+        up.prepare(turn(tools=[WEATHER]), build_profile("vllm", {"two_pass": "on", "tool_parser": "openai"}))
     assert refused.value.param == "tools"
     await up.aclose()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from providers.engines.servers.schema_bounds import reject_invalid_bounds
+from providers.engines.servers.schema_bounds import refuse_invalid_bounds
 from translation.errors import InvalidRequest
 
 
@@ -16,25 +16,25 @@ def inside(schema: dict[str, Any]) -> dict[str, Any]:
 def test_more_at_least_than_at_most_is_refused_wherever_it_is(what: str) -> None:
     schema = inside({f"min{what}": 5, f"max{what}": 2})
     with pytest.raises(InvalidRequest, match=f"min{what} is larger than max{what}") as refused:
-        reject_invalid_bounds({"text": None, "tools": ({"parameters": schema},)})
+        refuse_invalid_bounds({"text": None, "tools": ({"parameters": schema},)})
     assert refused.value.param == "tools"
 
 
 @pytest.mark.parametrize("grammar", ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]"])
 def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
     with pytest.raises(InvalidRequest, match="is larger than") as refused:
-        reject_invalid_bounds({"grammar": grammar})
+        refuse_invalid_bounds({"grammar": grammar})
     assert refused.value.param == "grammar"
 
 
 def test_more_than_there_is_room_for_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="is larger than 10000"):
-        reject_invalid_bounds({"text": inside({"minLength": 10**9})})
+        refuse_invalid_bounds({"text": inside({"minLength": 10**9})})
 
 
 @pytest.mark.parametrize("grammar", ['root ::= "{5,2}" [{5,2}] [a-z]{2,5}', "root ::= [a-z]{2} [0-9]{1,}"])
 def test_grammars_that_end_are_left_alone(grammar: str) -> None:
-    reject_invalid_bounds({"grammar": grammar, "seed": "{5,2}"})
+    refuse_invalid_bounds({"grammar": grammar, "seed": "{5,2}"})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_grammars_that_end_are_left_alone(grammar: str) -> None:
     ],
 )
 def test_what_can_be_followed_or_is_not_for_us_to_judge_is_left_alone(schema: Any) -> None:
-    reject_invalid_bounds({"text": inside(schema), "seed": 3})
+    refuse_invalid_bounds({"text": inside(schema), "seed": 3})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_can_be_followed_or_is_not_for_us_to_judge_is_left_alone(schema: An
 )
 def test_bounds_that_leave_no_number_are_refused_by_name(bounds: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidRequest, match=f"'text.format': {why}") as refused:
-        reject_invalid_bounds({"text.format": inside({"type": "integer", **bounds})})
+        refuse_invalid_bounds({"text.format": inside({"type": "integer", **bounds})})
     assert refused.value.param == "text.format"
 
 
@@ -87,9 +87,9 @@ def test_bounds_that_leave_no_number_are_refused_by_name(bounds: dict[str, Any],
     ],
 )
 def test_bounds_that_leave_a_number_are_left_alone(schema: Any) -> None:
-    reject_invalid_bounds({"text.format": inside(schema)})
+    refuse_invalid_bounds({"text.format": inside(schema)})
 
 
 def test_a_property_may_be_called_as_a_keyword_is() -> None:
     with pytest.raises(InvalidRequest, match="minLength is larger than maxLength"):
-        reject_invalid_bounds({"tools": [{"properties": {"enum": {"minLength": 5, "maxLength": 2}}}]})
+        refuse_invalid_bounds({"tools": [{"properties": {"enum": {"minLength": 5, "maxLength": 2}}}]})

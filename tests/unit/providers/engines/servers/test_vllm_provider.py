@@ -9,7 +9,7 @@ from providers import errors
 from providers.base import ModelInspector
 from providers.config import ProviderConfig
 from providers.engines.servers.vllm_provider import VllmServerProvider
-from providers.profiles import profile_for
+from providers.profiles import build_profile
 from providers.registry import build_provider
 from tests.unit.support.fake_engine import message
 from tests.upstream import ScriptedUpstream
@@ -74,7 +74,7 @@ async def send_relay(up: VllmServerProvider, model: str | None) -> None:
 
 async def send_turn(up: VllmServerProvider, model: str) -> None:
     turn = Turn(model=model, items=[message("Hi")])
-    assert [batch async for batch in up.prepare(turn, profile_for("vllm", {})).batches()]
+    assert [batch async for batch in up.prepare(turn, build_profile("vllm", {})).batches()]
 
 
 REFUSALS: dict[str, tuple[str, str]] = {
