@@ -8,7 +8,7 @@ import orjson
 
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
-from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.history import resolve_history
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
@@ -111,7 +111,7 @@ class LoopDriver:
         past: Sequence[Item] = (),
         approved_ids: Iterable[str] = (),
         changed_ids: Sequence[str] = (),
-        inputs: Mapping[str, GivenInput] | None = None,
+        inputs: Mapping[str, UserInput] | None = None,
         bounds: LoopBounds | None = None,
         own_tools: Sequence[HostedTool] = (),
         first_id: int = 1,

@@ -11,8 +11,8 @@ from mcp_types import Tool
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import Settings
 from gateway.mcp.errors import McpFault
-from gateway.mcp.pins import digest_definition
-from gateway.mcp.results import is_read_only, outcome_of
+from gateway.mcp.results import build_outcome, is_read_only
+from gateway.mcp.tool_lists import digest_definition
 from gateway.operator_servers.opening import open_servers
 from gateway.operator_servers.servers import OperatorServers
 from translation.hosted.calls import is_json_object
@@ -77,7 +77,7 @@ async def try_tool(settings: Settings, label: str, name: str, arguments: dict[st
             raise McpFault("protocol_error", f"the call was not sent: {fault}")
         began = time.monotonic()
         result = await server.call_tool(plain, arguments, listing.output_schemas.get(plain))
-        outcome = outcome_of(result, sees_images=False)
+        outcome = build_outcome(result, sees_images=False)
         text = output_text_of({"output": outcome.output, "error": outcome.error})
         return CallResult(text, outcome.failed, (time.monotonic() - began) * 1000)
 

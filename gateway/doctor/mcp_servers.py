@@ -98,14 +98,14 @@ def _describe_unlisted(label: str, reason: str, advice: str = "") -> ServerDiagn
 async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:
     """Makes the call that the configuration marks as safe. No other is made: a tool may do anything."""
     from gateway.mcp.errors import McpFault
-    from gateway.mcp.results import outcome_of
+    from gateway.mcp.results import build_outcome
 
     if probe is None:
         return Finding(check="call", verdict="skipped", detail="the server has no `probe`, a call that has no effects")
     schema = listing.output_schemas.get(probe.tool)
     began = time.monotonic()
     try:
-        outcome = outcome_of(await server.call_tool(probe.tool, probe.arguments, schema), sees_images=False)
+        outcome = build_outcome(await server.call_tool(probe.tool, probe.arguments, schema), sees_images=False)
     except McpFault as fault:
         return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {fault}")
     if outcome.failed:

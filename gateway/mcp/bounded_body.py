@@ -1,4 +1,4 @@
-"""Replies of MCP servers while they are read: bounded in bytes, and without notifications."""
+"""Bodies of replies of MCP servers: limited in size, and without notifications."""
 
 import re
 import time
@@ -11,17 +11,15 @@ import structlog
 
 from gateway.mcp.errors import McpFault
 from gateway.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
-from gateway.mcp.request_record import ReplyCut, RequestRecord
+from gateway.mcp.request_record import ReplyAborted, RequestRecord
 from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
 
 _log = structlog.get_logger(__name__)
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
 
-"""Notifications that mean something here, besides progress: the second one ends the wait for a subscription."""
-
 _FLOOD: Final = 100
-"""How many messages of one reply are left out before that is worth a line of the log."""
+"""The number of dropped messages of one reply from which they are logged."""
 
 _FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FRAME_END_CHARS: Final = 4
@@ -30,12 +28,12 @@ _DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """The body of a reply. It ends in ReplyCut where the reply is too large or breaks off.
+    """The body of a reply. Reading it raises ReplyAborted if the reply is too large or breaks off.
 
-    A stream of events loses its notifications here: nothing waits for them, and a server may send any number. Those
-    that say that the list of tools changed are reported by `report_change`, and progress by `report_progress`. A stream
-    that `is_lasting` ends with its connection, so only single events and the rate of requests are bounded. `on_end` is
-    called when the body ends.
+    Notifications are removed from a stream of events, because a server may send any number of them. A change of the
+    list of tools is reported to `report_change`, and progress to `report_progress`. A stream that `is_lasting` ends
+    with its connection, so only the size of single events and the rate of requests are limited. `on_end` is called when
+    the body ends.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 if self._is_lasting:
                     self._begin_minute()
                 else:
-                    self._record.take_bytes(passed)
+                    self._record.count_bytes(passed)
                 if self._filter is not None:
                     self._record.check_bytes(self._filter.held_bytes)
                     self._check_requests(self._filter.requests)
@@ -73,7 +71,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         except (httpx2.TransportError, httpx2.StreamError) as error:
             if not self._record.has_failed:
                 self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
-            raise ReplyCut("the reply broke off") from error
+            raise ReplyAborted("the reply broke off") from error
         finally:
             if self._filter is not None and self._filter.dropped >= _FLOOD:
                 _log.info("mcp_messages_dropped", count=self._filter.dropped)
@@ -85,22 +83,23 @@ class BoundedBody(httpx2.AsyncByteStream):
             self._minute_began, self._filter.requests = now, 0
 
     def _check_requests(self, count: int) -> None:
-        """Raises ReplyCut for a server that asks too much: the library answers each request by one of its own."""
+        """Raises ReplyAborted if the server sent too many requests: the library answers each by a request of its
+        own."""
         if count > MAX_OWN_REQUESTS:
             self._record.fail(McpFault("invalid_result", f"the server sent more than {MAX_OWN_REQUESTS} requests"))
-            raise ReplyCut("the server asks too much")
+            raise ReplyAborted("the server sent too many requests")
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
 class NotificationFilter:
-    """Takes an event stream in pieces, and returns it without notifications. Some of them are reported, all counted.
+    """Removes notifications from an event stream that arrives in pieces, and reports some of them.
 
-    So is an answer to another request than the one that `awaits` returns. `dropped` is the number of what is left out,
-    and `requests` that of the requests, which are passed on.
+    It also removes answers to other requests than the one whose id `awaits` returns. `dropped` counts the removed
+    messages, and `requests` the requests of the server, which remain.
 
-    The id of an event that is left out stays, without data, so that a stream can be resumed after it.
+    The id of a removed event remains, without data, so that the stream can be resumed after it.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class NotificationFilter:
         return len(self._held)
 
     def feed(self, piece: bytes) -> bytes:
-        """Returns the frames that end in this piece and are to be passed on."""
+        """Returns the frames that end in this piece, without removed ones."""
         searched = max(0, len(self._held) - _FRAME_END_CHARS)
         self._held += piece
         passed: list[bytes] = []
@@ -145,9 +144,9 @@ class NotificationFilter:
         return b"".join(passed)
 
     def _passes(self, message: dict[str, Any]) -> bool:
-        """Returns whether the library gets a message, and reports a notification that somebody waits for."""
+        """Returns whether the library gets a message. Reports changes of the list of tools, and progress."""
         if "method" not in message:
-            # The library would take any answer on the stream of a request for the one to that request.
+            # The library takes any answer on the stream of a request as the answer to that request.
             awaited = None if self._awaits is None else self._awaits()
             return awaited is None or str(message.get("id")) == str(awaited)
         if "id" in message:

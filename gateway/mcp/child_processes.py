@@ -1,4 +1,4 @@
-"""Child processes that are ended with all that they started."""
+"""Ends child processes together with all processes that they started."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def _end_in_steps(process: asyncio.subprocess.Process) -> None:
 async def end_process(process: asyncio.subprocess.Process) -> None:
     """Ends a process and its group: by closing its input, then SIGTERM, then SIGKILL. It is reaped afterwards.
 
-    That is done also if this task is cancelled meanwhile: a process that nobody waits for is a zombie.
+    A cancelled task waits for the end too, because a process that is not reaped is a zombie.
     """
     task = asyncio.get_running_loop().create_task(_end_in_steps(process))
     cancelled: asyncio.CancelledError | None = None
@@ -50,16 +50,16 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
 
 
 async def end_orphans(process: asyncio.subprocess.Process) -> None:
-    """Ends what a server started, once it has ended itself: it may hold the pipes, so that their end is never seen."""
+    """Ends the processes that a server started, once it has ended: they may hold its pipes open."""
     while process.returncode is None:  # noqa: ASYNC110  # there is no other sign of it while the pipes are held
         await anyio.sleep(_WATCH_S)
     _kill_group(process.pid)
 
 
 def release_process(process: asyncio.subprocess.Process) -> None:
-    """Ends what is left of a process and its group, and closes its pipes, in case that others hold their other ends."""
+    """Ends the rest of a process group, and closes its pipes, because other processes may hold the other ends."""
     _kill_group(process.pid)
-    # There is no public way; the library does the same.
+    # There is no public API for this. The MCP library does the same.
     if (transport := getattr(process, "_transport", None)) is not None:
         with suppress(PermissionError):
             transport.close()

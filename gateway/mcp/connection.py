@@ -1,4 +1,4 @@
-"""Connections to MCP servers: what a response asks of a server, over one session, or a new one after it is lost."""
+"""Connections to MCP servers: the requests of one response to a server, over one session, or a new one after a loss."""
 
 import asyncio
 from contextlib import nullcontext
@@ -19,9 +19,9 @@ from pydantic import TypeAdapter
 from gateway.mcp.elicitation.requests import NO_INPUT, CallInput, InputRequired
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import OnProgress, current_record
-from gateway.mcp.results import find_structure_fault, note_declined
+from gateway.mcp.results import find_structure_fault, mark_declined_input
 from gateway.mcp.server import McpServer
-from gateway.mcp.session import McpSession, Send
+from gateway.mcp.session import McpSession, SendRequest
 from gateway.mcp.tool_lists import ToolList, list_pages
 from providers.egress import EgressClient
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 _ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(CallToolResult | InputRequiredResult)
 
 _PAUSES_S: Final = (0.05, 0.1, 0.2, *[0.25] * 7)
-"""Between calls of a server that asks to be called again. Source: the official libraries."""
+"""The pauses between calls if a server asks to be called again. Source: the official libraries."""
 
 
 class McpConnection:
@@ -79,10 +79,10 @@ class McpConnection:
     ) -> CallToolResult:
         """Calls a tool once. It is never repeated after it may have run. Raises McpFault if the call has no result.
 
-        A result whose structured content does not follow the tool's own schema is an error of the tool, which has the
-        texts of the result too. It is checked if the tools were listed on this connection. `on_progress` is called with
-        the progress that the server reports; without it, the server is not asked for any. A server that asks for input
-        raises InputRequired, which is a McpFault.
+        A result whose structured content does not follow the output schema of the tool becomes an error of the tool,
+        which also has the texts of the result. It is checked if the tools were listed on this connection. `on_progress`
+        gets the progress that the server reports; without it, the server is not asked for progress. Raises
+        InputRequired, which is a McpFault, if the server asks for input.
         """
         result = await self._request(
             lambda client: call_once(client, call_input.build_params(name, arguments), max_pages, on_progress),
@@ -90,7 +90,7 @@ class McpConnection:
         )
         return with_checked_structure(result, self._output_schemas.get(name))
 
-    async def _request(self, send: Send[_T], deadline_s: float) -> _T:
+    async def _request(self, send: SendRequest[_T], deadline_s: float) -> _T:
         if not self._sessions or not self._sessions[-1].is_usable:
             self._sessions.append(McpSession(self._server, self._egress))
         return await self._sessions[-1].request(send, deadline_s)
@@ -101,7 +101,7 @@ async def call_once(
 ) -> CallToolResult:
     """Calls a tool once. Raises InputRequired if the tool asks for input, and what the library raises.
 
-    A server that only asks to be called again with its own state is: so it goes on with a call that takes long.
+    A server that asks only to be called again with its own state is called again: it so continues a long call.
     """
     record = current_record.get()
     watchers = None if on_progress is None or record is None else record.watchers
@@ -113,7 +113,7 @@ async def call_once(
         for pause_s in _PAUSES_S:
             result = await _send_call(client, CallToolRequest(params=params), max_pages)
             if not isinstance(result, InputRequiredResult):
-                return note_declined(result) if record is not None and record.has_declined_input else result
+                return mark_declined_input(result) if record is not None and record.has_declined_input else result
             if result.input_requests:
                 raise InputRequired(result)
             await asyncio.sleep(pause_s)
@@ -122,19 +122,19 @@ async def call_once(
 
 
 async def _send_call(client: Client, request: CallToolRequest, max_pages: int) -> CallToolResult | InputRequiredResult:
-    # Not `call_tool`: it lists the tools after a call that was not listed, and loses its result if that fails.
+    # Not `call_tool`: it lists the tools after a call that was not listed, and loses the result if that fails.
     try:
         return await client.session.send_request(request, _ANSWER)
     except MCPError as error:
         if error.code != HEADER_MISMATCH:
             raise
-        # The server refused the call, because its headers do not follow the tool's schema: that has to be known.
+        # The server refused the call, because its headers do not follow the tool's schema, which is read first.
         await list_pages(client, max_pages)
         return await client.session.send_request(request, _ANSWER)
 
 
 def with_checked_structure(result: CallToolResult, schema: dict[str, Any] | None) -> CallToolResult:
-    """Returns a result; as an error of its tool if its structured content does not follow the tool's own schema."""
+    """Returns a result. It is an error of its tool if its structured content does not follow the output schema."""
     if schema is None or result.is_error or (fault := find_structure_fault(result, schema)) is None:
         return result
     return result.model_copy(update={"is_error": True, "content": [fault, *result.content]})

@@ -1,4 +1,4 @@
-"""What goes wrong between the gateway and an MCP server."""
+"""Faults between the gateway and an MCP server."""
 
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
@@ -25,7 +25,7 @@ FaultKind: TypeAlias = Literal[
 TOO_LARGE: Final = "result_too_large"
 
 _CODES: Final = {"connection_closed": -32000, "timeout": -32001, "session_lost": -32600}
-"""Codes of faults that the server did not give one. Source: those that the official libraries use."""
+"""Codes of faults that have none from the server. The official libraries use the same codes."""
 
 
 _FAULTS_OF_RESULTS: Final = (
@@ -37,14 +37,14 @@ _FAULTS_OF_RESULTS: Final = (
     TOO_LARGE,
     "server_removed",
 )
-"""Faults that are neither an HTTP error nor one of the protocol."""
+"""Faults that are neither HTTP errors nor protocol errors."""
 
 
 SESSION_LOST: Final = "the server ended the session; the outcome of the call is unknown, and it was not repeated"
 
 
 def describe_too_large(max_bytes: int) -> str:
-    """Returns the text about an answer of a server with more than `max_bytes` bytes."""
+    """Returns the message for an answer of more than `max_bytes` bytes."""
     return f"the server's answer is larger than {max_bytes / (1024 * 1024):g} MiB (tools.mcp.max_result_mb)"
 
 
@@ -57,14 +57,14 @@ INPUT_DECLINED: Final = (
 class McpFault(Exception):
     """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status.
 
-    `beginning` is that of the text of a result that is too large, as far as it was read.
+    `beginning` is the beginning of the text of a result that is too large.
     """
 
     def __init__(self, kind: FaultKind, message: str, *, code: int | None = None, beginning: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.has_declined_input = False
-        """Whether the server asked for input before, and got none."""
+        """Whether the server asked for input before, which was declined."""
         self.beginning = beginning
         self.code = _CODES.get(kind, -32603) if code is None else code
 

@@ -1,7 +1,7 @@
 """The HTTP transport of connections to MCP servers: through the egress guard, bounded, and never raising.
 
-An exception here would end the library's connection, with all requests that run on it. So what goes wrong is written
-into the record of the request, and the library gets an HTTP error, which ends that request alone.
+An exception here would end the library's connection, with all requests that run on it. So a failure is written into the
+record of the request, and the library gets an HTTP error, which ends only that request.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from gateway.mcp.server import PROBE_S, TokenSource
 from providers.egress import EgressClient, EgressRefused
 
 _NOTICE_S: Final = 1.0
-"""How long a server may think about what needs no answer: notifications, replies, the end of a session."""
+"""The deadline of messages that need no answer: notifications, replies, the end of a session."""
 
 _ERROR_BYTES: Final = 16 * 1024
-"""How much of the body of an HTTP error is read."""
+"""The bytes of the body of an HTTP error that are read."""
 
 _MESSAGE_CHARS: Final = 500
-"""The longest message made of such a body."""
+"""The longest message from the body of an HTTP error."""
 
 _SCOPE: Final = re.compile(r'scope="?([^",]+)')
 
@@ -34,10 +34,10 @@ _SCOPE: Final = re.compile(r'scope="?([^",]+)')
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to the addresses that the egress guard allows.
 
-    `is_session_lost` is whether the server no longer knows the session, so that only a new one can be used. `scrub`
-    removes credentials from texts of the server. `report_change` is called when its list of tools changed,
-    `report_progress` with what it says of the progress of calls. With `uses_sse` all answers come over one stream, as
-    in the older transport. `tokens` has the tokens of the server.
+    `is_session_lost`: the server no longer knows the session, so that only a new one can be used. `scrub` removes
+    credentials from texts of the server. `report_change` is called when its list of tools changed, `report_progress`
+    with the parameters of progress notifications. With `uses_sse` all answers come over one stream, as in the older
+    transport. `tokens` has the tokens for the server.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return self._bound(reply, record)
         if self._uses_sse and (reply.status_code >= 400 or reply.has_redirect_location):
             return await self._check_reply(request, reply, record)
-        return self._bound(reply, record.for_stream(), is_lasting=True)
+        return self._bound(reply, record.create_stream_record(), is_lasting=True)
 
     async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
         """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request
@@ -158,10 +158,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self.is_session_lost = True
 
     async def _record_error(self, reply: httpx2.Response, record: RequestRecord) -> bytes:
-        """Returns the beginning of the body of a reply that is no answer, and records what it means."""
+        """Returns the beginning of the body of an error reply, and records the fault."""
         body = await _read_head(reply)
         status = reply.status_code
-        meaning, text = _meaning_of(reply.headers, status), " ".join(body.decode(errors="replace").split())
+        meaning, text = _describe_status(reply.headers, status), " ".join(body.decode(errors="replace").split())
         message = self._scrub(f"{meaning}: {text}" if text else meaning)  # before it is cut, maybe within a credential
         record.fault = McpFault("http_error", message[:_MESSAGE_CHARS], code=status)
         return body
@@ -174,13 +174,13 @@ def _do_nothing() -> None: ...
 
 
 def _read_message(request: httpx2.Request) -> dict[str, Any]:
-    """Returns the message that a request carries; without any for the stream of a server and the end of a session."""
+    """Returns the message of a request; empty for the stream of a server and the end of a session."""
     message = orjson.loads(request.content) if request.method == "POST" else {}
     return message if isinstance(message, dict) else {}
 
 
 def _deadline_of(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
-    """Returns how long the head of a reply may take in seconds; None for what has a deadline of its own."""
+    """Returns the deadline of the head of a reply in seconds; None for messages with a deadline of their own."""
     if message.get("method") == "server/discover":
         return PROBE_S
     return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
@@ -208,8 +208,8 @@ async def _read_bytes(pieces: AsyncIterator[bytes]) -> bytes:
     return body[:_ERROR_BYTES]
 
 
-def _meaning_of(headers: httpx2.Headers, status: int) -> str:
-    """Returns what an HTTP error means to the caller. Source: RFC 6750, section 3.1."""
+def _describe_status(headers: httpx2.Headers, status: int) -> str:
+    """Returns the description of an HTTP error. Source: RFC 6750, section 3.1."""
     challenge = headers.get("www-authenticate", "")
     if status == 401:
         return "authorization_expired: the server does not accept the token; a valid one is needed"

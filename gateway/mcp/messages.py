@@ -16,7 +16,7 @@ ELICIT: Final = "elicitation/create"
 
 
 class MessageStream:
-    """A stream with the interface of those of the library, around another one."""
+    """A stream with the interface of the library's streams, around another one."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -34,11 +34,11 @@ class MessageStream:
 
 
 class ServerMessages(MessageStream, ABC):
-    """The stream of messages of a server, each of which `filter_message` sees before the library."""
+    """The stream of messages of a server. Each passes `filter_message` before the library gets it."""
 
     @abstractmethod
     async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception | None:
-        """Returns what the library gets for a message; None if it gets nothing."""
+        """Returns the message for the library; None to withhold it."""
 
     @property
     def last_context(self) -> Context | None:

@@ -16,12 +16,11 @@ from mcp_types import CallToolRequestParams, CallToolResult, Tool
 from gateway.mcp.connection import call_once, with_checked_structure
 from gateway.mcp.elicitation.requests import NO_INPUT, CallInput
 from gateway.mcp.errors import McpFault
-from gateway.mcp.pins import find_unaccepted
 from gateway.mcp.request_record import OnProgress
-from gateway.mcp.results import item_of_tool
+from gateway.mcp.results import build_tool_item
 from gateway.mcp.server import McpServer
-from gateway.mcp.session import McpSession, Send
-from gateway.mcp.tool_lists import list_pages
+from gateway.mcp.session import McpSession, SendRequest
+from gateway.mcp.tool_lists import find_unaccepted, list_pages
 from providers.egress import EgressClient
 from translation.representation.json_types import Json
 
@@ -36,10 +35,10 @@ _SHORT_S: Final = 5.0
 again and again."""
 
 _FREE_FAILURES: Final = 2
-"""How many failures in a row have no pause after them."""
+"""The number of failures in a row without a pause after them."""
 
 _MIN_REFRESH_S: Final = 1.0
-"""The least time between two lists that only a report of the server asks for."""
+"""The shortest time between two requests for the list because of reports of the server."""
 
 _OUTPUT_CHARS: Final = 500
 
@@ -49,7 +48,7 @@ _REMOVED: Final = "the server was removed from the configuration"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorServerSettings:
-    """What the operator says of one server. Deadlines are in seconds."""
+    """The operator's settings of one server. Deadlines are in seconds."""
 
     server: McpServer
     allows: Callable[[str], bool]
@@ -61,7 +60,7 @@ class OperatorServerSettings:
     call_deadline_s: float
     list_ttl_s: float
     pins: Mapping[str, str] | None = None
-    """The digests of the definitions that were accepted, by names of tools; None if any may be used."""
+    """The digests of the accepted definitions, by the names of tools; None accepts all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +69,14 @@ class ToolListing:
 
     tools: Sequence[Tool]
     items: Sequence[Json]
-    """The tools as they are in an `mcp_list_tools` item, without credentials."""
+    """The tools in the form of an `mcp_list_tools` item, without credentials."""
     listed_at: float
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """The names of tools that cannot be used, and why."""
+    """The names of unusable tools, each with the reason."""
 
     @cached_property
     def output_schemas(self) -> Mapping[str, dict[str, Any]]:
-        """The schemas of the structured outputs of those tools that have one, by name."""
+        """The output schemas of the tools that have one, by name."""
         return {tool.name: tool.output_schema for tool in self.tools if tool.output_schema is not None}
 
     def find(self, name: str) -> Tool | None:
@@ -88,8 +87,8 @@ class ToolListing:
 class OperatorServer:
     """A server for all responses of this process. It is connected when a request first needs it.
 
-    `check_names` is called with each new list, and raises McpFault for one that cannot be used. It may be made outside
-    of an event loop, but is used in one only.
+    `check_names` is called with each new list, and raises McpFault for a list that cannot be used. The object may be
+    created outside of an event loop, but is used in one loop only.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class OperatorServer:
         self._session_began = 0.0
         self._failures = 0
         self._bad_answers = 0
-        """How many answers in a row did not follow the protocol."""
+        """The number of answers in a row that did not follow the protocol."""
         self._paused_until = 0.0
         self._has_changed = False
         self._refresh: asyncio.Task[ToolListing] | None = None
@@ -124,14 +123,14 @@ class OperatorServer:
 
     @property
     def last_output(self) -> str:
-        """The end of what the command of the server wrote to its standard error last, without credentials."""
+        """The end of the standard error of the server's command, without credentials."""
         return self._last_output if self._session is None else self._session.last_output
 
     # Tools
 
     @property
     def fresh_listing(self) -> ToolListing | None:
-        """The last list, if nothing says that it has to be read again; else None."""
+        """The last list, unless it has to be read again; else None."""
         listing = self.listing
         if listing is None or self._is_removed or self._has_changed:
             return None
@@ -167,8 +166,8 @@ class OperatorServer:
         on_progress: OnProgress | None = None,
         call_input: CallInput = NO_INPUT,
     ) -> CallToolResult:
-        """Calls a tool. `schema` is that of its structured output, if it has one. Raises McpFault: InputRequired if the
-        server asks for input.
+        """Calls a tool. `schema` is its output schema, if it has one. Raises McpFault; InputRequired if the server asks
+        for input.
 
         The call is made a second time only if the first has no known outcome and the operator allows it.
         """
@@ -203,7 +202,7 @@ class OperatorServer:
         return await self._request(call, max(0.0, deadline - time.monotonic()))
 
     def may_repeat(self, name: str) -> bool:
-        """Whether the operator allows a second call of this tool if the outcome of the first is not known."""
+        """Whether the operator allows a second call of this tool if the outcome of the first is unknown."""
         if self.settings.repeats_calls:
             return True
         tool = self.listing.find(name) if self.listing is not None and self.settings.is_trusted else None
@@ -243,13 +242,13 @@ class OperatorServer:
         _log.info("mcp_tools_listed", server=self.label, tools=len(allowed), left_out=len(left_out))
         return self.listing
 
-    def withdraw_list(self, fault: McpFault) -> None:
-        """Takes the list back, since another server that comes first has one of its names."""
+    def discard_list(self, fault: McpFault) -> None:
+        """Discards the list, because a server with precedence has a tool of the same name."""
         self.listing = None
         self._report_fault(fault)
 
     def _report_change(self) -> None:
-        """Reads the list again, since the server says that it changed. Many reports are one."""
+        """Reads the list again, because the server reported a change. Many reports cause one reading."""
         if not self._has_changed and not self._is_removed:
             self._has_changed = True
             self._start(self._refresh_after_change())
@@ -264,7 +263,7 @@ class OperatorServer:
 
     # The connection
 
-    async def _request(self, send: Send[_T], deadline_s: float) -> _T:
+    async def _request(self, send: SendRequest[_T], deadline_s: float) -> _T:
         session = await self._require_session()
         try:
             result = await session.request(send, deadline_s)
@@ -294,13 +293,13 @@ class OperatorServer:
         if session is None or not is_usable:
             if session is not None:
                 self._start(session.close())
-            # In a context of its own: it outlives the request that needs it first, whose id would be in its log lines.
+            # In a context of its own, because it outlives the first request, whose id would be in its log lines.
             session = self._session = Context().run(McpSession, self.settings.server, self._egress, self._report_change)
             self._session_began = time.monotonic()
         try:
             await session.wait_until_open()
         except McpFault as fault:
-            if self._session is session:  # the first of those who waited for it
+            if self._session is session:  # the first waiting request
                 self._session, self._last_output = None, session.last_output
                 self._count_failure()
             self._report_fault(fault)
@@ -324,7 +323,7 @@ class OperatorServer:
     # The end
 
     async def remove(self, grace_s: float) -> None:
-        """Ends the connection. Calls that run may take `grace_s` seconds more, and no others are made."""
+        """Ends the connection. Running calls may take `grace_s` further seconds, and no new calls are accepted."""
         self._is_removed = True
         if self._calls:
             await asyncio.wait(self._calls, timeout=grace_s)
@@ -349,5 +348,5 @@ class OperatorServer:
 
 
 def _scrub_items(tools: Sequence[Tool], scrub: Callable[[str], str]) -> Sequence[Json]:
-    items: list[Json] = orjson.loads(scrub(orjson.dumps([item_of_tool(tool) for tool in tools]).decode()))
+    items: list[Json] = orjson.loads(scrub(orjson.dumps([build_tool_item(tool) for tool in tools]).decode()))
     return items

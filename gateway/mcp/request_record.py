@@ -1,4 +1,4 @@
-"""What the transport finds out about a request, which the library does not pass on."""
+"""Records of requests: facts that the transport observes, and that the library does not report."""
 
 import asyncio
 import re
@@ -17,21 +17,21 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
 _BEGINNING_BYTES: Final = 64 * 1024
-"""How much of an answer is kept in case that it is too large."""
+"""The bytes of a reply that are buffered, for the message if it is too large."""
 
 _LEFT_OUT_CHARS: Final = 4096
 _TEXT: Final = re.compile(rb'"text"\s*:\s*"((?:[^"\\]|\\.)*)')
 _CUT_CHARACTER: Final = re.compile(rb"(?:\\u[0-9a-fA-F]{0,3}|[\xc0-\xff][\x80-\xbf]{0,2})$")
 
 
-class ReplyCut(httpx2.StreamError):
-    """The transport stopped reading a reply. The request's record has the reason."""
+class ReplyAborted(httpx2.StreamError):
+    """The transport stopped reading a reply. The record of the request has the reason."""
 
 
 class ProgressWatchers:
-    """Those who watch calls of one session.
+    """Callbacks that receive the progress of the calls of one session.
 
-    The reports pass the library by: it would start a task for each of them, and a server may send any number.
+    The library does not see the reports: it would start a task for each of them, and a server may send any number.
     """
 
     def __init__(self) -> None:
@@ -40,8 +40,7 @@ class ProgressWatchers:
 
     @contextmanager
     def watch(self, on_progress: OnProgress) -> Iterator[str]:
-        """Yields the token by which the server is asked for the progress of a call. It is watched inside of the
-        block."""
+        """Yields the token for the progress of one call. `on_progress` is called until the block ends."""
         token = f"progress-{next(self._numbers)}"
         self._watchers[token] = on_progress
         try:
@@ -50,7 +49,7 @@ class ProgressWatchers:
             del self._watchers[token]
 
     def report(self, params: Any) -> None:
-        """Takes the `params` of a notification about progress, which a server may have filled with anything."""
+        """Reports the `params` of a progress notification. They are not validated before."""
         if not isinstance(params, dict):
             return
         token, progress, message = params.get("progressToken"), _read_number(params, "progress"), params.get("message")
@@ -60,12 +59,12 @@ class ProgressWatchers:
 
 
 class RequestRecord:
-    """One request of the protocol, and all HTTP requests that it takes. The transport writes here what goes wrong.
+    """One request of the protocol, and all HTTP requests that it takes. The transport records failures here.
 
-    `fault` is what became of the last HTTP request; None if it was answered. `max_bytes` is the limit of all replies
-    together. `result` is what the requester waits for; None if nobody does. `is_of_session` is whether it is that of a
-    whole session: of its handshake, and of the stream on which the server talks unasked. `watchers` are those of the
-    session's calls.
+    `fault` says why the last HTTP request failed; None if it was answered. `max_bytes` limits all replies together.
+    `result` is the future that the requester awaits; None without a requester. `is_of_session`: the record belongs to a
+    whole session, that is to its handshake and to the stream for messages that the server starts. `watchers` get the
+    progress of the session's calls.
     """
 
     def __init__(
@@ -83,47 +82,47 @@ class RequestRecord:
         self.has_declined_input = False
         """Whether the server asked for input by a request of its own, which was declined."""
         self.request_id: Any = None
-        """The id of the last message that was sent and is to be answered; None before it, and where answers to several
-        come over one stream."""
+        """The id of the last message that needs an answer; None before it, and if one stream carries the answers to
+        several messages."""
         self._max_bytes = max_bytes
         self._size = 0
         self._beginning = bytearray()
         self._result = result
 
-    def for_stream(self) -> "RequestRecord":
-        """Returns the record of a stream that lasts as long as the session, whose bytes are not counted together."""
+    def create_stream_record(self) -> "RequestRecord":
+        """Returns a record for a stream that lasts as long as the session, so that its bytes are counted apart."""
         return RequestRecord(self._max_bytes)
 
     def fail(self, fault: McpFault) -> None:
-        """Ends the request now, whatever the library would still try."""
+        """Ends the request now, although the library might try again."""
         self.fault = fault
         self.has_failed = True
         if self._result is not None and not self._result.done():
             self._result.set_exception(fault)
             self._result.exception()  # the requester may have left
 
-    def take_bytes(self, piece: bytes) -> None:
-        """Counts bytes of a reply. Raises ReplyCut if they are too many; the request has then failed."""
+    def count_bytes(self, piece: bytes) -> None:
+        """Counts bytes of a reply. Raises ReplyAborted, after the request has failed, if they are too many."""
         self._size += len(piece)
         self._beginning += piece[: _BEGINNING_BYTES - len(self._beginning)]
         self.check_bytes(0)
 
     def check_bytes(self, held: int) -> None:
-        """Raises ReplyCut if the replies are too large with `held` more bytes, which are not counted yet."""
+        """Raises ReplyAborted if the replies are too large with `held` further bytes."""
         if self._size + held > self._max_bytes:
             message = describe_too_large(self._max_bytes)
             self.fail(McpFault(TOO_LARGE, message, beginning=read_beginning(bytes(self._beginning))))
-            raise ReplyCut(message)
+            raise ReplyAborted(message)
 
 
 current_record: ContextVar[RequestRecord | None] = ContextVar("current_record", default=None)
-"""The record of the request that runs. The library sends HTTP requests in the context of the request they are for."""
+"""The record of the running request. The library sends HTTP requests in the context of their request."""
 
 
 def read_beginning(body: bytes) -> str:
-    """Returns the beginning of the first text in the beginning of an answer, which is cut somewhere; empty without one.
+    """Returns the beginning of the first text in a cut answer; empty without a text.
 
-    Its own end is left out, because it may be the beginning of a credential that could no longer be recognized.
+    Its last characters are left out, because they may be part of a credential that would not be recognized.
     """
     found = _TEXT.search(body)
     if found is None:

@@ -22,11 +22,11 @@ _NO_MESSAGE: Final = "The tool failed without a message."
 _MAX_UTF8_BYTES: Final = 4
 
 
-def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
+def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     """Returns the outcome of a call that the server answered.
 
-    Its text is that of the result, or its structured content as JSON. Images are media for models that see them. What
-    is no text is a note in the text too, never base64.
+    Its text is the text of the result, or its structured content as JSON. Images are media for models that see them.
+    Content other than text is also a note in the text, never base64.
     """
     texts: list[str] = []
     media: list[Json] = []
@@ -44,13 +44,13 @@ def outcome_of(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     return ToolOutcome(error=error, media=media, has_declined_input=is_declined)
 
 
-def note_declined(result: CallToolResult) -> CallToolResult:
-    """Returns the result of a call whose server asked for input in vain."""
+def mark_declined_input(result: CallToolResult) -> CallToolResult:
+    """Returns the result of a call with a mark that its server asked for input, which was declined."""
     return result.model_copy(update={"meta": {**(result.meta or {}), _DECLINED: True}})
 
 
-def item_of_tool(tool: Tool) -> Json:
-    """Returns a tool as it is in an `mcp_list_tools` item."""
+def build_tool_item(tool: Tool) -> Json:
+    """Returns a tool in the form of an `mcp_list_tools` item."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -65,9 +65,9 @@ def is_read_only(tool: Tool) -> bool:
 
 
 def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | None:
-    """Returns in what the structured content of a result does not follow the schema of the tool's output, if so.
+    """Returns an error text if the structured content of a result does not follow the output schema of its tool.
 
-    Only objects are checked, and no schema that is invalid or too expensive.
+    Only objects are checked. Invalid and too expensive schemas are ignored.
     """
     if not isinstance(result.structured_content, dict):
         return None
@@ -83,7 +83,7 @@ def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | 
 
 
 def _is_image(content: ImageContent) -> bool:
-    """Whether an upstream can be sent this image. One that is no image would make it refuse the whole request."""
+    """Whether this is an image that upstreams accept. An invalid image would make them refuse the whole request."""
     try:
         return content.mime_type in _IMAGE_TYPES and bool(base64.b64decode(content.data, validate=True))
     except (binascii.Error, ValueError):
@@ -95,7 +95,7 @@ def _texts_as_content(texts: Sequence[str]) -> list[Json]:
 
 
 def _note_of(content: Any) -> str:
-    """Returns a line that stands for content that the model cannot read."""
+    """Returns a line in place of content that the model cannot read."""
     uri = getattr(content, "uri", None) or getattr(getattr(content, "resource", None), "uri", None)
     text = getattr(getattr(content, "resource", None), "text", None)
     if isinstance(text, str):

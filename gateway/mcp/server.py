@@ -1,4 +1,4 @@
-"""Where an MCP server is, and how it is addressed."""
+"""The address of an MCP server, with its headers, tokens and limits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from typing import Final, Protocol
 from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS, SchemaLimits
 
 PROBE_S: Final = 3.0
-"""How long a server may think about `server/discover`: one that does not know it may not answer at all."""
+"""The deadline of `server/discover`: a server that does not know it may not answer at all."""
 
 MAX_OWN_REQUESTS: Final = 64
-"""How many requests of its own a server may send while it answers one, or in a minute of a lasting connection."""
+"""The number of requests that a server may send during one answer, or in a minute of a lasting connection."""
 
 MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioCommand:
-    """The command of a server that is started here. `env` is added to the few variables that it inherits."""
+    """The command that starts a server. `env` is added to the few variables that it inherits."""
 
     arguments: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,23 +25,23 @@ class StdioCommand:
 
 
 class TokenSource(Protocol):
-    """Has the tokens for a server."""
+    """Provides the tokens for a server."""
 
     async def get_token(self, rejected: str | None = None) -> str:
         """Returns a token, other than the one that the server rejected. Raises McpFault."""
         ...
 
     def list_secrets(self) -> Sequence[str]:
-        """Returns what must not be in any text that leaves the gateway."""
+        """Returns the credentials, which are redacted from every text that leaves the gateway."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """Where a server is, and with which headers it is addressed. `headers` may hold credentials.
+    """The address of a server, and how requests are sent to it. `headers` may hold credentials.
 
-    `command` is that of a server without a URL. `uses_sse` is whether it has the older HTTP+SSE transport. `tokens`
-    has those that change. `scrub` removes credentials from texts of the server.
+    `command` starts a server without a URL. `uses_sse`: the server has the older HTTP+SSE transport. `tokens` provides
+    credentials that change. `scrub` removes credentials from texts of the server.
     """
 
     label: str
@@ -57,5 +57,5 @@ class McpServer:
 
     @property
     def origin(self) -> str:
-        """Where the server is, as one text."""
+        """The address or the command of the server, as one text."""
         return self.url if self.command is None else f"stdio:{' '.join(self.command.arguments)}"

@@ -1,6 +1,6 @@
-"""One session with an MCP server, held by a task of its own, which requests reach through a queue.
+"""One session with an MCP server. A task of its own owns the session, and requests reach it through a queue.
 
-The library's scopes of cancellation have to be left in the task that entered them, so no other task may hold them.
+The library's cancel scopes must be left in the task that entered them, so no other task may own them.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ _log = structlog.get_logger(__name__)
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs texts of servers, which may quote credentials
 
 _T = TypeVar("_T")
-Send: TypeAlias = Callable[[Client], Awaitable[_T]]
-_Request: TypeAlias = tuple[Send[Any], asyncio.Future[Any]]
+SendRequest: TypeAlias = Callable[[Client], Awaitable[_T]]
+_Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any]]
 
 _QUEUE_SIZE: Final = 64
 _CLOSE_S: Final = 2.0
 _MIN_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 60.0
-"""Between two subscriptions to changes."""
+"""The pause between two subscriptions to changes."""
 
 _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
@@ -52,16 +52,16 @@ _LOST_SESSION: Final = re.compile(
     r"\bsession\b.*\b(terminated|expired|not found|unknown|invalid)\b|no valid session", re.IGNORECASE | re.DOTALL
 )
 _LOST_SESSION_CODES: Final = (-32600, -32001, -32000)
-"""How servers say that they do not know a session, besides HTTP status 404. Source: the official SDKs and examples."""
+"""Codes of errors about an unknown session, besides HTTP status 404. Source: the official SDKs and examples."""
 
 _UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
-"""How the library's own messages begin that stand for a lost connection and for an answer off the protocol."""
+"""Beginnings of the library's own messages about a lost connection, and about an answer that breaks the protocol."""
 
 
 class McpSession:
     """A session that opens at once. Requests may run at the same time; each raises McpFault, and can be cancelled.
 
-    `report_change` is called when the server says that its list of tools changed; without it nobody listens for that.
+    `report_change` is called when the server reports a change of its list of tools; None ignores such reports.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class McpSession:
         self._is_terminated = False
         """Whether the server said that it no longer knows the session."""
         self._records: set[RequestRecord] = set()
-        """Those of the requests that run."""
+        """The records of the running requests."""
         self._opened = asyncio.Event()
         self._owner = asyncio.get_running_loop().create_task(self._own())
 
@@ -97,7 +97,7 @@ class McpSession:
         if not self._is_open:
             raise self._fault or McpFault("connection_closed", CONNECTION_CLOSED)
 
-    async def request(self, send: Send[_T], deadline_s: float) -> _T:
+    async def request(self, send: SendRequest[_T], deadline_s: float) -> _T:
         """Sends one request once. Raises McpFault, also if it takes longer than the deadline."""
         result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         try:
@@ -125,7 +125,7 @@ class McpSession:
                 await asyncio.wait({self._owner}, timeout=_CLOSE_S)
 
     async def _own(self) -> None:
-        """Opens the session, and runs what is in the queue until `close`."""
+        """Opens the session, and runs the requests in the queue until `close`."""
         server = self._server
         record = RequestRecord(server.max_result_bytes, is_of_session=True)
         current_record.set(record)
@@ -153,14 +153,14 @@ class McpSession:
 
     async def _open(self, stack: AsyncExitStack) -> Client:
         readable = with_readable_messages(await self._transport.enter(stack))
-        transport = with_declared_input(readable, self._note_question)
+        transport = with_declared_input(readable, self._record_input_request)
         return await stack.enter_async_context(Client(transport, cache=None))
 
-    def _note_question(self, context: Context | None) -> None:
-        """Notes that the server asked for input, and got none.
+    def _record_input_request(self, context: Context | None) -> None:
+        """Records that the server asked for input, which was declined.
 
-        Over some transports it does not say for which call. Then only one that runs alone is sure to be meant: calls of
-        other clients must not be reported as if they had asked.
+        Some transports do not tell for which call. The request is then assigned only if a single call is running, so
+        that calls of other clients are not reported.
         """
         record = None if context is None else context.get(current_record)
         if record is None or record.is_of_session:
@@ -171,10 +171,10 @@ class McpSession:
         record.has_declined_input = True
 
     async def _listen(self, client: Client) -> None:
-        """Keeps a subscription to changes of the list of tools open, for a server that needs one to report them.
+        """Keeps a subscription to changes of the list of tools open, if the server needs one to report them.
 
-        The transport sees the reports themselves. What changes while there is no subscription is not reported, so the
-        list counts as changed when one is opened again.
+        The transport handles the reports. Changes without a subscription are not reported, so the list counts as
+        changed when a new subscription begins.
         """
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
@@ -199,7 +199,7 @@ class McpSession:
             if self._report_change is not None:
                 self._report_change()
 
-    async def _serve(self, client: Client, send: Send[Any], result: asyncio.Future[Any]) -> None:
+    async def _serve(self, client: Client, send: SendRequest[Any], result: asyncio.Future[Any]) -> None:
         record = RequestRecord(self._server.max_result_bytes, result, watchers=self._watchers)
         current_record.set(record)
         self._records.add(record)
@@ -216,7 +216,7 @@ class McpSession:
             self._records.discard(record)
 
     def _fault_of(self, error: BaseException) -> McpFault:
-        """Returns the fault that an exception of the library stands for."""
+        """Returns the fault for an exception of the library."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, McpFault):

@@ -24,10 +24,10 @@ from gateway.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 
 _READ_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
-"""How much of what the server wrote to its standard error last is kept."""
+"""The size of the end of the standard error that is kept."""
 
 _DRAIN_S: Final = 1.0
-"""How long the rest of its output may take to be read after it has ended."""
+"""The longest wait for the rest of the output after the server has ended."""
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
 _ID_BYTES: Final = 200
@@ -39,7 +39,7 @@ _Message = SessionMessage | Exception
 
 
 class StdioTransport:
-    """A server that is started when the library enters it, and ended when it leaves."""
+    """A server that is started when the library enters the transport, and ended when it leaves."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class StdioTransport:
                     for part in ended:
                         line += part
                         if not is_skipping:
-                            await self._pass_line(bytes(line), incoming)
+                            await self._forward_line(bytes(line), incoming)
                         line.clear()
                         is_skipping = False
                     if not is_skipping:
@@ -140,10 +140,10 @@ class StdioTransport:
                         is_skipping = True
         self.is_lost = True
         while await process.stdout.read(_READ_BYTES):
-            pass  # nobody waits for it, but a server that cannot write it does not end
+            pass  # a server that cannot write its output does not end
 
-    async def _pass_line(self, line: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
-        """Passes a message on. Lines that are no messages are left out, since many servers print to their output."""
+    async def _forward_line(self, line: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
+        """Forwards a message to the library. Other lines are ignored, because many servers print to their output."""
         if not line.strip():
             return
         if len(line) > self._max_bytes:
@@ -167,7 +167,7 @@ class StdioTransport:
         await incoming.send(SessionMessage(parsed))
 
     def _passes(self, message: dict[str, Any]) -> bool:
-        """Whether the library gets a notification or a request of the server. Requests over the limit are left out."""
+        """Whether the library gets this notification or request of the server. Requests over the limit are dropped."""
         if "id" not in message:
             if message["method"] == TOOLS_CHANGED:
                 self._report_change()
@@ -181,7 +181,7 @@ class StdioTransport:
         return self._requests <= MAX_OWN_REQUESTS
 
     async def _refuse_line(self, head: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
-        """Ends the request whose answer is too large. If it cannot be known which one, the connection ends."""
+        """Ends the request whose answer is too large. If the request is unknown, the connection ends."""
         found = _ID.search(head)
         if found is None:
             self.is_lost = True

@@ -1,14 +1,19 @@
-"""Lists of tools of servers, of which single tools may be unusable: those are left out and named, and the rest is used.
+"""Lists of tools of servers. Tools that cannot be used are left out and named.
 
-The library refuses a whole page if one tool on it is malformed. So pages are read before it does.
+The library refuses a whole page if one tool on it is malformed, so pages are filtered before it reads them. The
+operator may pin the definitions of tools: a definition is an instruction to the model, and a server that changes it
+after it was examined (a "rug pull") could make the model do something else. Tools with another definition are held
+back.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
+import orjson
 from mcp.client.client import Client
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
@@ -21,7 +26,7 @@ from translation.hosted.bounds import SchemaLimits
 from translation.hosted.schema_checks import find_schema_fault
 
 _LEFT_OUT: Final = "responses-gateway/left_out"
-"""The key in the metadata of a page by which what was left out of it passes the library."""
+"""The key in the metadata of a page that carries the tools left out of it through the library."""
 
 _REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
 """Requests that a server may only send to a client which has declared that it serves them."""
@@ -29,18 +34,21 @@ _REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
 _CHECKS_AT_ONCE: Final = 32
 _MAX_NAMED: Final = 20
 _NAME_CHARS: Final = 100
+_DIGEST_CHARS: Final = 32
+_CHANGED: Final = "its definition is not the one that was accepted (`pins` of the server)"
+_NEW: Final = "its definition has not been accepted (`pins` of the server)"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """The tools of a server, in its order. `left_out` has those that cannot be used: their names, and why."""
+    """The tools of a server, in its order. `left_out` has the names of unusable tools, each with the reason."""
 
     tools: list[Tool]
     left_out: dict[str, str] = field(default_factory=dict)
 
     async def check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
-        """Returns the list with the tools that `allows` lets pass and that can be used: once each, with a schema within
-        the limits. Other requests go on meanwhile. Schemas after the first `max_checked` are not checked."""
+        """Returns the list with the tools that `allows` accepts and that can be used: each once, with a schema within
+        the limits. Only the first `max_checked` schemas are checked. Other requests run meanwhile."""
         tools: dict[str, Tool] = {}
         left_out = {**self.left_out}
         for number, tool in enumerate(filter(allows, self.tools)):
@@ -53,6 +61,22 @@ class ToolList:
             else:
                 tools[tool.name] = tool
         return ToolList([*tools.values()], left_out)
+
+
+def digest_definition(tool: Tool) -> str:
+    """Returns a digest of the definition of a tool: name, description, schema, and hints."""
+    hints = None if tool.annotations is None else tool.annotations.model_dump(mode="json", exclude_none=True)
+    parts = [tool.name, tool.title, tool.description, tool.input_schema, hints]
+    return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_DIGEST_CHARS]
+
+
+def find_unaccepted(tools: Iterable[Tool], pins: Mapping[str, str]) -> dict[str, str]:
+    """Returns the names of the tools whose definitions are not the pinned ones, and why they are held back."""
+    return {
+        tool.name: _CHANGED if tool.name in pins else _NEW
+        for tool in tools
+        if pins.get(tool.name) != digest_definition(tool)
+    }
 
 
 def describe_left_out(left_out: Mapping[str, str]) -> str | None:
@@ -85,9 +109,9 @@ async def list_pages(client: Client, max_pages: int) -> ToolList:
 
 @asynccontextmanager
 async def with_readable_messages(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Returns a transport for the library, whose pages of tools have only tools that it can read.
+    """Yields a transport for the library, whose pages of tools have only tools that it can read.
 
-    Requests of the server for what no client here does are refused, so that the library does not get them.
+    Requests of the server for unsupported methods are refused, so that the library does not get them.
     """
     async with transport as (read_stream, write_stream):
         yield _ReadableMessages(read_stream, write_stream), write_stream
@@ -114,7 +138,7 @@ class _ReadableMessages(ServerMessages):
 
 
 def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
-    """Returns a message; without unreadable tools if it is a page of a list."""
+    """Returns a message. From a page of a list, unreadable tools are removed."""
     if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
         return received
     result = received.message.result

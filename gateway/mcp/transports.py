@@ -17,18 +17,18 @@ _CONNECT_S: Final = 5.0
 
 
 class ServerTransport(Protocol):
-    """One connection to a server, for one session. `is_lost` is whether it can no longer be used."""
+    """One connection to a server, for one session. `is_lost`: it can no longer be used."""
 
     @property
     def is_lost(self) -> bool: ...
 
     @property
     def last_output(self) -> str:
-        """The end of what the server wrote to its standard error; empty for one elsewhere."""
+        """The end of the standard error of a server that runs here; otherwise empty."""
         ...
 
     async def enter(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
-        """Returns the transport for the library. What it holds is closed with the stack. Raises McpFault."""
+        """Returns the transport for the library. Its resources are closed with the stack. Raises McpFault."""
         ...
 
 
@@ -74,7 +74,7 @@ def make_transport(
     report_progress: Callable[[Any], None],
 ) -> ServerTransport:
     """Returns a transport that is not connected. It calls `report_change` when the server's list of tools changed, and
-    `report_progress` with what the server says of the progress of calls."""
+    `report_progress` with the parameters of progress notifications."""
     if server.command is not None:
         return StdioTransport(server.command, server.max_result_bytes, server.scrub, report_change, report_progress)
     return HttpTransport(server, egress, report_change, report_progress)

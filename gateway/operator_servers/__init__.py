@@ -1,4 +1,4 @@
-"""The operator's MCP servers, by their labels: each exists once in a process.
+"""The operator's MCP servers, by their labels. Each exists once in a process.
 
 May import `gateway.config`, `gateway.errors`, `gateway.mcp`, `gateway.sealing`, `gateway.state`, `providers.egress`,
 `providers.redaction` and `translation`.

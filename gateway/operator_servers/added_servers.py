@@ -1,4 +1,4 @@
-"""The MCP servers that administrators add over the API: kept in the store, and used by every process that has it."""
+"""The MCP servers that administrators add over the API. They are stored, and used by every process with the store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -30,16 +30,16 @@ from translation.representation.json_types import Json
 _log = structlog.get_logger(__name__)
 
 _RESOLVE_S: Final = 5.0
-"""How long the address of a new server may take to be resolved."""
+"""The deadline for resolving the address of a new server."""
 
 _PURPOSE: Final = "mcp server "
-"""What the seal is bound to, with the label of the server. No key has such a name with a space."""
+"""The purpose of the seal, with the label of the server. The space keeps it apart from the names of keys."""
 
 
 class AddedServers:
     """Adds servers to those of the configuration, and removes them again.
 
-    `keys` are the sealing keys of the configuration. One that lies in the same database would protect nothing.
+    `keys` are the sealing keys of the configuration. A key from the same database would protect nothing.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class AddedServers:
         self._lock = asyncio.Lock()
 
     async def refresh(self, *, connects: bool = True) -> None:
-        """Uses the servers that are in the store now. Those that are there unchanged stay as they are.
+        """Uses the servers that are in the store now. Unchanged servers keep running.
 
-        With `connects` new ones are connected at once. Raises StoreUnavailable.
+        With `connects` new servers are connected at once. Raises StoreUnavailable.
         """
         async with self._lock:
             rows = await self._store.load_added_servers()
@@ -75,9 +75,9 @@ class AddedServers:
 
     @asynccontextmanager
     async def follow(self, get_settings: Callable[[], AdminServerSettings]) -> AsyncGenerator[None, None]:
-        """Uses what is in the store, and what other processes add and remove until the block ends.
+        """Uses the servers in the store, and follows the changes of other processes until the block ends.
 
-        It survives an outage of the store: what is in use stays.
+        During an outage of the store, the servers remain in use.
         """
         await self._try_refresh(connects=False)
         async with asyncio.TaskGroup() as tasks:
@@ -101,7 +101,7 @@ class AddedServers:
             _log.exception("mcp_servers_not_read")
 
     async def add(self, label: str, body: Json, key: str, settings: AdminServerSettings) -> bool:
-        """Stores a server, and uses it at once. Returns whether there was none with its label. `key` is the name of the
+        """Stores a server, and uses it at once. Returns whether its label is new. `key` is the name of the
         administrator's key.
 
         Raises InvalidRequest for settings that cannot be used, ServerNameTaken, and StoreUnavailable.
@@ -120,7 +120,7 @@ class AddedServers:
             raise ServerNameTaken(f"another server has the label {label!r} or the prefix {prefix!r}")
         if result == "too_many":
             raise ServerNameTaken(
-                f"{settings.max_servers} servers have been added, which is the most (tools.mcp.admin.max_servers)"
+                f"{settings.max_servers} servers have been added, which is the limit (tools.mcp.admin.max_servers)"
             )
         _log.info("mcp_server_added", server=label, host=own.host, key=key, replaced=result == "replaced")
         await self.refresh()
@@ -147,8 +147,10 @@ class AddedServers:
         return hide_credentials(own) if isinstance(own, McpServerSettings) else orjson.loads(row.settings)
 
     async def _seal_query(self, row: StoredServer, own: McpServerSettings) -> None:
-        """Stores a server again whose address has a query in clear: that is a credential, and older versions did not
-        seal it. Raises StoreUnavailable."""
+        """Seals the query of a server's address, which is a credential and which older versions stored in clear.
+
+        Raises StoreUnavailable.
+        """
         if not has_open_query(own, orjson.loads(row.settings)):
             return
         sealed = row.sealed or self._sealer.seal(row.settings.encode(), _PURPOSE + row.label)

@@ -1,4 +1,4 @@
-"""Builds what addresses the operator's servers from their settings."""
+"""Builds the connections to the operator's servers from their settings."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -6,18 +6,16 @@ from urllib.parse import urlsplit
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.mcp.server import McpServer, StdioCommand, TokenSource
 from providers.egress import EgressClient
 from providers.redaction import Redactor
 
 if TYPE_CHECKING:
     from gateway.mcp.oauth.tokens import AuthorizationServer
-    from gateway.mcp.server import McpServer, TokenSource
 
 
-def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None") -> "McpServer":
-    """Returns where the server of a label is. `tokens` has those that change."""
-    from gateway.mcp.server import McpServer, StdioCommand
-
+def build_server(label: str, settings: McpSettings, tokens: TokenSource | None) -> McpServer:
+    """Returns the server of a label. `tokens` provides its tokens that change."""
     own = settings.servers[label]
     headers = {name: value.get_secret_value() for name, value in own.headers.items()}
     if own.auth.bearer is not None:
@@ -41,7 +39,8 @@ def build_server(label: str, settings: McpSettings, tokens: "TokenSource | None"
 def build_authorization_server(
     own: McpServerSettings, egress: EgressSettings, *, may_be_private: bool = True
 ) -> "AuthorizationServer":
-    """Returns what issues the tokens of a server with `auth.oauth`. `may_be_private` is as for the server itself."""
+    """Returns the authorization server of a server with `auth.oauth`. `may_be_private` is the same as for the
+    server."""
     from gateway.mcp.oauth.tokens import AuthorizationServer, OAuthClient
 
     oauth = own.auth.oauth

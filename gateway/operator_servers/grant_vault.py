@@ -1,4 +1,4 @@
-"""Keeps the grants of MCP servers in the store, sealed."""
+"""Stores the grants of MCP servers, sealed."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Opens the operator's servers, and the store that they need, for a command, which uses them for a moment."""
+"""Opens the operator's servers, and the store that they need, for the time of one command."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -24,8 +24,8 @@ async def open_servers(
 ) -> AsyncGenerator[OperatorServers, None]:
     """Yields the configured servers, and ends them with the block. The store is opened if one of them needs it.
 
-    `with_added`: with those that were added over the API, if there may be some. `ignores_pins`: no tool is held back
-    because of its definition. Raises StoreUnavailable and SchemaMismatch.
+    `with_added` includes the servers that were added over the API. `ignores_pins`: no tool is held back because of its
+    definition. Raises StoreUnavailable and SchemaMismatch.
     """
     if ignores_pins:
         unpinned = _without_pins(settings.tools.mcp.servers)
@@ -52,7 +52,7 @@ async def open_servers(
 async def open_store(settings: Settings, *, is_used: bool = False) -> AsyncGenerator[OpenStore | None, None]:
     """Opens the store for a command. Yields None if there is none, and if no server needs it.
 
-    `is_used` is whether something else may be in it, for which no database is made.
+    `is_used`: the store may hold added servers. A missing database file is not created for them.
     """
     logins = [own for own in settings.tools.mcp.servers.values() if own.auth.oauth and own.auth.oauth.grant == "login"]
     if settings.store.url is None or not (logins or is_used):

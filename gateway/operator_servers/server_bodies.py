@@ -1,5 +1,8 @@
-"""Reads the settings of MCP servers that administrators send. They are those of the configuration, without what only
-its file may have: commands, the environment, and logins."""
+"""Reads the settings of MCP servers that administrators send.
+
+They have the keys of the configuration, except keys that only the configuration file may set: commands, the
+environment, and logins.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +14,6 @@ from pydantic import ValidationError
 from gateway.config.checks import find_model_problems
 from gateway.config.mcp_server_settings import LABEL, McpServerSettings
 from gateway.config.yaml_file import ValuePath, render_path
-from gateway.operator_servers.server_headers import check_headers
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -24,10 +26,16 @@ _FILE_KEYS: Final = {
         "the environment is not read for servers that are added: send the secret as `client_secret`"
     ),
 }
-"""Paths of keys that a server that is added cannot have, and why."""
+"""Paths of keys that only the configuration file may set, each with the reason."""
 
 _HIDDEN: Final = "*" * 10
-"""What credentials are shown as, like the values of `SecretStr`."""
+"""The text in place of credentials, as in the values of `SecretStr`."""
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONNECTION_HEADERS: Final = frozenset(
+    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers with which a client could make the gateway send another request."""
 
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
@@ -72,6 +80,17 @@ def read_server_settings(label: str, body: Json) -> McpServerSettings:
     return own
 
 
+def check_headers(headers: Mapping[str, str], param: str) -> None:
+    """Raises InvalidRequest for headers that cannot be sent, or that control the connection."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise InvalidRequest(f"{name[:100]!r} is not the name of a header", param=param)
+        if name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-"):
+            raise InvalidRequest(f"the header {name!r} cannot be set: the gateway sets it", param=param)
+        if not (value.isascii() and value.isprintable()):
+            raise InvalidRequest(f"the value of the header {name!r} must be printable ASCII text", param=param)
+
+
 def find_credential(own: McpServerSettings) -> str | None:
     """Returns the name of the first key with a credential; None if the server has none."""
     if own.auth.bearer is not None:
@@ -84,8 +103,7 @@ def find_credential(own: McpServerSettings) -> str | None:
 
 
 def hide_credentials(own: McpServerSettings) -> Json:
-    """Returns the settings as they were written, with asterisks in the place of credentials, and of the queries of
-    addresses."""
+    """Returns the settings as they were written. Asterisks replace credentials and the queries of addresses."""
     hidden: Json = own.model_dump(mode="json", exclude_unset=True)
     for path, url in own.addresses.items():
         parts = urlsplit(url)
@@ -95,7 +113,7 @@ def hide_credentials(own: McpServerSettings) -> Json:
 
 
 def has_open_query(own: McpServerSettings, shown: Json) -> bool:
-    """Whether stored settings that people can read have the query of an address, as older versions left it."""
+    """Whether readable stored settings have the query of an address, as older versions wrote them."""
     return any(urlsplit(_find(shown, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
 
 

@@ -13,6 +13,8 @@ import structlog
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.mcp.errors import McpFault
+from gateway.mcp.server import TokenSource
 from gateway.operator_servers.building import build_authorization_server, build_operator_egress, build_server
 from gateway.sealing.sealer import Sealer
 from gateway.state.grants import GrantStore
@@ -22,25 +24,23 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from gateway.mcp.errors import McpFault
     from gateway.mcp.operator_server import OperatorServer
-    from gateway.mcp.server import TokenSource
 
 _log = structlog.get_logger(__name__)
 
 
 UnusableReason: TypeAlias = Literal["name_taken", "credentials_unavailable", "invalid_settings"]
-"""Why an added server is not used: its label or prefix is that of another one, its credentials cannot be decrypted, or
-this version does not know its settings."""
+"""Why an added server is not used: another server has its label or prefix, its credentials cannot be decrypted, or this
+version does not know its settings."""
 
 
 class UnknownServer(Exception):
-    """There is no server with this label. The message is for the operator."""
+    """No server has this label. The message is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ServerSet:
-    """All servers, and the settings for all of them. `added` are the labels of those that were added over the API."""
+    """All servers with their common settings. `added` are the labels of servers that were added over the API."""
 
     settings: McpSettings
     added: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class _ServerSet:
         return label not in self.added or self.settings.admin.private_hosts
 
     def describe(self, label: str) -> Any:
-        """Returns all that a running server depends on."""
+        """Returns all settings that a running server depends on."""
         settings = self.settings
         own = settings.servers.get(label)
         limits = (settings.max_list_pages, settings.list_deadline_s, settings.call_deadline_s, settings.max_result_mb)
@@ -59,10 +59,10 @@ class _ServerSet:
 
 
 class OperatorServers:
-    """The servers of the configuration, and those that were added over the API. Both are replaced while others are in
-    use; servers that did not change remain. A server of the configuration comes before an added one with its name.
+    """The servers of the configuration, and the servers that were added over the API. Both sets can be replaced at any
+    time; servers that did not change keep running. A server of the configuration precedes an added one with its name.
 
-    `grants` and `sealer` keep the tokens of servers that somebody logged in to; such servers need both.
+    `grants` and `sealer` store the tokens of servers with logins, which need both.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class OperatorServers:
         return label in self._set.added or (label in self.unusable and label not in self._configured.servers)
 
     def find(self, label: str) -> "OperatorServer | None":
-        """Returns the server of this label; None if none is configured. Nothing is connected by that."""
+        """Returns the server of this label, without connecting it; None if there is none."""
         with self._lock:
             if label not in self.configured:
                 return None
@@ -105,14 +105,14 @@ class OperatorServers:
             return server
 
     def require(self, label: str) -> "OperatorServer":
-        """Returns the server of this label. Raises UnknownServer, which names those that there are."""
+        """Returns the server of this label. Raises UnknownServer, whose message lists the existing servers."""
         if (server := self.find(label)) is None:
             known = ", ".join(self.configured) or "none"
             raise UnknownServer(f"no MCP server is named {label!r} in tools.mcp.servers; there are: {known}")
         return server
 
     def list_secrets(self, label: str) -> list[str]:
-        """Returns the credentials of a server, which must not be in any text that leaves the gateway."""
+        """Returns the credentials of a server, which are redacted from every text that leaves the gateway."""
         own, server = self.configured.get(label), self._running.get(label)
         tokens = None if server is None else server.settings.server.tokens
         return [
@@ -123,8 +123,8 @@ class OperatorServers:
     def use(self, settings: McpSettings, *, names_others: bool = True) -> None:
         """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end.
 
-        New ones are connected at once, so that the log and `report_conditions` have those that cannot be used.
-        `names_others` is whether errors of a server, which its users read, may name other servers.
+        New servers are connected at once, so that the log and `report_conditions` show unusable ones. `names_others`:
+        errors of a server, which its users read, may name other servers.
         """
         self._configured, self._names_others = settings, names_others
         self._combine(connects=True)
@@ -136,13 +136,13 @@ class OperatorServers:
         *,
         connects: bool = True,
     ) -> None:
-        """Replaces the servers that were added. `unreadable` are those whose settings are not known here. With
-        `connects` new ones are connected at once."""
+        """Replaces the added servers. `unreadable` are servers whose settings cannot be read. With `connects` new
+        servers are connected at once."""
         self._added, self._unreadable = added, unreadable
         self._combine(connects=connects)
 
     def find_name_problem(self, label: str, own: McpServerSettings) -> str | None:
-        """Returns why a server cannot be added with this label and prefix; None if it can."""
+        """Returns the reason why a server cannot be added with this label and prefix; None if it can."""
         if label in self._configured.servers:
             return f"{label} is a server of the configuration file: change it there, and reload"
         others = {name: other for name, other in self.configured.items() if name != label}
@@ -167,27 +167,24 @@ class OperatorServers:
                 self._start(self._examine(label))
 
     async def _examine(self, label: str) -> None:
-        """Connects a server and lists its tools. What goes wrong is reported where it occurs."""
-        from gateway.mcp.errors import McpFault
-
+        """Connects a server and lists its tools. Failures are reported where they occur."""
         if (server := self.find(label)) is not None:
             with suppress(McpFault):
                 await server.list_tools()
 
     def report_conditions(self) -> Json:
-        """Returns what is known of each server without asking it: whether it is connected, and how many tools it has.
+        """Returns the last known state of each server: whether it is connected, and how many tools it has.
 
-        Of failures it has the kind alone, since anybody may read it.
+        Failures have only their kind, because the result is public.
         """
         return {label: self._condition_of(label) for label in self._list_labels()}
 
     def describe_servers(self, allowed: Sequence[str] = ("*",)) -> list[Json]:
-        """Returns the servers whose labels match a pattern of `allowed`, with the tools that are known at the moment,
-        without waiting."""
+        """Returns the servers whose labels match a pattern of `allowed`, with the tools that are known now."""
         return [self.describe_server(label) for label in self._list_labels() if matches_any(label, allowed)]
 
     def describe_server(self, label: str) -> Json:
-        """Returns one server as `describe_servers` does. Its label is one of the configuration, or was added."""
+        """Returns one server in the form of `describe_servers`. It is configured, or was added."""
         server = self._running.get(label)
         tools: list[Json] = []
         if server is not None and (listing := server.listing) is not None:
@@ -199,11 +196,11 @@ class OperatorServers:
         return {"object": "mcp_server", "server_label": label, "source": source, **condition, "tools": tools}
 
     def _list_labels(self) -> list[str]:
-        """Returns the labels of all servers, with those that are not used."""
+        """Returns the labels of all servers, including unusable ones."""
         return [*self.configured, *(label for label in self.unusable if label not in self.configured)]
 
     def list_names(self) -> Mapping[str, ToolKey]:
-        """Returns all tools that are known at the moment, by the names by which models know them, without waiting."""
+        """Returns all tools that are known now, by their names for models."""
         with self._lock:
             running = [*self._running.items()]
         return {
@@ -263,8 +260,8 @@ class OperatorServers:
             lambda tools: self._refuse_equal_names(label, tools),
         )
 
-    def _build_tokens(self, label: str, own: McpServerSettings, *, may_be_private: bool) -> "TokenSource | None":
-        """Returns the source of the tokens of a server; None if it has none that change."""
+    def _build_tokens(self, label: str, own: McpServerSettings, *, may_be_private: bool) -> TokenSource | None:
+        """Returns the source of the tokens for a server; None without OAuth."""
         if own.auth.oauth is None:
             return None
         issuer = build_authorization_server(own, self._egress, may_be_private=may_be_private)
@@ -281,10 +278,10 @@ class OperatorServers:
         return OAuthTokens(issuer)
 
     def _refuse_equal_names(self, label: str, tools: "Sequence[Tool]") -> None:
-        """Raises McpFault if models would know two tools by one name.
+        """Raises McpFault if two tools would have the same name for models.
 
-        Servers of the configuration come first: if one of them lists a name that an added server has, the added one
-        loses its list of tools and gets the fault, so that nobody can take a server of the file out of use.
+        Servers of the configuration have precedence: if one of them lists a name of an added server, the added one
+        loses its list of tools and gets the fault. An added server can so never disable a server of the file.
         """
         added = self._set.added
         others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}
@@ -298,18 +295,17 @@ class OperatorServers:
             displaced[other.server] = self._describe_collision(other, own, name)
         for server, fault in displaced.items():
             if (running := self._running.get(server)) is not None:
-                running.withdraw_list(fault)
+                running.discard_list(fault)
 
-    def _describe_collision(self, own: ToolKey, other: ToolKey, name: str) -> "McpFault":
-        """Returns the fault of a server whose tool has the name of another one."""
-        from gateway.mcp.errors import McpFault
-
+    def _describe_collision(self, own: ToolKey, other: ToolKey, name: str) -> McpFault:
+        """Returns the fault of a server whose tool has the name of another server's tool."""
         _log.warning("mcp_names_collide", server=own.server, tool=own.name, other=other.server, its=other.name)
         twin = f"the tool {other.name!r} of the server {other.server!r}"
-        shown = twin if self._names_others else "a tool of another server"
+        other_name = twin if self._names_others else "a tool of another server"
         return McpFault(
             "invalid_result",
-            f"its tool {own.name!r} would be called {name!r}, like {shown}: give one of the two servers another prefix",
+            f"its tool {own.name!r} would be called {name!r}, like {other_name}: "
+            "give one of the two servers another prefix",
         )
 
     def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
@@ -326,7 +322,7 @@ def matches_any(label: str, patterns: Sequence[str]) -> bool:
 def combine_servers(
     configured: Mapping[str, McpServerSettings], added: Mapping[str, McpServerSettings]
 ) -> tuple[dict[str, McpServerSettings], dict[str, str]]:
-    """Returns all servers, and the labels of added ones that are left out, with what is wrong with their names."""
+    """Returns all servers, and the labels of added servers that are left out, with the problem of their names."""
     servers, left_out = dict(configured), dict[str, str]()
     for label, own in added.items():
         if label in configured:

@@ -14,7 +14,7 @@ from gateway.planning.managed_context import (
     make_truncating_exchange,
     require_token_counts,
 )
-from gateway.planning.prepare_turn import exchange_factory, prepare_exchange, prepare_mapped_exchange
+from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
 from gateway.replies.hosted_calls import server_left_out
 from gateway.sealing.reply_seal import ReplyItemSeal
@@ -66,7 +66,7 @@ def prepare_hosted_exchange(
     if dialect == "responses" and has_compaction_trigger(body.get("input")):
         return _prepare_summary(turn, route)
     _add_servers(turn, route, tool_host)
-    make_round = exchange_factory(route, dialect)
+    make_round = make_exchange_factory(route, dialect)
     is_truncated = dialect == "responses" and asks_for_truncation(body)
     if is_truncated:
         make_round = partial(make_truncating_exchange, make_round, report_loss)
@@ -77,7 +77,7 @@ def prepare_hosted_exchange(
         require_token_counts(route, history_tokens)
         limit = find_threshold(entry, route)
         seal_item = _build_seal(route, body)
-        compactor = LoopCompactor(route, limit, history_tokens, exchange_factory(route), seal_item, tool_run)
+        compactor = LoopCompactor(route, limit, history_tokens, make_exchange_factory(route), seal_item, tool_run)
     exchange = make_loop_exchange(
         tool_host,
         turn,
@@ -121,7 +121,7 @@ async def find_first_turn(
     exchange = make_loop_exchange(
         tool_host,
         turn,
-        exchange_factory(route, dialect),
+        make_exchange_factory(route, dialect),
         max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
         in_background=False,
         sees_images=route.capabilities.images,
@@ -155,7 +155,7 @@ def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:
     """Returns the exchange whose reply is a compaction of the whole input. No server is asked for that."""
     parts = require_compactable(turn)
     _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
-    return HostedExchange(SummaryExchange(turn, parts, exchange_factory(route)), losses, None)
+    return HostedExchange(SummaryExchange(turn, parts, make_exchange_factory(route)), losses, None)
 
 
 def _build_seal(route: Route, body: Json) -> Callable[[Item], Item]:

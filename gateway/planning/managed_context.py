@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
-from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
+from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import exceeds_token_limit
 from gateway.planning.truncation import TruncatingExchange
@@ -52,7 +52,7 @@ def prepare_managed_exchange(
     `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with losses that
     occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream cannot count tokens.
     """
-    make_exchange = exchange_factory(route)
+    make_exchange = make_exchange_factory(route)
     if has_compaction_trigger(body.get("input")):
         parts = require_compactable(turn)
         _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")

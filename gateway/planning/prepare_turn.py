@@ -108,7 +108,7 @@ def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchan
     return exchange, event_stage, losses
 
 
-def exchange_factory(route: Route, dialect: Dialect = "responses") -> Callable[[Turn], Exchange]:
+def make_exchange_factory(route: Route, dialect: Dialect = "responses") -> Callable[[Turn], Exchange]:
     """Returns a function that prepares exchanges for turns, with events in the client's terms. `dialect` is its API."""
 
     return lambda turn: prepare_mapped_exchange(turn, route, dialect)[0]

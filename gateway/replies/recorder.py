@@ -50,7 +50,7 @@ class ReplyRecorder(Protocol):
         ...
 
 
-class CallRecords(Protocol):
+class CallTracker(Protocol):
     """What a recorder has to know of the calls of a response."""
 
     @property
@@ -94,7 +94,7 @@ class ForegroundRecorder:
         self._new_response = new
         self._render_losses = render_losses
         self._begin_delay_s = begin_delay_s
-        self.call_records: CallRecords | None = None
+        self.call_records: CallTracker | None = None
         """The calls of a response that runs hosted tools; None for any other."""
         self._begin_timer: asyncio.TimerHandle | None = None
         self._begin_task: asyncio.Task[None] | None = None

@@ -11,7 +11,7 @@ from gateway.planning.compaction import build_summary_turn, request_summary, req
 from gateway.planning.continuation import resolve_continuation
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_tool_host, may_relay, require_no_loss
-from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_exchange
+from gateway.planning.prepare_turn import lift_body, make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
@@ -109,7 +109,7 @@ class ContextService:
                     code="unknown_parameter",
                 )
         turn, params, route, *_ = await self._prepare_turn(principal, body, weight)
-        make_exchange = exchange_factory(route)
+        make_exchange = make_exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
             _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), route, "responses")

@@ -55,7 +55,7 @@ class OpenCallStore(Protocol):
         ...
 
 
-class CallJournal(Protocol):
+class CallJournalStore(Protocol):
     """Stores the calls of responses. Only the worker that holds an active response writes: others get LeaseLost.
 
     A write may be repeated if its caller does not know whether it was committed.

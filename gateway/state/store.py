@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gateway.state.added_servers import AddedServerStore
 from gateway.state.approvals import ApprovalStore
-from gateway.state.call_records import CallJournal, OpenCallStore
+from gateway.state.call_records import CallJournalStore, OpenCallStore
 from gateway.state.grants import GrantStore
 from gateway.state.idempotency import KeyStore
 from gateway.state.paging import Page, PageRequest
@@ -257,7 +257,7 @@ class Store(
     ConversationStore,
     CompletionStore,
     EventLog,
-    CallJournal,
+    CallJournalStore,
     OpenCallStore,
     JobQueue,
     ApprovalStore,

@@ -19,7 +19,7 @@ from translation.hosted.approvals import (
     ApprovalRequest,
     list_request_ids,
     recorded_text,
-    review_answers,
+    verify_answers,
 )
 from translation.hosted.tools import digest_arguments
 from translation.representation.json_types import Item, Json
@@ -141,7 +141,7 @@ class ApprovalFactory:
     ) -> ResponseApprovals:
         """Returns the approvals of a response with the answers in its input that count.
 
-        `context` is the input with its history; `own_items` are those of `review_answers`. Raises InvalidRequest for an
+        `context` is the input with its history; `own_items` are those of `verify_answers`. Raises InvalidRequest for an
         answer that does not count, and StoreUnavailable.
         """
         try:
@@ -152,7 +152,7 @@ class ApprovalFactory:
         # A compaction runs no calls: what approves some stays in it, and counts for the next response.
         if not has_compaction_trigger(context) and (request_ids := list_request_ids(items)):
             records = await self.load_records(owner, request_ids)
-            answers = review_answers(items, own_items, records, server_labels)
+            answers = verify_answers(items, own_items, records, server_labels)
         return self._make(owner, response_id, answers)
 
     async def load_records(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:

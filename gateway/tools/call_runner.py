@@ -153,8 +153,10 @@ class CallRunner:
         reports = self._tool_run.events
         if reports is not None:
             reports.start_call(call)
-        on_progress = None if reports is None else partial(reports.note_progress, call, self._redactor.redact_beginning)
-        self._redactor.note_tokens()  # they may be replaced meanwhile
+        on_progress = (
+            None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
+        )
+        self._redactor.record_tokens()  # they may be replaced meanwhile
         outcome = await self._find_executor(call).run(call, left_s, on_progress)
         if reports is not None:
             reports.end_call(call, outcome)

@@ -13,7 +13,7 @@ from gateway.mcp.elicitation.requests import InputRequired, InputRules
 from gateway.mcp.errors import McpFault
 from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.request_record import OnProgress
-from gateway.mcp.results import outcome_of
+from gateway.mcp.results import build_outcome
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome, execution_error
 from translation.hosted.result_reader import ResultReader
@@ -61,13 +61,13 @@ class McpExecutor:
                 max_pages=self._max_pages,
                 deadline_s=min(deadline_s, self._deadline_s),
                 on_progress=on_progress,
-                call_input=self._input_rules.input_of(call.given_input),
+                call_input=self._input_rules.build_call_input(call.user_input),
             )
         except InputRequired as required:
-            return self._input_rules.outcome_of(required, call.given_input)
+            return self._input_rules.build_outcome(required, call.user_input)
         except McpFault as fault:
             return fault.as_outcome()
-        return outcome_of(result, sees_images=self._sees_images)
+        return build_outcome(result, sees_images=self._sees_images)
 
 
 class OperatorExecutor:
@@ -92,19 +92,19 @@ class OperatorExecutor:
     async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         arguments: dict[str, Any] = orjson.loads(call.arguments)
         name = call.key.name
-        call_input = self._input_rules.input_of(call.given_input)
+        call_input = self._input_rules.build_call_input(call.user_input)
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
                 result: CallToolResult = await self._server.call_tool(
                     name, arguments, self._output_schemas.get(name), on_progress, call_input
                 )
         except InputRequired as required:
-            return self._input_rules.outcome_of(required, call.given_input)
+            return self._input_rules.build_outcome(required, call.user_input)
         except McpFault as fault:
             return fault.as_outcome()
         except TimeoutError:
             return McpFault("timeout", f"no answer within {deadline_s:g} s").as_outcome()
-        return outcome_of(result, sees_images=self._sees_images)
+        return build_outcome(result, sees_images=self._sees_images)
 
 
 class ReadResultExecutor:

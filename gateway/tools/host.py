@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.mcp.server import McpServer
-from gateway.operator_servers.server_headers import check_headers
+from gateway.operator_servers.server_bodies import check_headers
 from gateway.operator_servers.servers import OperatorServers, matches_any
 from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.requested_servers import RequestedServer

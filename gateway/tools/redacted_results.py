@@ -16,7 +16,7 @@ class ResultRedactor:
     """Removes credentials from what the servers of one response say. `credentials` are those that do not change.
 
     `list_tokens` returns those that do: tokens are fetched when they are first needed, and replaced while calls run.
-    All that were ever seen are removed, so `note_tokens` is called before a call. The other methods note them too.
+    All that were ever seen are removed, so `record_tokens` is called before a call. The other methods note them too.
     """
 
     def __init__(self, credentials: Iterable[str], list_tokens: Callable[[], Iterable[str]]) -> None:
@@ -24,7 +24,7 @@ class ResultRedactor:
         self._list_tokens = list_tokens
         self._redactor: Redactor | None = None
 
-    def note_tokens(self) -> Redactor:
+    def record_tokens(self) -> Redactor:
         """Returns what removes all credentials that are known now or were known before."""
         tokens = [*self._list_tokens()]
         if self._redactor is None or not self._secrets.issuperset(tokens):
@@ -34,15 +34,15 @@ class ResultRedactor:
 
     def redact(self, text: str) -> str:
         """Returns a short text without credentials."""
-        return self.note_tokens().redact(text)
+        return self.record_tokens().redact(text)
 
     def redact_beginning(self, text: str, chars: int) -> str:
         """Returns the first characters of a text without credentials."""
-        return self.note_tokens().redact_beginning(text, chars)
+        return self.record_tokens().redact_beginning(text, chars)
 
     async def redact_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
         """Returns an outcome that quotes no credentials: it is stored, and the model reads it."""
-        redactor = self.note_tokens()
+        redactor = self.record_tokens()
         output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
         error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
         requested = outcome.requested_input
@@ -55,7 +55,7 @@ class ResultRedactor:
 
     async def redact_json(self, value: Any) -> Any:
         """Returns a value without credentials."""
-        return await _redact_json(value, self.note_tokens())
+        return await _redact_json(value, self.record_tokens())
 
 
 async def _redact_json(value: Any, redactor: Redactor) -> Any:

@@ -8,7 +8,7 @@ import structlog
 
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.recorder import Lease, start_detached_task
-from gateway.state.call_records import CallJournal, CallRecord, OpenCall, OpenCallStore
+from gateway.state.call_records import CallJournalStore, CallRecord, OpenCall, OpenCallStore
 from gateway.state.outages import retry_write
 from gateway.state.store import Store
 from gateway.state.values import LeaseLost
@@ -34,7 +34,7 @@ class ResponseJournal:
 
     def __init__(
         self,
-        store: CallJournal,
+        store: CallJournalStore,
         owner: str,
         response_id: str,
         *,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from gateway.mcp.connection import McpConnection
 from gateway.mcp.elicitation.requests import InputRules
 from gateway.mcp.operator_server import ToolListing
-from gateway.mcp.results import is_read_only, item_of_tool
+from gateway.mcp.results import build_tool_item, is_read_only
 from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
@@ -79,7 +79,7 @@ class ResponseServers:
             requested.server.schema_limits,
             settings.max_tools,
         )
-        items = await self._redactor.redact_json([item_of_tool(tool) for tool in listed.tools])
+        items = await self._redactor.redact_json([build_tool_item(tool) for tool in listed.tools])
         return self._leave_out(requested, items, listed.left_out)
 
     def find_executor(self, label: str) -> ToolExecutor:

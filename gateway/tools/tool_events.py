@@ -19,7 +19,7 @@ PROGRESS_INTERVAL_S: Final = 0.25
 
 _MESSAGE_CHARS: Final = 500
 
-Scrub: TypeAlias = Callable[[str, int], str]
+RedactBeginning: TypeAlias = Callable[[str, int], str]
 """Returns the beginning of a text without credentials, with so many characters at most."""
 
 
@@ -28,7 +28,7 @@ class ToolEvents:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._progress: dict[str, tuple[Json, Scrub]] = {}
+        self._progress: dict[str, tuple[Json, RedactBeginning]] = {}
         self._began: dict[str, float] = {}
         self._progress_due = 0.0
         self._changed = asyncio.Event()
@@ -42,8 +42,8 @@ class ToolEvents:
         self._began[call.item_id] = time.monotonic()
         self._add("gateway.tool.started", call)
 
-    def note_progress(
-        self, call: HostedCall, scrub: Scrub, progress: float, total: float | None, message: str | None
+    def report_progress(
+        self, call: HostedCall, scrub: RedactBeginning, progress: float, total: float | None, message: str | None
     ) -> None:
         """Reports the progress of a running call. It replaces what was not sent of it.
 
@@ -84,7 +84,7 @@ class ToolEvents:
         self._changed.set()
 
 
-def _scrub_message(payload: Json, scrub: Scrub) -> Json:
+def _scrub_message(payload: Json, scrub: RedactBeginning) -> Json:
     message = payload["message"]
     return payload if message is None else payload | {"message": scrub(message, _MESSAGE_CHARS)}
 

@@ -20,7 +20,7 @@ _UNKNOWN: Final = "This approval no longer counts. What became of the call is no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestStandings:
+class RequestStates:
     """What became of the requests for approvals of a thread that its items show no answer to. All are ids of requests.
 
     `open_ids` can be answered. `refused` has the requests whose calls are not run any more, with what the client is to
@@ -34,7 +34,7 @@ class RequestStandings:
     calls: Mapping[str, Item] = field(default_factory=dict)
 
 
-NO_STANDINGS: Final = RequestStandings()
+NO_REQUEST_STATES: Final = RequestStates()
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class ResumedRequests:
             self.results[_call_id_of(request)] = result
 
 
-def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStandings) -> ResumedRequests:
+def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStates) -> ResumedRequests:
     """Returns how a validated run answers the requests of its thread. Raises InvalidRequest for a malformed answer.
 
     An answer to a request that is not open is left out: its client may have sent it before. A client of 0.0.x that goes

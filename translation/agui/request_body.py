@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.agui.history import join_history
-from translation.agui.interrupts import NO_STANDINGS, RequestStandings, read_resume
+from translation.agui.interrupts import NO_REQUEST_STATES, RequestStates, read_resume
 from translation.agui.messages import read_messages
 from translation.agui.run import is_empty_state
 from translation.errors import InvalidRequest
@@ -99,7 +99,7 @@ def build_run_request(
     *,
     model: str,
     stored: Sequence[Item] = (),
-    standings: RequestStandings = NO_STANDINGS,
+    standings: RequestStates = NO_REQUEST_STATES,
     stores_state: bool = False,
 ) -> RunRequest:
     """Returns the request for a validated run whose thread has these stored items.

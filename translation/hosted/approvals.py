@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from translation.errors import InvalidRequest
-from translation.hosted.elicitation.answers import GivenInput, UnfitContent, give_content, refuse_input
+from translation.hosted.elicitation.answers import InvalidInputContent, UserInput, accept_input, decline_input
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.tools import HostedTool, digest_arguments
 from translation.representation.json_types import Item, Json
@@ -72,7 +72,7 @@ class ApprovalAnswers:
     approved: Mapping[str, str] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    inputs: Mapping[str, GivenInput] = field(default_factory=dict)
+    inputs: Mapping[str, UserInput] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +98,7 @@ class ApprovalAnswers:
     @classmethod
     def from_json(cls, fields: Json) -> "ApprovalAnswers":
         """Returns the answers that `to_json` was called on, without those that denied."""
-        inputs = {request_id: GivenInput.from_json(given) for request_id, given in fields.get("inputs", {}).items()}
+        inputs = {request_id: UserInput.from_json(given) for request_id, given in fields.get("inputs", {}).items()}
         return cls(fields["approved"], (), fields["standings"], inputs)
 
 
@@ -121,7 +121,7 @@ def list_request_ids(items: Iterable[Item]) -> list[str]:
     return [*ids]
 
 
-def review_answers(
+def verify_answers(
     items: Sequence[Item],
     own_items: Sequence[Item],
     records: Mapping[str, ApprovalRecord],
@@ -141,7 +141,7 @@ def review_answers(
     labels = frozenset(map(recorded_text, server_labels))
     approved: dict[str, str] = {}
     denied: list[str] = []
-    inputs: dict[str, GivenInput] = {}
+    inputs: dict[str, UserInput] = {}
     for request_id in reversed(first):
         if request_id in past:
             continue
@@ -174,16 +174,16 @@ def review_answers(
     return ApprovalAnswers(approved, tuple(denied), standings, inputs)
 
 
-def read_input_answer(answer: Item, requested: RequestedInput, position: int | None = None) -> GivenInput:
+def read_input_answer(answer: Item, requested: RequestedInput, position: int | None = None) -> UserInput:
     """Returns what an answer gives to a call that asked for input. `position` is that of the answer in the input.
 
     Raises InvalidRequest for content that the form does not take.
     """
     if not answer["approve"]:
-        return refuse_input(requested, "cancel" if answer.get("action") == "cancel" else "decline")
+        return decline_input(requested, "cancel" if answer.get("action") == "cancel" else "decline")
     try:
-        return give_content(requested, answer.get("content"))
-    except UnfitContent as error:
+        return accept_input(requested, answer.get("content"))
+    except InvalidInputContent as error:
         raise InvalidRequest(
             f"The answer does not fit what the tool asks for: {error}. Send `content` that follows the "
             "`requested_schema`, or decline with `approve: false`.",

@@ -5,7 +5,7 @@ from typing import Final
 
 import orjson
 
-from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.history import ApprovedCall, output_text_of
 from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
@@ -57,7 +57,7 @@ class HostedCall:
         """What it came to; None as long as it has to be run, or runs."""
         self.model_note = ""
         """What the model reads after the result, besides it."""
-        self.given_input: GivenInput | None = None
+        self.user_input: UserInput | None = None
         """What the user answered, with which the call goes on; None for one that has not asked."""
         self.input_request_id: str | None = None
         """The id of the item by which the call asks for input; None unless it does."""
@@ -187,11 +187,11 @@ class HostedCall:
 
     @property
     def _origin_id(self) -> str | None:
-        return None if self.given_input is None else self.given_input.call_id
+        return None if self.user_input is None else self.user_input.call_id
 
 
 def build_approved_call(
-    approval: ApprovedCall, catalogue: ToolCatalogue, item_id: str, given: GivenInput | None, *, is_changed: bool
+    approval: ApprovedCall, catalogue: ToolCatalogue, item_id: str, given: UserInput | None, *, is_changed: bool
 ) -> HostedCall:
     """Returns a call that the client approved, or gave input to, with `item_id` for its item.
 
@@ -208,7 +208,7 @@ def build_approved_call(
         approval_request_id=None if is_changed and given is None else approval.approval_request_id,
     )
     call.arguments = approval.arguments
-    call.given_input = given
+    call.user_input = given
     if is_changed and given is not None:
         call.outcome = execution_error(_CHANGED)
     return call

@@ -12,7 +12,7 @@ from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import HostedCall, build_approved_call, build_model_items
-from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.history import ApprovedCall
 from translation.hosted.interruptions.interruption import (
@@ -79,7 +79,7 @@ class ToolLoop:
         new_id: NewId,
         *,
         changed_ids: Container[str] = (),
-        inputs: Mapping[str, GivenInput] | None = None,
+        inputs: Mapping[str, UserInput] | None = None,
         reader: ResultReader | None = None,
         sources: Mapping[str, Sequence[Item]] | None = None,
     ) -> None:

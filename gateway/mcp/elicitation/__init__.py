@@ -1,4 +1,4 @@
-"""Input that a tool asks for in the middle of a call: how the protocol has the question and the answer.
+"""Input that a tool asks for in the middle of a call, in the messages of the protocol.
 
 May import `gateway.mcp.errors`, `gateway.mcp.messages` and `translation.hosted`.
 """

@@ -1,8 +1,8 @@
-"""Declares in single calls that their client can be asked for input, and notes which calls asked in vain.
+"""Declares in single calls that their client accepts requests for input, and reports the requests that are declined.
 
-The library declares that for a whole session, or not at all; and one session serves clients of both kinds. In the
-revision 2026-07-28 each request has the capabilities of its own client, so they are changed on their way out. Servers
-of older revisions ask by a request of their own while the call is open; the library answers that nobody takes it.
+The library declares the capability for a whole session or not at all, but one session serves clients of both kinds. In
+the revision 2026-07-28 each request has the capabilities of its own client, so requests are changed before they are
+sent. Servers of older revisions send a request of their own while the call is open; the library refuses it.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -16,40 +16,40 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCRequest
 from gateway.mcp.messages import ELICIT, MessageStream, ServerMessages
 
 TAKES_INPUT: Final = "responses-gateway/takes_input"
-"""The key in the metadata of a call by which the declaration passes the library. No server gets it."""
+"""The key in the metadata of a call that carries the declaration through the library. Servers never get it."""
 
 _CAPABILITY: Final[Mapping[str, Any]] = {"elicitation": {"form": {}, "url": {}}}
 
 
 @asynccontextmanager
 async def with_declared_input(
-    transport: AbstractAsyncContextManager[Any], note_question: Callable[[Context | None], None]
+    transport: AbstractAsyncContextManager[Any], report_input_request: Callable[[Context | None], None]
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Returns a transport for the library that declares what calls with TAKES_INPUT can do.
+    """Yields a transport for the library that declares the capability in calls with TAKES_INPUT.
 
-    `note_question` is called when the server asks by a request of its own, with the context of the call if that is
-    known.
+    `report_input_request` is called when the server sends a request of its own for input, with the context of the call
+    if it is known.
     """
     async with transport as (read_stream, write_stream):
-        yield _WatchedMessages(read_stream, note_question), _DeclaringMessages(write_stream)
+        yield _WatchedMessages(read_stream, report_input_request), _DeclaringMessages(write_stream)
 
 
 class _WatchedMessages(ServerMessages):
-    """The messages of a server, among which questions are noted."""
+    """The messages of a server. Its requests for input are reported."""
 
-    def __init__(self, stream: Any, note_question: Callable[[Context | None], None]) -> None:
+    def __init__(self, stream: Any, report_input_request: Callable[[Context | None], None]) -> None:
         super().__init__(stream)
-        self._note_question = note_question
+        self._report_input_request = report_input_request
 
     async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception:
         message = received.message if isinstance(received, SessionMessage) else None
         if isinstance(message, JSONRPCRequest) and message.method == ELICIT:
-            self._note_question(self.last_context)
+            self._report_input_request(self.last_context)
         return received
 
 
 class _DeclaringMessages(MessageStream):
-    """The messages to a server, which declare what their calls can do."""
+    """The messages to a server. Calls declare the capabilities of their clients."""
 
     async def send(self, sent: SessionMessage) -> None:
         await self._stream.send(_declare(sent))

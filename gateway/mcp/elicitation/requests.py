@@ -1,4 +1,4 @@
-"""Reads what a call asks for, and sends what the user gave."""
+"""Reads the requests of calls for input, and sends the input of users."""
 
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,29 +15,29 @@ from mcp_types import (
 from gateway.mcp.elicitation.declaration import TAKES_INPUT
 from gateway.mcp.errors import McpFault
 from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS, SchemaLimits
-from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import InputForm, RequestedInput, find_form_fault
 from translation.hosted.outcomes import ToolOutcome
 
-_NOBODY: Final = (
-    "the tool asks for more input, which cannot be given here: a client that can answer says so with "
-    "`elicitation: true` in its request, and needs the store"
+_NOT_OFFERED: Final = (
+    "the tool requests input, which this client did not offer: set `elicitation: true` in the request, which needs the "
+    "store"
 )
 
 
 class InputRequired(McpFault):
-    """A call did not end: its server asks for input first. Where there is nobody to answer, that is a fault."""
+    """A call did not end, because its server asks for input first. It is a fault if the client cannot answer."""
 
     def __init__(self, result: InputRequiredResult) -> None:
-        super().__init__("input_required", _NOBODY)
+        super().__init__("input_required", _NOT_OFFERED)
         self.result = result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRules:
-    """What calls of a response may ask for. `takes_input` is whether there is anybody to answer.
+    """The limits of requests for input by the calls of a response. `takes_input`: the client can answer them.
 
-    `max_rounds` is how often one call may ask. `max_bytes` is the largest size of what it asks, and of its state.
+    One call may ask `max_rounds` times. `max_bytes` limits the size of a request and of its state.
     """
 
     takes_input: bool = False
@@ -45,39 +45,39 @@ class InputRules:
     max_bytes: int = 64 * 1024
     schema_limits: SchemaLimits = DEFAULT_SCHEMA_LIMITS
 
-    def input_of(self, given: GivenInput | None) -> "CallInput":
-        """Returns the input of a call."""
+    def build_call_input(self, given: UserInput | None) -> "CallInput":
+        """Returns the input of a call after the user's answer `given`, if there was one."""
         return CallInput(self.takes_input, given)
 
-    def outcome_of(self, required: InputRequired, given: GivenInput | None) -> ToolOutcome:
-        """Returns the outcome of a call that asks for input after it was `given` some."""
+    def build_outcome(self, required: InputRequired, given: UserInput | None) -> ToolOutcome:
+        """Returns the outcome of a call that asks for input. `given` is the input that it already got."""
         try:
             return ToolOutcome(requested_input=self._read(required, given))
         except McpFault as fault:
             return fault.as_outcome()
 
-    def _read(self, required: InputRequired, given: GivenInput | None) -> RequestedInput:
+    def _read(self, required: InputRequired, given: UserInput | None) -> RequestedInput:
         if not self.takes_input:
             raise required
-        asked_before = 0 if given is None else given.round
-        if asked_before >= self.max_rounds:
+        rounds_before = 0 if given is None else given.round
+        if rounds_before >= self.max_rounds:
             raise McpFault(
                 "input_required", f"the tool asked for input more than {self.max_rounds} times (tools.mcp.input_rounds)"
             )
-        requested = _read_requested(required.result, asked_before + 1)
+        requested = _read_requested(required.result, rounds_before + 1)
         if (
             fault := find_form_fault(requested, max_bytes=self.max_bytes, schema_limits=self.schema_limits)
         ) is not None:
-            raise McpFault("input_required", f"the tool asks for input that nobody can be asked for: {fault}")
+            raise McpFault("input_required", f"the tool's request for input is not valid: {fault}")
         return requested
 
 
 @dataclass(frozen=True, slots=True)
 class CallInput:
-    """The input of one call: whether its client takes questions, and what it gave to an earlier one."""
+    """The input of one call: whether its client can be asked for input, and the input that it gave already."""
 
     takes_input: bool = False
-    given: GivenInput | None = None
+    given: UserInput | None = None
 
     def build_params(self, name: str, arguments: dict[str, Any]) -> CallToolRequestParams:
         """Returns the parameters of the call."""

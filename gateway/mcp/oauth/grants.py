@@ -1,7 +1,7 @@
 """Access tokens that a person granted once: by an authorization code, and then by a refresh token that is stored.
 
-Many authorization servers give a new refresh token with each use, and take the old one as stolen. So of all replicas
-one refreshes, under a lock in the database, and the others read what it stored.
+Many authorization servers return a new refresh token with each use, and treat the old one as stolen. So one replica
+refreshes, under a lock in the database, and the others read the tokens that it stored.
 
 Sources: RFC 6749 (sections 4.1 and 6), RFC 7636 (PKCE), RFC 9700.
 """
@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, usable_seconds
+from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, compute_usable_seconds
 
 _LEASE_S: Final = 30.0
-"""How long one replica may take to refresh. Another one tries after that."""
+"""The time in which one replica must refresh the tokens. Another replica tries after that."""
 
 _POLL_S: Final = 0.1
 
@@ -35,25 +35,26 @@ class TokenGrant(NamedTuple):
 
     @classmethod
     def of(cls, issued: IssuedTokens, server: AuthorizationServer, refresh_token: str | None = None) -> "TokenGrant":
-        """Returns the grant of issued tokens. `refresh_token` is the one so far, which stays if there is no new one."""
+        """Returns the grant of issued tokens. `refresh_token` is the previous one, which remains if no new one was
+        issued."""
         return cls(
             issued.access_token,
             issued.refresh_token or refresh_token,
-            time.time() + usable_seconds(issued.lifetime_s),
+            time.time() + compute_usable_seconds(issued.lifetime_s),
             server.client.client_id,
             server.client.resource,
         )
 
 
 class GrantVault(Protocol):
-    """Keeps the grant of one server for all replicas. All methods raise McpFault if the store is unavailable."""
+    """Stores the grant of one server for all replicas. All methods raise McpFault if the store is unavailable."""
 
     async def load(self) -> tuple[TokenGrant, int] | None:
         """Returns the grant and its version; None if there is none that can be read."""
         ...
 
     async def lock(self, version: int, lease_s: float) -> bool:
-        """Locks the grant of a version. False if somebody else did, or it has another version."""
+        """Locks the grant of a version. Returns False if it is locked already, or has another version."""
         ...
 
     async def replace(self, grant: TokenGrant, version: int) -> None:
@@ -74,11 +75,11 @@ class GrantedTokens:
         self._vault = vault
         self._grant: TokenGrant | None = None
         self._replaced: TokenGrant | None = None
-        """The grant before, whose tokens servers may still quote."""
+        """The previous grant, whose tokens servers may still quote."""
         self._lock = asyncio.Lock()
 
     def list_secrets(self) -> Sequence[str]:
-        """Returns what must not be in any text that leaves the gateway."""
+        """Returns the credentials, which are redacted from every text that leaves the gateway."""
         grants = [grant for grant in (self._grant, self._replaced) if grant is not None]
         tokens = [token for grant in grants for token in (grant.access_token, grant.refresh_token)]
         known = [self._server.client.client_secret, *tokens]
@@ -102,7 +103,7 @@ class GrantedTokens:
         while time.monotonic() < deadline:
             stored = await self._vault.load()
             if stored is None or not self._is_for_this(stored[0]):
-                raise McpFault("authorization_failed", f"nobody has logged in: {self._advice}")
+                raise McpFault("authorization_failed", f"there is no login: {self._advice}")
             grant, version = stored
             if grant.access_token != rejected and time.time() <= grant.expires_at:
                 return grant
@@ -139,7 +140,7 @@ class GrantedTokens:
 
 
 class LoginRequest:
-    """One login of a person: the address of the page to open, and the exchange of what comes back."""
+    """One login of a person: the address of the page to open, and the exchange of the code that it returns."""
 
     def __init__(self, server: AuthorizationServer, redirect_uri: str) -> None:
         self.state: Final = secrets.token_urlsafe(32)
@@ -148,7 +149,7 @@ class LoginRequest:
         self._verifier = secrets.token_urlsafe(64)
 
     async def build_url(self) -> str:
-        """Returns the address of the page on which the person agrees. Raises McpFault."""
+        """Returns the address of the page on which the person logs in. Raises McpFault."""
         endpoints = await self._server.find_endpoints()
         if endpoints.authorization_url is None:
             raise McpFault("authorization_failed", "there is no page to log in: write auth.oauth.authorization_url")

@@ -27,17 +27,17 @@ _MAX_BYTES: Final = 64 * 1024
 _MARGIN_S: Final = 30.0
 
 _DEFAULT_LIFETIME_S: Final = 300.0
-"""The lifetime of a token whose server does not say it."""
+"""The lifetime of a token if its server does not state one."""
 
 _MAX_CODE_CHARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """How the gateway is known to an authorization server.
+    """The gateway's registration at an authorization server.
 
-    `resource` is the address of the MCP server that tokens are for; nobody else is sent its query. Without a
-    `token_url` or an `authorization_url` they are found by the metadata of that server. A public client has no secret.
+    `resource` is the address of the MCP server that the tokens are for; its query is sent to no other server. A missing
+    `token_url` or `authorization_url` is read from the metadata of that server. A public client has no secret.
     """
 
     client_id: str
@@ -49,9 +49,9 @@ class OAuthClient:
     client_auth: Literal["basic", "post"] = "basic"
 
 
-class Endpoints(NamedTuple):
-    """The addresses of an authorization server, which may have no page on which people agree. `resource` is the name
-    that it knows the MCP server by."""
+class OAuthEndpoints(NamedTuple):
+    """The addresses of an authorization server. `authorization_url` is the page on which people log in, if there is
+    one. `resource` is its name of the MCP server."""
 
     token_url: str
     authorization_url: str | None
@@ -59,7 +59,7 @@ class Endpoints(NamedTuple):
 
 
 class IssuedTokens(NamedTuple):
-    """What a token endpoint answered. `lifetime_s` is that of the access token."""
+    """The tokens in a token endpoint's reply. `lifetime_s` is the lifetime of the access token."""
 
     access_token: str
     lifetime_s: float
@@ -69,14 +69,14 @@ class IssuedTokens(NamedTuple):
 class AuthorizationServer:
     """Asks the authorization server of one MCP server for tokens.
 
-    `egress` guards the addresses that the operator wrote, `found_egress` those that servers name in their metadata.
+    `egress` guards the configured addresses, `found_egress` the addresses that servers name in their metadata.
     """
 
     def __init__(self, client: OAuthClient, egress: EgressClient, found_egress: EgressClient) -> None:
         self.client: Final = client
         self._egress = egress
         self._found_egress = found_egress
-        self._endpoints: Endpoints | None = None
+        self._endpoints: OAuthEndpoints | None = None
 
     async def fetch_tokens(self, form: Mapping[str, str]) -> IssuedTokens:
         """Returns the tokens for a grant; `form` has its type and values. Raises McpFault."""
@@ -97,8 +97,8 @@ class AuthorizationServer:
         _log.info("mcp_token_fetched", resource=resource, lifetime_s=round(lifetime_s))
         return IssuedTokens(token, lifetime_s, refresh if isinstance(refresh, str) else None)
 
-    async def find_endpoints(self) -> Endpoints:
-        """Returns the configured addresses, or those that the metadata of the MCP server leads to.
+    async def find_endpoints(self) -> OAuthEndpoints:
+        """Returns the configured addresses, or the addresses from the metadata of the MCP server.
 
         Every address on the way is guarded, because servers name them. Raises McpFault, EgressRefused and
         httpx2.TransportError.
@@ -106,7 +106,7 @@ class AuthorizationServer:
         if self._endpoints is None:
             token_url, authorization_url = self.client.token_url, self.client.authorization_url
             if token_url is not None:
-                self._endpoints = Endpoints(token_url, authorization_url, _without_query(self.client.resource))
+                self._endpoints = OAuthEndpoints(token_url, authorization_url, _without_query(self.client.resource))
             else:
                 found = await self._discover()
                 self._endpoints = found._replace(authorization_url=authorization_url or found.authorization_url)
@@ -126,7 +126,7 @@ class AuthorizationServer:
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return urlencode(form).encode(), headers
 
-    async def _discover(self) -> Endpoints:
+    async def _discover(self) -> OAuthEndpoints:
         resource = urlsplit(self.client.resource)
         origin = f"{resource.scheme}://{resource.netloc}"
         path = resource.path.rstrip("/")
@@ -136,7 +136,8 @@ class AuthorizationServer:
         named = metadata.get("resource")
         if isinstance(named, str) and not _covers(named, self.client.resource):
             raise McpFault(
-                "authorization_failed", "the metadata of the server is that of another one: write auth.oauth.token_url"
+                "authorization_failed",
+                "the metadata of the server belongs to another server: write auth.oauth.token_url",
             )
         issuers = metadata.get("authorization_servers")
         if not isinstance(issuers, list) or not issuers or not isinstance(issuers[0], str):
@@ -147,11 +148,11 @@ class AuthorizationServer:
         location = f"https://{issuer.netloc}/.well-known/oauth-authorization-server{issuer.path.rstrip('/')}"
         described = await self._request("GET", location, self._found_egress)
         if described.get("issuer") != issuers[0]:
-            raise McpFault("authorization_failed", "the authorization server says that it is another one")
+            raise McpFault("authorization_failed", "the metadata of the authorization server names another issuer")
         endpoint, page = described.get("token_endpoint"), described.get("authorization_endpoint")
         if not isinstance(endpoint, str):
             raise McpFault("authorization_failed", "the authorization server has no token endpoint")
-        return Endpoints(
+        return OAuthEndpoints(
             _require_https(endpoint),
             _require_https(page) if isinstance(page, str) else None,
             named if isinstance(named, str) else _without_query(self.client.resource),
@@ -163,7 +164,7 @@ class AuthorizationServer:
     async def _request(
         self, method: str, url: str, egress: EgressClient, form: tuple[bytes, dict[str, str]] | None = None
     ) -> dict[str, Any]:
-        """Returns the JSON object that a request is answered with. No redirect is followed. Raises McpFault,
+        """Sends a request, and returns the JSON object of its reply. No redirect is followed. Raises McpFault,
         EgressRefused and httpx2.TransportError."""
         body, headers = form or (b"", {"accept": "application/json"})
         async with aclosing(GuardedSender(egress)) as sender:
@@ -173,7 +174,7 @@ class AuthorizationServer:
                 async for piece in reply.aiter_raw():
                     content += piece
                     if len(content) > _MAX_BYTES:
-                        raise McpFault("authorization_failed", "the authorization server sent too much")
+                        raise McpFault("authorization_failed", "the reply of the authorization server is too large")
         parsed = _parse_object(content)
         if reply.status_code != 200 or parsed is None:
             code = (parsed or {}).get("error")
@@ -190,12 +191,12 @@ class OAuthTokens:
         self._server = server
         self._token: str | None = None
         self._replaced: str | None = None
-        """The token before, which servers may still quote."""
+        """The previous token, which servers may still quote."""
         self._expires_at = 0.0
         self._lock = asyncio.Lock()
 
     def list_secrets(self) -> Sequence[str]:
-        """Returns what must not be in any text that leaves the gateway."""
+        """Returns the credentials, which are redacted from every text that leaves the gateway."""
         known = (self._server.client.client_secret, self._token, self._replaced)
         return [secret for secret in known if secret is not None]
 
@@ -207,12 +208,13 @@ class OAuthTokens:
                 form = {"grant_type": "client_credentials", **({} if scope is None else {"scope": scope})}
                 issued = await self._server.fetch_tokens(form)
                 self._replaced, self._token = self._token, issued.access_token
-                self._expires_at = time.monotonic() + usable_seconds(issued.lifetime_s)
+                self._expires_at = time.monotonic() + compute_usable_seconds(issued.lifetime_s)
             return self._token
 
 
-def usable_seconds(lifetime_s: float) -> float:
-    """Returns how long a token is used: it is replaced before its end, so that it does not expire on its way."""
+def compute_usable_seconds(lifetime_s: float) -> float:
+    """Returns the seconds that a token is used. It is replaced earlier than it expires, so that it is valid on
+    arrival."""
     return max(lifetime_s - _MARGIN_S, lifetime_s / 2)
 
 
@@ -222,9 +224,9 @@ def _without_query(url: str) -> str:
 
 
 def _covers(named: str, url: str) -> bool:
-    """Whether the name that a server gives itself in its metadata is its address, or a part of that from the beginning.
+    """Whether the resource name in the metadata of a server is its address, or the beginning of its address.
 
-    RFC 9728 (section 3.3) forbids to use metadata of another resource.
+    RFC 9728 (section 3.3) forbids the use of metadata of another resource.
     """
     try:
         name, address = urlsplit(named), urlsplit(url)
@@ -236,7 +238,7 @@ def _covers(named: str, url: str) -> bool:
 
 
 def _origin_of(url: SplitResult) -> tuple[str, str | None, int | None]:
-    """Raises ValueError for a port that is none."""
+    """Raises ValueError for an invalid port."""
     return url.scheme, url.hostname, url.port or {"https": 443, "http": 80}.get(url.scheme)
 
 

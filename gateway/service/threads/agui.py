@@ -14,7 +14,7 @@ from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
 from gateway.state.values import ACTIVE_STATUSES
 from gateway.tools.approvals import ApprovalFactory
 from translation.agui.history import open_requests
-from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStandings
+from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStates
 from translation.agui.run import RunHead, choose_state
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalRecord
@@ -59,7 +59,7 @@ class StoredThread:
     calls: Mapping[str, Item] = field(default_factory=dict)
     """Approved calls that were run by a run which failed later, by the ids of their requests."""
 
-    def judge_requests(self, *, runs_tools: bool) -> RequestStandings:
+    def judge_requests(self, *, runs_tools: bool) -> RequestStates:
         """Returns what can become of the requests. Without `runs_tools` the upstream knows them, and there are no
         records."""
         states = {request_id: record.state for request_id, record in self.records.items()}
@@ -72,7 +72,7 @@ class StoredThread:
             for request_id, record in self.records.items()
             if record.requested_input is not None
         }
-        return RequestStandings(open_ids=open_ids, inputs=inputs, refused=refused, calls=self.calls)
+        return RequestStates(open_ids=open_ids, inputs=inputs, refused=refused, calls=self.calls)
 
 
 def restore_state(body: Json, conversation: Json) -> RunHead:

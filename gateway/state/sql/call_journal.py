@@ -60,7 +60,7 @@ _SET_PROGRESS_SQL: Final = CompiledStatement(_SET_PROGRESS, *_KEY_NAMES, "new_pr
 
 
 class SqlCallJournal:
-    """Implements `CallJournal` over one database."""
+    """Implements `CallJournalStore` over one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

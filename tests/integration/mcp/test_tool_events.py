@@ -173,22 +173,22 @@ def cut(text: str, chars: int) -> str:
 async def test_only_the_last_progress_of_a_call_waits_and_none_after_its_end() -> None:
     events = ToolEvents()
     call = HostedCall(item_id="mcp_1", call_id="c", key=ToolKey("calc", "add"), model_name="x", tool=None, index=0)
-    events.note_progress(call, cut, 1.0, None, None)
+    events.report_progress(call, cut, 1.0, None, None)
     assert events.take() == []  # it has not started
     events.start_call(call)
     for step in range(1000):
-        events.note_progress(call, cut, float(step), 1000.0, "x" * 10_000)
+        events.report_progress(call, cut, float(step), 1000.0, "x" * 10_000)
     await asyncio.wait_for(events.wait(), 1)
     started, progress = events.take()
     assert isinstance(started, Opaque)
     assert isinstance(progress, Opaque)
     assert (started.payload["type"], progress.payload["progress"]) == ("gateway.tool.started", 999.0)
     assert len(progress.payload["message"]) == 500
-    events.note_progress(call, cut, 1000.0, 1000.0, None)
+    events.report_progress(call, cut, 1000.0, 1000.0, None)
     assert events.take() == []  # it is too soon
     await asyncio.wait_for(events.wait(), 1)
     assert len(events.take()) == 1
-    events.note_progress(call, cut, 1001.0, 1000.0, None)
+    events.report_progress(call, cut, 1001.0, 1000.0, None)
     events.end_call(call, ToolOutcome("3"))
     (result,) = events.take()
     assert isinstance(result, Opaque)

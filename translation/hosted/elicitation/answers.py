@@ -10,7 +10,7 @@ from translation.hosted.elicitation.forms import InputForm, RequestedInput
 from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
 
-InputRefusal: TypeAlias = Literal["decline", "cancel"]
+DeclineAction: TypeAlias = Literal["decline", "cancel"]
 """How a user gives no input: by saying no, or by leaving the question."""
 
 _FORM: Final = "form"
@@ -18,7 +18,7 @@ _MAX_CONTENT_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenInput:
+class UserInput:
     """What a call goes on with. `responses` are results of `elicitation/create` by the keys of the server.
 
     `state`, `round` and `call_id` are those of the question.
@@ -34,38 +34,38 @@ class GivenInput:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, fields: Json) -> "GivenInput":
+    def from_json(cls, fields: Json) -> "UserInput":
         """Returns the value that `to_json` was called on."""
         return cls(**fields)
 
 
-class UnfitContent(Exception):
+class InvalidInputContent(Exception):
     """The content does not answer the question. The text of the exception says why."""
 
 
-def give_content(requested: RequestedInput, content: Any) -> GivenInput:
+def accept_input(requested: RequestedInput, content: Any) -> UserInput:
     """Returns the input of a user who answers. `content` fits the schema of `RequestedInput.describe`.
 
-    None is the content of a form in which nothing has to be filled in. Raises UnfitContent.
+    None is the content of a form in which nothing has to be filled in. Raises InvalidInputContent.
     """
     if len(requested.forms) == 1:
         (form,) = requested.forms
         return _build_input(requested, {form.key: _accept(form, content)})
     if not isinstance(content, dict):
-        raise UnfitContent("the content must be an object")
+        raise InvalidInputContent("the content must be an object")
     forms = {form.key: form for form in requested.forms}
     if (unknown := next((key for key in content if key not in forms), None)) is not None:
-        raise UnfitContent(f"the content has the field {unknown!r:.100}, which the form does not have")
+        raise InvalidInputContent(f"the content has the field {unknown!r:.100}, which the form does not have")
     return _build_input(requested, {key: _accept_part(form, content.get(key)) for key, form in forms.items()})
 
 
-def refuse_input(requested: RequestedInput, refusal: InputRefusal) -> GivenInput:
+def decline_input(requested: RequestedInput, refusal: DeclineAction) -> UserInput:
     """Returns the input of a user who does not answer."""
     return _build_input(requested, {form.key: {"action": refusal} for form in requested.forms})
 
 
-def _build_input(requested: RequestedInput, responses: Mapping[str, Json]) -> GivenInput:
-    return GivenInput(responses=responses, state=requested.state, round=requested.round, call_id=requested.call_id)
+def _build_input(requested: RequestedInput, responses: Mapping[str, Json]) -> UserInput:
+    return UserInput(responses=responses, state=requested.state, round=requested.round, call_id=requested.call_id)
 
 
 def _accept_part(form: InputForm, content: Any) -> Json:
@@ -78,11 +78,11 @@ def _accept_part(form: InputForm, content: Any) -> Json:
 def _accept(form: InputForm, content: Any) -> Json:
     if form.url is not None:
         if content:
-            raise UnfitContent("the question is an address to open, which takes no content")
+            raise InvalidInputContent("the question is an address to open, which takes no content")
         return {"action": "accept"}
     filled = {} if content is None else content
     if (fault := _find_content_fault(form.schema or {}, filled)) is not None:
-        raise UnfitContent(fault)
+        raise InvalidInputContent(fault)
     return {"action": "accept", "content": filled}
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from translation.hosted.calls import HostedCall
-from translation.hosted.elicitation.answers import GivenInput
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolCatalogue, ToolKey
 from translation.representation.events import (
@@ -40,7 +40,7 @@ def save_queue(entries: Iterable[Event | HostedCall]) -> list[Json]:
 
 
 def restore_queue(
-    saved: Sequence[Json], catalogue: ToolCatalogue, inputs: Mapping[str, GivenInput]
+    saved: Sequence[Json], catalogue: ToolCatalogue, inputs: Mapping[str, UserInput]
 ) -> list[Event | HostedCall]:
     """Returns the entries that `save_queue` saved. `inputs` is what the user gave to calls, by their requests."""
     return [_restore_entry(entry, catalogue, inputs) for entry in saved]
@@ -60,10 +60,10 @@ def save_call(call: HostedCall) -> Json:
     }
 
 
-def _restore_entry(saved: Json, catalogue: ToolCatalogue, inputs: Mapping[str, GivenInput]) -> Event | HostedCall:
+def _restore_entry(saved: Json, catalogue: ToolCatalogue, inputs: Mapping[str, UserInput]) -> Event | HostedCall:
     if "call" in saved:
         call = _restore_call(saved["call"], catalogue)
-        call.given_input = inputs.get(call.approval_request_id or "")
+        call.user_input = inputs.get(call.approval_request_id or "")
         return call
     fields = {name: value for name, value in saved.items() if name != "event"}
     return _EVENT_TYPES[saved["event"]](**fields)

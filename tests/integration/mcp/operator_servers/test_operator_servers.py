@@ -11,8 +11,8 @@ from openai import APIStatusError, BadRequestError
 
 from gateway.logs import read_bound_fields
 from gateway.mcp.errors import McpFault
-from gateway.mcp.pins import digest_definition
 from gateway.mcp.server import McpServer
+from gateway.mcp.tool_lists import digest_definition
 from tests.integration.mcp.operator_servers.operator_gateway import (
     ADD,
     DONE,
@@ -241,7 +241,7 @@ async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goe
                     "Elicitation not supported"
                 ]
             else:
-                assert error_text(call).startswith("input_required: the tool asks for more input")
+                assert error_text(call).startswith("input_required: the tool requests input")
 
 
 async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
@@ -284,7 +284,7 @@ async def test_a_tool_whose_definition_changed_is_held_back_until_it_is_accepted
         ) as gateway,
     ):
         (listed,) = items_of(await gateway.ask(), "mcp_list_tools")
-        assert "new: nobody has accepted its definition" in listed["error"]
+        assert "new: its definition has not been accepted" in listed["error"]
         assert names_sent(await gateway.last_request()) == ["it_look_up"]
         async with asyncio.timeout(10):
             while await listed_names(gateway):

@@ -78,7 +78,7 @@ async def test_a_lock_of_a_replica_that_died_ends(store: SqlStore, other: SqlSto
 async def test_a_login_that_has_expired_says_what_to_do_and_another_login_replaces_it(store: SqlStore) -> None:
     issuer = Issuer(refresh_token="another")
     tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
-    with pytest.raises(McpFault, match="nobody has logged in: run `responses-gateway mcp login crm`"):
+    with pytest.raises(McpFault, match="there is no login: run `responses-gateway mcp login crm`"):
         await tokens.get_token()
     await vault_of(store).store(grant(expires_at=0))
     with pytest.raises(McpFault, match="invalid_grant: run `responses-gateway mcp login crm`"):
@@ -94,7 +94,7 @@ async def test_a_login_that_has_expired_says_what_to_do_and_another_login_replac
 @pytest.mark.parametrize("changes", [{"client_id": "another"}, {"resource": "https://evil.example.com/mcp"}])
 async def test_tokens_reach_no_other_server_than_the_one_they_are_for(store: SqlStore, changes: Any) -> None:
     await vault_of(store).store(grant(**changes))
-    with pytest.raises(McpFault, match="nobody has logged in"):
+    with pytest.raises(McpFault, match="there is no login"):
         await GrantedTokens("crm", Issuer().for_replica(), vault_of(store)).get_token()
 
 

@@ -97,7 +97,7 @@ async def test_the_query_of_an_address_is_not_sent_to_a_configured_token_endpoin
 
 REFUSED: dict[str, tuple[str, Any, str]] = {
     **{
-        f"the metadata of {named}": (METADATA, {"resource": named, "authorization_servers": [ISSUER]}, "another one")
+        f"the metadata of {named}": (METADATA, {"resource": named, "authorization_servers": [ISSUER]}, "another server")
         for named in (
             "https://evil.example.com/mcp",
             "http://mcp.example.com/mcp",
@@ -131,7 +131,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "another issuer": (
         ISSUER_METADATA,
         {"issuer": "https://evil.example.com", "token_endpoint": TOKEN_URL},
-        "says that it is another one",
+        "names another issuer",
     ),
     "no authorization server": (METADATA, {}, "names no authorization server"),
     "no metadata": (METADATA, None, "mcp.example.com answered with HTTP status 404"),

@@ -9,7 +9,7 @@ import pytest
 from mcp_types import CallToolRequestParams
 
 from gateway.mcp.connection import call_once
-from gateway.mcp.results import outcome_of
+from gateway.mcp.results import build_outcome
 from gateway.mcp.server import McpServer, StdioCommand
 from gateway.mcp.session import McpSession
 from providers.egress import EgressClient
@@ -56,4 +56,4 @@ async def test_a_question_without_its_call_is_that_of_a_call_that_runs_alone(
         results = await asyncio.gather(*(session.request(call, 10.0) for _ in range(calls)))
     finally:
         await session.close()
-    assert [outcome_of(result, sees_images=False).has_declined_input for result in results] == [is_declined] * calls
+    assert [build_outcome(result, sees_images=False).has_declined_input for result in results] == [is_declined] * calls

@@ -9,13 +9,13 @@ from gateway.sealing.sealer import Sealer
 from gateway.tools.input_seal import InputSeal
 from tests.state.responses import build_approval
 from translation.hosted.approvals import ApprovalAnswers, ApprovalState
-from translation.hosted.elicitation.answers import give_content
+from translation.hosted.elicitation.answers import accept_input
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
 
 FORM = InputForm(key="who", message="Who?", schema={"type": "object", "properties": {"name": {}}})
 REQUESTED = RequestedInput(forms=(FORM,), state="a secret of the server", round=2, call_id="mcp_1")
 SEAL, OTHER = (InputSeal(Sealer([key * 32])) for key in (b"a", b"b"))
-ANSWERS = ApprovalAnswers({"mcpr_1": "digest"}, inputs={"mcpr_1": give_content(REQUESTED, {"name": "Ann"})})
+ANSWERS = ApprovalAnswers({"mcpr_1": "digest"}, inputs={"mcpr_1": accept_input(REQUESTED, {"name": "Ann"})})
 
 
 def test_a_record_has_what_its_call_asks_for() -> None:

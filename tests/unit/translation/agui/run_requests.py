@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.agui.interrupts import RequestStandings
+from translation.agui.interrupts import RequestStates
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.schema import validate
 from translation.responses.schema.request import validate as validate_responses
@@ -54,10 +54,10 @@ def result(call_id: str, content: str = "3") -> Json:
     return {"id": f"{call_id}:result", "role": "tool", "toolCallId": call_id, "content": content}
 
 
-OPEN = RequestStandings(open_ids={"mcpr_1"})
+OPEN = RequestStates(open_ids={"mcpr_1"})
 
 
-def build(*messages: Json, stored: Any = (), standings: RequestStandings = OPEN, **more: Any) -> RunRequest:
+def build(*messages: Json, stored: Any = (), standings: RequestStates = OPEN, **more: Any) -> RunRequest:
     body = {"threadId": "t", "runId": "r", "messages": list(messages), **more}
     validate(body)
     request = build_run_request(body, model="m", stored=stored, standings=standings)

@@ -19,7 +19,7 @@ from tests.unit.translation.agui.run_requests import (
     types,
 )
 from translation.agui.history import join_history, open_requests
-from translation.agui.interrupts import DENIED, EXPIRED, RequestStandings
+from translation.agui.interrupts import DENIED, EXPIRED, RequestStates
 from translation.agui.messages import message_fact, read_messages
 from translation.agui.request_body import RunRequest
 from translation.errors import InvalidRequest
@@ -69,7 +69,7 @@ def test_fault_80_an_answer_to_some_interrupts_leaves_all_of_them_open() -> None
         ASKING,
         asking,
         stored=[*INTERRUPTED, other],
-        standings=RequestStandings(open_ids={"mcpr_1", "mcpr_2"}),
+        standings=RequestStates(open_ids={"mcpr_1", "mcpr_2"}),
         resume=resume(payload={"approved": True}),
     )
     assert request.unanswered == [REQUEST, other]
@@ -110,7 +110,7 @@ def test_an_answer_that_is_none_is_refused_by_field(payload: Any, param: str) ->
 
 
 def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
-    standings = RequestStandings(refused={"mcpr_1": EXPIRED})
+    standings = RequestStates(refused={"mcpr_1": EXPIRED})
     answered = resume(payload={"approved": True})
     request = build(HELLO, ASKING, stored=INTERRUPTED, standings=standings, resume=answered)
     assert [item["approve"] for item in request.body["input"]] == [False]
@@ -119,7 +119,7 @@ def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
 
 
 def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
-    standings = RequestStandings(calls={"mcpr_1": APPROVED_CALL})
+    standings = RequestStates(calls={"mcpr_1": APPROVED_CALL})
     request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, standings=standings, protocolVersion="1.0")
     assert types(request.body["input"]) == ["mcp_call", "message"]
     assert request.results == {"mcpr_1": "found"}
@@ -129,7 +129,7 @@ def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
 
 def test_a_request_that_nobody_can_answer_any_more_is_no_dead_end() -> None:
     request = build(
-        HELLO, ASKING, MORE, stored=INTERRUPTED, standings=RequestStandings(), protocolVersion="1.0", resume=[]
+        HELLO, ASKING, MORE, stored=INTERRUPTED, standings=RequestStates(), protocolVersion="1.0", resume=[]
     )
     assert types(request.body["input"]) == ["message"]
     assert "not known" in request.results["mcpr_1"]
@@ -228,10 +228,10 @@ QUESTION: Json = {**REQUEST, "continues": "mcp_1", "elicitation": {"mode": "form
 BOOKING_CALL = calling("mcp_1", "docs_search", '{"q":1}')
 
 
-def standings_of(*forms: InputForm) -> RequestStandings:
+def standings_of(*forms: InputForm) -> RequestStates:
     asked = forms or (InputForm(key="size", message="For how many?", schema=FORM),)
     requested = RequestedInput(forms=asked, state="opaque", call_id="mcp_1")
-    return RequestStandings(open_ids={"mcpr_1"}, inputs={"mcpr_1": requested})
+    return RequestStates(open_ids={"mcpr_1"}, inputs={"mcpr_1": requested})
 
 
 CONFIRM = InputForm(key="sure", message="Sure?", schema={"type": "object", "properties": {}})
@@ -287,23 +287,23 @@ def test_an_old_client_that_goes_on_without_an_answer_declines() -> None:
 
 def test_a_form_that_has_expired_is_the_result_of_its_call() -> None:
     stored = [STORED_HELLO, BOOKING, QUESTION]
-    expired = RequestStandings(refused={"mcpr_1": EXPIRED})
+    expired = RequestStates(refused={"mcpr_1": EXPIRED})
     request = build(HELLO, BOOKING_CALL, MORE, stored=stored, standings=expired, protocolVersion="1.0")
     assert request.results == {"mcp_1": EXPIRED}
     assert request.history == stored, "the client has the call once"
 
 
-def _standing(random: Random, request: Json) -> RequestStandings:
+def _standing(random: Random, request: Json) -> RequestStates:
     """What may have become of one request."""
     request_id = request["id"]
     call = {**APPROVED_CALL, "id": f"mcp_{request_id}", "approval_request_id": request_id}
     return random.choice(
         [
-            RequestStandings(open_ids={request_id}),
-            RequestStandings(open_ids={request_id}),
-            RequestStandings(refused={request_id: EXPIRED}),
-            RequestStandings(calls={request_id: call}),
-            RequestStandings(),
+            RequestStates(open_ids={request_id}),
+            RequestStates(open_ids={request_id}),
+            RequestStates(refused={request_id: EXPIRED}),
+            RequestStates(calls={request_id: call}),
+            RequestStates(),
         ]
     )
 
@@ -314,7 +314,7 @@ def test_whatever_became_of_the_requests_and_however_they_are_answered_there_is_
         requests: list[Json] = [{**REQUEST, "id": f"mcpr_{number}"} for number in range(random.randrange(1, 4))]
         each = [_standing(random, request) for request in requests]
         open_ids = {one["id"] for one, standing in zip(requests, each, strict=True) if one["id"] in standing.open_ids}
-        standings = RequestStandings(
+        standings = RequestStates(
             open_ids=open_ids,
             refused={key: text for one in each for key, text in one.refused.items()},
             calls={key: call for one in each for key, call in one.calls.items()},

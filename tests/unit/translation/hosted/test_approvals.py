@@ -13,7 +13,7 @@ from translation.hosted.approvals import (
     ApprovalRecord,
     list_request_ids,
     recorded_text,
-    review_answers,
+    verify_answers,
 )
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
 from translation.hosted.tools import digest_arguments
@@ -57,7 +57,7 @@ def review(*items: Item, own: int | None = None, records: Any = None, labels: An
     """Reviews an input whose last `own` items are the request's own; None is all of them."""
     known = [record()] if records is None else records
     own_items = items if own is None else items[len(items) - own :]
-    return review_answers(items, own_items, {each.id: each for each in known}, labels)
+    return verify_answers(items, own_items, {each.id: each for each in known}, labels)
 
 
 def refusal(*items: Item, **more: Any) -> tuple[str, str | None]:
@@ -198,7 +198,7 @@ def test_an_answer_in_the_history_that_does_not_count_is_left_out() -> None:
 
 
 def test_an_answer_that_the_model_does_not_read_is_left_out() -> None:
-    assert review_answers([QUESTION], [request(), answer(), QUESTION], {"mcpr_1": record()}, ["calc"]) == NO_ANSWERS
+    assert verify_answers([QUESTION], [request(), answer(), QUESTION], {"mcpr_1": record()}, ["calc"]) == NO_ANSWERS
 
 
 def test_an_unanswered_call_whose_approval_was_used_has_no_known_outcome() -> None:

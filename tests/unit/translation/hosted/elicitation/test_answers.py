@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from tests.unit.translation.hosted.elicitation.requested_inputs import LOGIN, SIZE, asking
-from translation.hosted.elicitation.answers import UnfitContent, give_content, refuse_input
+from translation.hosted.elicitation.answers import InvalidInputContent, accept_input, decline_input
 
 
 def test_content_accepts_a_form() -> None:
-    given = give_content(asking(round=3, call_id="mcp_1"), {"people": 2, "tags": ["a"]})
+    given = accept_input(asking(round=3, call_id="mcp_1"), {"people": 2, "tags": ["a"]})
     assert given.responses == {"size": {"action": "accept", "content": {"people": 2, "tags": ["a"]}}}
     assert (given.state, given.round, given.call_id) == ("opaque", 3, "mcp_1")
 
 
 def test_a_form_without_required_fields_can_be_accepted_as_it_is() -> None:
     confirmation = asking(replace(SIZE, schema={"type": "object", "properties": {}}))
-    assert give_content(confirmation, None).responses == {"size": {"action": "accept", "content": {}}}
+    assert accept_input(confirmation, None).responses == {"size": {"action": "accept", "content": {}}}
 
 
 @pytest.mark.parametrize(
@@ -35,32 +35,32 @@ def test_a_form_without_required_fields_can_be_accepted_as_it_is() -> None:
     ],
 )
 def test_content_that_does_not_fit(content: Any, reason: str) -> None:
-    with pytest.raises(UnfitContent) as unfit:
-        give_content(asking(), content)
+    with pytest.raises(InvalidInputContent) as unfit:
+        accept_input(asking(), content)
     assert reason in str(unfit.value)
 
 
 def test_an_address_takes_no_content() -> None:
-    assert give_content(asking(LOGIN), None).responses == {"login": {"action": "accept"}}
-    with pytest.raises(UnfitContent, match="takes no content"):
-        give_content(asking(LOGIN), {"done": True})
+    assert accept_input(asking(LOGIN), None).responses == {"login": {"action": "accept"}}
+    with pytest.raises(InvalidInputContent, match="takes no content"):
+        accept_input(asking(LOGIN), {"done": True})
 
 
 def test_of_several_questions_those_that_are_left_out_are_declined() -> None:
     both = asking(SIZE, LOGIN)
     accepted = {"action": "accept", "content": {"people": 1}}
     declined = {"action": "decline"}
-    assert give_content(both, {"size": {"people": 1}}).responses == {"size": accepted, "login": declined}
-    assert give_content(both, {"login": True}).responses == {"size": declined, "login": {"action": "accept"}}
-    assert give_content(both, {"login": False}).responses == {"size": declined, "login": declined}
+    assert accept_input(both, {"size": {"people": 1}}).responses == {"size": accepted, "login": declined}
+    assert accept_input(both, {"login": True}).responses == {"size": declined, "login": {"action": "accept"}}
+    assert accept_input(both, {"login": False}).responses == {"size": declined, "login": declined}
     for content in ("yes", {"other": 1}, {"size": {"people": 0}}):
-        with pytest.raises(UnfitContent):
-            give_content(both, content)
+        with pytest.raises(InvalidInputContent):
+            accept_input(both, content)
 
 
 def test_a_user_may_decline_or_leave_every_question() -> None:
-    assert refuse_input(asking(SIZE, LOGIN), "decline").responses == {
+    assert decline_input(asking(SIZE, LOGIN), "decline").responses == {
         "size": {"action": "decline"},
         "login": {"action": "decline"},
     }
-    assert refuse_input(asking(), "cancel").responses == {"size": {"action": "cancel"}}
+    assert decline_input(asking(), "cancel").responses == {"size": {"action": "cancel"}}

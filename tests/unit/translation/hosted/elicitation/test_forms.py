@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.translation.hosted.elicitation.requested_inputs import LOGIN, SCHEMA, SIZE, asking
 from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS
-from translation.hosted.elicitation.answers import GivenInput, give_content
+from translation.hosted.elicitation.answers import UserInput, accept_input
 from translation.hosted.elicitation.forms import RequestedInput, find_form_fault
 
 
@@ -41,8 +41,8 @@ def test_several_questions_are_one_form() -> None:
 def test_what_waits_comes_back_from_json() -> None:
     requested = asking(SIZE, LOGIN, round=2, call_id="mcp_1")
     assert RequestedInput.from_json(orjson.loads(orjson.dumps(requested.to_json()))) == requested
-    given = give_content(asking(), {"people": 2})
-    assert GivenInput.from_json(orjson.loads(orjson.dumps(given.to_json()))) == given
+    given = accept_input(asking(), {"people": 2})
+    assert UserInput.from_json(orjson.loads(orjson.dumps(given.to_json()))) == given
 
 
 @pytest.mark.parametrize(

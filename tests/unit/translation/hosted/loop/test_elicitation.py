@@ -5,7 +5,7 @@ from typing import Any
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, text
 from tests.unit.translation.hosted.loop.test_approvals import QUESTION, answer, request
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.elicitation.answers import GivenInput, give_content
+from translation.hosted.elicitation.answers import UserInput, accept_input
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.events import Finished, Usage
@@ -18,9 +18,9 @@ ASKS = ToolOutcome(requested_input=REQUESTED)
 PAST: list[Item] = [QUESTION, request(), answer()]
 
 
-def given(call_id: str = "mcp_1") -> GivenInput:
+def given(call_id: str = "mcp_1") -> UserInput:
     requested = RequestedInput(forms=(FORM,), state="opaque", call_id=call_id)
-    return give_content(requested, {"name": "Ann"})
+    return accept_input(requested, {"name": "Ann"})
 
 
 def continuing(**more: Any) -> LoopDriver:
@@ -81,7 +81,7 @@ def test_the_calls_of_a_client_remain_the_reason_why_the_reply_ends() -> None:
 def test_a_call_goes_on_with_what_the_user_gave_before_the_model_is_asked() -> None:
     driver = continuing()
     (pending,) = driver.loop.pending_calls
-    assert pending.given_input == given()
+    assert pending.user_input == given()
     driver.settle(pending, "Ann is here.")
     turn = driver.run_round(text("Done."))
     assert turn.items[2]["output"] == "Ann is here."
@@ -139,4 +139,4 @@ def test_another_process_goes_on_with_what_the_user_gave() -> None:
     more: Any = {"past": PAST, "approved_ids": ["mcpr_1"], "inputs": {"mcpr_1": given()}}
     resumed = driver.interrupt(saved, driver.events, ADD, **more)
     (pending,) = resumed.loop.pending_calls
-    assert pending.given_input == given()
+    assert pending.user_input == given()
