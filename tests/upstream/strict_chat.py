@@ -40,6 +40,9 @@ def find_mistake(request: Request) -> str | None:
         _read_all(_BODY.validate_python({**body, "messages": [_without_reasoning(m) for m in body["messages"]]}))
     except ValidationError as refusal:
         return "; ".join(f"{error['loc']}: {error['msg']}" for error in refusal.errors())[:2000]
+    text_format = (body.get("response_format") or {}).get("json_schema") or {}
+    if text_format.get("strict") and not _is_closed(text_format["schema"]):
+        return "strict is true, and the schema of response_format is not"
     if "stream_options" in body and not request.streams:
         return "stream_options without stream"
     if not body.get("tools"):
@@ -53,11 +56,17 @@ def _find_bad_tool(tools: list[Json]) -> str | None:
         function = tool["function"]
         if not _NAME.fullmatch(function["name"]):
             return f"the tool name {function['name']!r}"
-        if function.get("strict") and (function.get("parameters") or {}).get("additionalProperties") is not False:
+        if function.get("strict") and not _is_closed(function.get("parameters") or {}):
             return f"strict is true, and the schema of {function['name']} is not"
         if "parameters" in function and "properties" not in function["parameters"]:
             return f"the schema of {function['name']} is of an object without properties"
     return None
+
+
+def _is_closed(schema: Json) -> bool:
+    """Whether an object has no other properties than its own, and requires all of them."""
+    required = schema.get("required", [])
+    return schema.get("additionalProperties") is False and set(required) == set(schema.get("properties", {}))
 
 
 def _find_stray_call(messages: list[Json]) -> str | None:

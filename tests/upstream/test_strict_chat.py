@@ -16,6 +16,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "argumen
 CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
 ADD: Json = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
+OPTIONAL: Json = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
 
 
 def find(**body: Any) -> str | None:
@@ -56,6 +57,7 @@ def test_what_the_api_allows_passes(body: Json) -> None:
         {"tools": [{"type": "function", "function": {"name": "sums.add"}}]},
         {"tools": [{"type": "function", "function": {**ADD["function"], "strict": True}}]},
         {"tools": [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": OPTIONAL}}},
         {"messages": [ASKED, RESULT]},
         {"messages": [ASKED, CALLED]},
         {"messages": [ASKED, CALLED, ASKED, RESULT]},
@@ -72,6 +74,7 @@ def test_what_the_api_allows_passes(body: Json) -> None:
         "a name that is no name",
         "strict on a schema that is not",
         "an object without properties",
+        "a strict form of the answer with an optional key",
         "a result without a call",
         "a call without a result",
         "a result that comes late",

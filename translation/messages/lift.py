@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest
+from translation.lowering.closed_schemas import close_objects
 from translation.messages.history import lift_history
 from translation.messages.mcp_servers import lift_mcp_servers
 from translation.messages.schema import REQUEST_FIELDS
@@ -120,7 +121,10 @@ def _lift_format(params: Mapping[str, Any]) -> Json | None:
     text_format = (params.get("output_config") or {}).get("format") or params.get("output_format")
     if text_format is None:
         return None
-    return {"type": "json_schema", "name": "output", "schema": text_format["schema"], "strict": True}
+    # Upstreams that refuse an open schema with `strict` follow it without.
+    schema = text_format["schema"]
+    closed = close_objects(schema)
+    return {"type": "json_schema", "name": "output", "schema": closed or schema, "strict": closed is not None}
 
 
 def _find_cache_mark(params: Mapping[str, Any]) -> Json | None:

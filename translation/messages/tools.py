@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.closed_schemas import close_objects
 from translation.messages.mcp_servers import TOOLSET
 from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
@@ -54,11 +55,14 @@ def _lift_function(tool: Json, losses: list[Loss]) -> Json:
         for key, value in tool.items()
         if value and key not in _TOOL_KEYS and key not in _HINT_KEYS and value != ["direct"]
     ]
-    lifted = {"type": "function", "name": tool["name"], "parameters": tool["input_schema"]}
+    closed = close_objects(tool["input_schema"]) if tool.get("strict") else None
+    if tool.get("strict") and closed is None:
+        losses.append(Loss("tools.strict", "dropped"))
+    lifted = {"type": "function", "name": tool["name"], "parameters": closed or tool["input_schema"]}
     if tool.get("description"):
         lifted["description"] = tool["description"]
     # The Responses API holds arguments to a schema by default, and this API does not.
-    lifted["strict"] = bool(tool.get("strict"))
+    lifted["strict"] = closed is not None
     return lifted
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.closed_schemas import close_objects
 from translation.ollama_endpoint.history import lift_conversation
 from translation.ollama_endpoint.images import lift_images
 from translation.ollama_endpoint.schema import REQUEST_FIELDS
@@ -119,22 +120,8 @@ def _lift_format(text_format: Any) -> Json | None:
         return None
     if text_format == "json":
         return {"type": "json_object"}
-    return {"type": "json_schema", "name": "output", "schema": text_format, "strict": _is_closed(text_format)}
-
-
-def _is_closed(schema: Any) -> bool:
-    """Whether every object of a schema names all of its keys, as OpenAI's servers require of a strict one."""
-    if isinstance(schema, list):
-        return all(map(_is_closed, schema))
-    if not isinstance(schema, dict):
-        return True
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or isinstance(properties, dict):
-        required = schema.get("required")
-        names = set(properties) if isinstance(properties, dict) else set()
-        if schema.get("additionalProperties") is not False or names != set(required or ()):
-            return False
-    return all(map(_is_closed, schema.values()))
+    closed = close_objects(text_format)
+    return {"type": "json_schema", "name": "output", "schema": closed or text_format, "strict": closed is not None}
 
 
 def _lift_extra(params: Mapping[str, Any], options: Mapping[str, Any]) -> Json:

@@ -233,13 +233,15 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
 
 
 def test_validated_calls_are_held_to_schemas_that_can_be_closed() -> None:
-    whole = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}, "required": ["a"]}
+    items = {"type": "object", "properties": {}}
+    whole = {"type": "object", "properties": {"a": {"type": "array", "items": items}}, "required": ["a"]}
     declarations = [
         {"name": "closed", "description": "Closed.", "parametersJsonSchema": whole},
         {"name": "open", "parametersJsonSchema": {**whole, "required": []}},
         {"name": "odd", "parametersJsonSchema": {"type": "object", "properties": []}},
         {"name": "wide", "parametersJsonSchema": {"type": "object", "additionalProperties": {}, "anyOf": [True]}},
         {"name": "bad", "parametersJsonSchema": {"type": "object", "required": {}}},
+        {"name": "free", "parametersJsonSchema": {**whole, "properties": {"a": {"type": "object"}}}},
     ]
     turn = turn_of(
         {
@@ -257,12 +259,13 @@ def test_validated_calls_are_held_to_schemas_that_can_be_closed() -> None:
         "required": ["a"],
         "additionalProperties": False,
     }
-    assert [tool["strict"] for tool in others] == [False, False, False, False]
+    assert [tool["strict"] for tool in others] == [False] * 5
     assert losses_of(turn) == [
         "toolConfig.functionCallingConfig.mode=AUTO for open",
         "toolConfig.functionCallingConfig.mode=AUTO for odd",
         "toolConfig.functionCallingConfig.mode=AUTO for wide",
         "toolConfig.functionCallingConfig.mode=AUTO for bad",
+        "toolConfig.functionCallingConfig.mode=AUTO for free",
     ]
 
 

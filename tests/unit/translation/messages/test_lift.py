@@ -12,6 +12,8 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 SCHEMA: Json = {"type": "object", "properties": {}}
+CLOSED: Json = {**SCHEMA, "additionalProperties": False}
+OPEN: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 HELLO: list[Json] = [{"role": "user", "content": "hi"}]
 
 
@@ -91,11 +93,15 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     ),
     "a form of the answer": (
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-        {"text_format": {"type": "json_schema", "name": "output", "schema": SCHEMA, "strict": True}},
+        {"text_format": {"type": "json_schema", "name": "output", "schema": CLOSED, "strict": True}},
+    ),
+    "a form of the answer with an optional key": (
+        {"output_config": {"format": {"type": "json_schema", "schema": OPEN}}},
+        {"text_format": {"type": "json_schema", "name": "output", "schema": OPEN, "strict": False}, "losses": ()},
     ),
     "a form of the answer by its old name": (
         {"output_format": {"type": "json_schema", "schema": SCHEMA}},
-        {"text_format": {"type": "json_schema", "name": "output", "schema": SCHEMA, "strict": True}},
+        {"text_format": {"type": "json_schema", "name": "output", "schema": CLOSED, "strict": True}},
     ),
     "context management": (
         {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}},
@@ -132,9 +138,13 @@ FOUND: list[Json] = [
 
 TOOLS: dict[str, tuple[Json, Json]] = {
     "a tool": ({"tools": [TOOL]}, {"tools": [FUNCTION], "losses": ()}),
+    "a schema that upstreams cannot hold calls to": (
+        {"tools": [{**TOOL, "input_schema": OPEN, "strict": True}]},
+        {"tools": [{**FUNCTION, "parameters": OPEN}], "losses": (Loss("tools.strict", "dropped"),)},
+    ),
     "its description and its schema that holds": (
         {"tools": [{**TOOL, "type": "custom", "description": "Does f.", "strict": True}]},
-        {"tools": [{**FUNCTION, "description": "Does f.", "strict": True}]},
+        {"tools": [{**FUNCTION, "parameters": CLOSED, "description": "Does f.", "strict": True}]},
     ),
     "hints are no loss": (
         {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "allowed_callers": ["direct"]}]},

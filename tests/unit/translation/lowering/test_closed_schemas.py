@@ -1,0 +1,86 @@
+"""Which schemas can be closed, and what they are then."""
+
+from typing import Any, Optional
+
+import anthropic
+import pydantic
+import pytest
+
+from translation.lowering.closed_schemas import close_objects
+from translation.representation.json_types import Json
+
+TEXT: Json = {"type": "string"}
+NULLABLE: Json = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+def an_object(properties: Json, *required: str, **more: Any) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+CLOSED_EMPTY: Json = {"type": "object", "properties": {}, "additionalProperties": False}
+CLOSED: dict[str, tuple[Json, Json]] = {
+    "all properties are required": (
+        an_object({"a": TEXT}, "a"),
+        an_object({"a": TEXT}, "a", additionalProperties=False),
+    ),
+    "no properties": ({"type": "object", "properties": {}}, CLOSED_EMPTY),
+    "closed and without properties": ({"type": "object", "additionalProperties": False}, CLOSED_EMPTY),
+    "an optional property that may be null": (
+        an_object({"a": TEXT, "b": NULLABLE, "c": {"type": ["integer", "null"]}, "d": {"type": "null"}}, "a"),
+        an_object(
+            {"a": TEXT, "b": NULLABLE, "c": {"type": ["integer", "null"]}, "d": {"type": "null"}},
+            *("a", "b", "c", "d"),
+            additionalProperties=False,
+        ),
+    ),
+    "objects within": (
+        an_object({"a": {"type": "array", "items": an_object({"b": TEXT}, "b")}}, "a", **{"$defs": {"x": TEXT}}),
+        an_object(
+            {"a": {"type": "array", "items": an_object({"b": TEXT}, "b", additionalProperties=False)}},
+            "a",
+            additionalProperties=False,
+            **{"$defs": {"x": TEXT}},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "closed"), CLOSED.values(), ids=CLOSED)
+def test_a_schema_is_closed(schema: Json, closed: Json) -> None:
+    assert close_objects(schema) == closed
+
+
+KEPT: dict[str, Any] = {
+    "an optional property": an_object({"a": TEXT}),
+    "an optional property whose values are listed": an_object({"a": {"type": ["string", "null"], "enum": ["x"]}}),
+    "an optional property of any type": an_object({"a": True}),
+    "any property": {"type": "object"},
+    "other properties": an_object({}, additionalProperties=TEXT),
+    "an optional property within": an_object({"a": {"anyOf": [an_object({"b": TEXT})]}}, "a"),
+    "a required key that is no property": an_object({"a": TEXT}, "a", "b"),
+    "no schema": True,
+}
+
+
+@pytest.mark.parametrize("schema", KEPT.values(), ids=KEPT)
+def test_a_schema_that_would_mean_something_else_is_not_closed(schema: Any) -> None:
+    assert close_objects(schema) is None
+
+
+def test_a_schema_that_is_nested_too_deep_is_not_closed() -> None:
+    schema: Json = TEXT
+    for _ in range(5000):
+        schema = {"type": "array", "items": schema}
+    assert close_objects(schema) is None
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    nick: Optional[str] = None  # noqa: UP045 -- as users write it
+
+
+def test_optional_fields_of_a_model_of_the_sdk_become_required_ones_that_may_be_null() -> None:
+    closed = close_objects(anthropic.transform_schema(Person))
+    assert closed is not None
+    assert closed["required"] == ["name", "nick"]
+    assert {"type": "null"} in closed["properties"]["nick"]["anyOf"]
