@@ -24,7 +24,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=lambda snippet: snippet.place)
-async def test_the_program_of_a_page_says_something(
+async def test_the_program_of_a_page_prints_an_answer(
     snippet: Snippet, clients: InstalledClients, gateway: Gateway, tmp_path: Path
 ) -> None:
     assert ADDRESS in snippet.text

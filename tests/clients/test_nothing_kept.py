@@ -15,14 +15,14 @@ ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 
 
 @pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket"])
-async def test_codex_leaves_nothing(built_in: bool, codex: Codex, gateway: Gateway, answer: Answer) -> None:
+async def test_codex_stores_nothing(built_in: bool, codex: Codex, gateway: Gateway, answer: Answer) -> None:
     answer(chat_calls(("exec_command", '{"cmd":"true"}')), chat_text("Done."))
     chosen = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}") if built_in else ()
     assert message_texts(await codex.do(*chosen, "Do nothing.")) == ["Done."]
     assert kept_by(gateway) == []
 
 
-async def test_opencode_leaves_nothing(
+async def test_opencode_stores_nothing(
     clients: InstalledClients, gateway: Gateway, answer: Answer, tmp_path: Path
 ) -> None:
     answer(titled(chat_text("Good day."), chat_text("never")))
@@ -30,7 +30,7 @@ async def test_opencode_leaves_nothing(
     assert kept_by(gateway) == []
 
 
-async def test_the_ai_sdk_leaves_what_it_is_told_to(
+async def test_the_ai_sdk_stores_only_what_it_is_configured_to(
     clients: InstalledClients, gateway: Gateway, answer: Answer
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
@@ -80,9 +80,7 @@ async def test_without_a_store_state_is_refused_by_name(clients: InstalledClient
     assert [reading[0] for reading in readings] == ["NotFoundError", "NotFoundError"]
 
 
-async def test_without_a_store_the_ai_sdk_is_told_to_send_its_items(
-    clients: InstalledClients, stateless: Gateway
-) -> None:
+async def test_without_a_store_the_ai_sdk_must_send_its_items(clients: InstalledClients, stateless: Gateway) -> None:
     got = await clients.run_program(
         "frameworks/ai_sdk.mjs", "conversation_failure", BASE_URL=stateless.v1, MODEL="demo", API="responses"
     )

@@ -29,14 +29,14 @@ def thinking() -> Script:
     return either(chat_sse(chunks), json_reply(whole_chat(ANSWER, reasoning_content=THOUGHT)))
 
 
-async def test_codex_shows_them(codex: Codex, answer: Answer) -> None:
+async def test_codex_displays_thoughts(codex: Codex, answer: Answer) -> None:
     answer(thinking())
     events = await codex.do("Say good day.")
     assert [item["text"] for item in items(events, "reasoning")] == [THOUGHT]
     assert message_texts(events) == [ANSWER]
 
 
-async def test_the_ai_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
+async def test_the_ai_sdk_displays_thoughts(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
     got = await clients.run_program("frameworks/ai_sdk.mjs", "reasoning_streamed", **asked)
@@ -44,27 +44,33 @@ async def test_the_ai_sdk_shows_them(clients: InstalledClients, gateway: Gateway
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_langchain_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
+async def test_langchain_displays_thoughts(
+    case: str, clients: InstalledClients, gateway: Gateway, answer: Answer
+) -> None:
     answer(thinking())
     got = await clients.run_program("frameworks/langchain_reasoning.py", case, BASE_URL=gateway.v1, MODEL="some-model")
     assert got == {"text": ANSWER, "thinking": [THOUGHT]}
 
 
 @pytest.mark.parametrize("case", ["summary", "summary_streamed"])
-async def test_pydantic_ai_shows_them(case: str, clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
+async def test_pydantic_ai_displays_thoughts(
+    case: str, clients: InstalledClients, gateway: Gateway, answer: Answer
+) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     assert (await clients.run_program("frameworks/pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
 
 
-async def test_the_agents_sdk_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
+async def test_the_agents_sdk_displays_thoughts(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
     asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     got = await clients.run_program("frameworks/agents_sdk.py", "summary", **asked)
     assert got == {"deltas": THOUGHT, "items": [THOUGHT]}
 
 
-async def test_opencode_shows_them(clients: InstalledClients, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
+async def test_opencode_displays_thoughts(
+    clients: InstalledClients, gateway: Gateway, answer: Answer, tmp_path: Path
+) -> None:
     options = {"forceReasoning": True, "reasoningSummary": "auto"}
     opencode = Opencode(clients, gateway, PACKAGES["responses"], tmp_path, options)
     answer(titled(thinking(), chat_text("never")))

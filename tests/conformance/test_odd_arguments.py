@@ -53,7 +53,7 @@ ODD: dict[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize(("given", "text", "why"), ODD.values(), ids=list(ODD))
 @pytest.mark.parametrize("kind", list(APIS))
-async def test_arguments_that_are_no_object_are_kept_marked_and_sent_back(
+async def test_arguments_that_are_no_object_are_preserved_marked_and_sent_back(
     kind: str, given: Any, text: str, why: str, tmp_path: Path
 ) -> None:
     says, told = APIS[kind]
@@ -72,7 +72,7 @@ async def test_arguments_that_are_no_object_are_kept_marked_and_sent_back(
 
 
 @pytest.mark.parametrize("kind", list(APIS))
-async def test_no_arguments_are_an_empty_object_and_nothing_to_mark(kind: str, tmp_path: Path) -> None:
+async def test_missing_arguments_become_an_empty_object_without_a_mark(kind: str, tmp_path: Path) -> None:
     says, _ = APIS[kind]
     async with gateway(kind, tmp_path) as (upstream, client):
         upstream.script(says({}))

@@ -60,7 +60,7 @@ def going_on(first: Any) -> list[Any]:
 
 @KINDS
 @FORMS
-async def test_a_tool_loop_that_nobody_stores_has_all_that_its_upstream_needs(kind: str, stream: bool) -> None:
+async def test_an_unstored_tool_loop_carries_everything_its_upstream_needs(kind: str, stream: bool) -> None:
     async with every_upstream(kind) as upstreams:
         with gateway_before(upstreams) as gateway:
             async with client_of(gateway) as client:
@@ -75,7 +75,7 @@ async def test_a_tool_loop_that_nobody_stores_has_all_that_its_upstream_needs(ki
 
 @FORMS
 @pytest.mark.parametrize("included", [True, False])
-async def test_a_relay_seals_what_can_be_read_where_it_is_asked_for(included: bool, stream: bool) -> None:
+async def test_a_relay_seals_readable_reasoning_if_requested(included: bool, stream: bool) -> None:
     asked = {**STATELESS, "model": "m", "stream": stream, "include": SEALED_REASONING if included else []}
     async with ScriptedUpstream() as upstream:
         upstream.on("/responses", openly_thinking(), responses_text("Three."))
@@ -92,7 +92,7 @@ async def test_a_relay_seals_what_can_be_read_where_it_is_asked_for(included: bo
         assert (THOUGHT in sent(upstream)) is included
 
 
-async def test_what_any_model_said_can_be_sent_to_every_other_and_its_secrets_to_none() -> None:
+async def test_output_of_any_model_can_be_sent_to_every_other_model_without_its_secrets() -> None:
     async with every_upstream() as upstreams:
         with gateway_before(upstreams) as gateway:
             async with client_of(gateway) as client:
@@ -110,7 +110,7 @@ async def test_what_any_model_said_can_be_sent_to_every_other_and_its_secrets_to
                         ], (maker, other)
 
 
-async def test_another_model_reads_what_can_be_read_or_the_reply_says_what_was_lost() -> None:
+async def test_another_model_reads_the_readable_part_or_the_reply_reports_the_loss() -> None:
     async with every_upstream("anthropic", "vllm", "openai") as upstreams:
         with gateway_before(upstreams) as gateway:
             async with client_of(gateway) as client:
@@ -125,7 +125,7 @@ async def test_another_model_reads_what_can_be_read_or_the_reply_says_what_was_l
 
 
 @FORMS
-async def test_a_chain_that_changes_models_takes_no_secret_along(stream: bool, tmp_path: Path) -> None:
+async def test_a_chain_that_changes_models_carries_no_secrets(stream: bool, tmp_path: Path) -> None:
     store = {"url": ready_sqlite(tmp_path / "store.db")}
     asked: dict[str, Any] = {"tools": TOOLS, "stream": stream}
     async with every_upstream(*KEYED) as upstreams:
@@ -147,7 +147,7 @@ async def test_a_chain_that_changes_models_takes_no_secret_along(stream: bool, t
 
 
 @pytest.mark.parametrize("kind", KEYED)
-async def test_in_the_background_items_are_sealed_and_go_on(kind: str, tmp_path: Path) -> None:
+async def test_items_of_background_responses_are_sealed_and_can_be_continued(kind: str, tmp_path: Path) -> None:
     store = {"url": ready_sqlite(tmp_path / "store.db")}
     async with every_upstream(kind) as upstreams:
         with gateway_before(upstreams, store=store) as gateway:
@@ -170,7 +170,7 @@ async def test_in_the_background_items_are_sealed_and_go_on(kind: str, tmp_path:
 
 @pytest.mark.parametrize("kind", KEYED)
 @pytest.mark.parametrize("resend", [True, False], ids=["sent again", "remembered"])
-async def test_on_a_websocket_items_are_sealed_and_go_on(kind: str, resend: bool) -> None:
+async def test_items_on_a_websocket_are_sealed_and_can_be_continued(kind: str, resend: bool) -> None:
     async with every_upstream(kind) as upstreams:
         with gateway_before(upstreams) as gateway:
             async with talking(gateway.v1) as talk:
@@ -189,7 +189,7 @@ async def test_on_a_websocket_items_are_sealed_and_go_on(kind: str, resend: bool
         assert UPSTREAMS[kind].needed in sent(upstreams[kind])
 
 
-async def test_what_was_changed_or_is_another_users_is_refused_by_its_place() -> None:
+async def test_modified_and_foreign_seals_are_refused_with_their_place() -> None:
     auth = {"keys": [{"name": "ann", "key": "key-of-ann"}, {"name": "bob", "key": "key-of-bob"}]}
     async with every_upstream("anthropic", "openai") as upstreams:
         with gateway_before(upstreams, auth=auth) as gateway:
@@ -225,7 +225,7 @@ KEY, OTHER_KEY = "k" * 40, "o" * 40
     ],
     ids=["same key", "rotated", "key gone", "stored key", "stored key, then a configured one", "no key and no store"],
 )
-async def test_what_is_sealed_outlives_the_server_where_its_key_does(
+async def test_seals_outlive_the_server_if_their_key_does(
     before: dict[str, Any], after: dict[str, Any], lasts: bool, tmp_path: Path
 ) -> None:
     url = ready_sqlite(tmp_path / "store.db")
@@ -248,7 +248,7 @@ async def test_what_is_sealed_outlives_the_server_where_its_key_does(
                         await respond(client, input=history, **asked)
 
 
-async def test_as_long_as_the_key_cannot_be_had_nothing_is_given_out_or_taken() -> None:
+async def test_without_the_key_nothing_is_sealed_or_unsealed() -> None:
     away = {"url": "postgresql+asyncpg://nobody@127.0.0.1:9/none"}
     asked: dict[str, Any] = {"model": model_of("anthropic"), **STATELESS}
     async with every_upstream("anthropic") as upstreams:
@@ -285,7 +285,7 @@ async def test_workers_without_a_store_share_a_key(tmp_path: Path) -> None:
                 await client.responses.create(input=[*QUESTION, *resent(first.output), *QUESTION], **asked)
 
 
-async def test_a_compaction_keeps_what_is_needed_of_calls_that_wait() -> None:
+async def test_a_compaction_preserves_what_pending_calls_need() -> None:
     async with every_upstream("anthropic") as upstreams:
         with gateway_before(upstreams) as gateway:
             async with client_of(gateway) as client:
@@ -300,7 +300,7 @@ async def test_a_compaction_keeps_what_is_needed_of_calls_that_wait() -> None:
         assert "signed-by-claude" in sent(upstreams["anthropic"])
 
 
-async def test_chat_has_its_reasoning_details_as_they_are() -> None:
+async def test_chat_receives_reasoning_details_unchanged() -> None:
     async with every_upstream("anthropic") as upstreams:
         with gateway_before(upstreams) as gateway:
             async with client_of(gateway) as client:

@@ -135,7 +135,7 @@ def ids_sent(dialect: str, body: Json) -> list[str]:
 
 @FORMS
 @RELAYS
-async def test_calls_are_told_apart_over_a_conversation(dialect: str, stream: bool) -> None:
+async def test_calls_have_distinct_ids_over_a_conversation(dialect: str, stream: bool) -> None:
     async with gateway(dialect) as (upstream, client):
         upstream.script(
             CALLS[dialect](("x", "{}"), ("", "{}"), ("x", "{}")), CALLS[dialect](("x", "{}")), TEXT[dialect]
@@ -150,7 +150,7 @@ async def test_calls_are_told_apart_over_a_conversation(dialect: str, stream: bo
 
 
 @FORMS
-async def test_a_response_that_is_kept_here_is_gone_on_from_under_the_ids_that_were_told(
+async def test_a_stored_response_is_continued_with_the_ids_that_its_client_received(
     stream: bool, tmp_path: Path
 ) -> None:
     async with gateway("responses", ready_sqlite(tmp_path / "kept.db")) as (upstream, client):
@@ -166,7 +166,7 @@ async def test_a_response_that_is_kept_here_is_gone_on_from_under_the_ids_that_w
 
 
 @FORMS
-async def test_an_upstream_that_goes_on_from_its_own_responses_keeps_its_ids(stream: bool) -> None:
+async def test_an_upstream_that_continues_its_own_responses_keeps_its_ids(stream: bool) -> None:
     async with gateway("responses") as (upstream, client):
         upstream.script(responses_calls(("x", "{}"), ("x", "{}")), TEXT["responses"])
         reply = await client.post("/responses", json={**RESPONSES_ASKED, "input": "Hi", "stream": stream})
@@ -201,7 +201,7 @@ async def test_ids_of_the_client_go_out_one_for_each_call(dialect: str) -> None:
 
 @FORMS
 @RELAYS
-async def test_arguments_are_taken_out_of_their_fence_or_left_and_told(dialect: str, stream: bool) -> None:
+async def test_arguments_are_unfenced_or_left_and_reported(dialect: str, stream: bool) -> None:
     said = [("a", '```json\n{"a":1}\n```'), ("b", '{"a":'), ("c", "[1]"), ("d", '{"a":"' + "y" * 40 + '"}')]
     async with gateway(dialect, max_tool_args_bytes=40) as (upstream, client):
         upstream.script(CALLS[dialect](*said))
@@ -224,7 +224,7 @@ async def test_arguments_of_earlier_calls_go_out_as_they_are(dialect: str) -> No
 
 
 @FORMS
-async def test_chat_is_told_of_calls_that_do_not_fit_where_it_is_translated(stream: bool) -> None:
+async def test_translated_chat_reports_calls_that_do_not_fit(stream: bool) -> None:
     async with gateway("responses") as (upstream, client):
         upstream.script(responses_calls(("a", "?")))
         answer = await ask(client, "chat", [USER], stream=stream)
@@ -233,7 +233,7 @@ async def test_chat_is_told_of_calls_that_do_not_fit_where_it_is_translated(stre
 
 
 @FORMS
-async def test_a_stored_completion_has_what_was_wrong_with_its_calls(stream: bool, tmp_path: Path) -> None:
+async def test_a_stored_completion_has_the_warnings_about_its_calls(stream: bool, tmp_path: Path) -> None:
     async with gateway("chat", ready_sqlite(tmp_path / "kept.db")) as (upstream, client):
         upstream.script(chat_calls(("a", "?")))
         await ask(client, "chat", [USER], stream=stream, store=True)
@@ -243,7 +243,7 @@ async def test_a_stored_completion_has_what_was_wrong_with_its_calls(stream: boo
 
 @pytest.mark.parametrize("half", [0, 1], ids=["a call", "an output"])
 @RELAYS
-async def test_half_a_pair_is_refused_by_its_id(dialect: str, half: int) -> None:
+async def test_a_call_or_output_without_its_counterpart_is_refused_by_id(dialect: str, half: int) -> None:
     key = "messages" if dialect == "chat" else "input"
     async with gateway(dialect) as (upstream, client):
         items = [USER, pair(dialect, "lost")[half], USER]
@@ -254,7 +254,7 @@ async def test_half_a_pair_is_refused_by_its_id(dialect: str, half: int) -> None
 
 
 @pytest.mark.parametrize("asked", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}], ids=["one", "many"])
-async def test_half_a_pair_may_have_its_other_half_upstream(asked: Json) -> None:
+async def test_a_call_may_have_its_output_upstream(asked: Json) -> None:
     items = pair("responses", "theirs")[1:]
     async with gateway("responses") as (upstream, client):
         upstream.script(TEXT["responses"])
@@ -278,7 +278,7 @@ async def test_long_outputs_are_cut(dialect: str, stream: bool) -> None:
 
 
 @RELAYS
-async def test_the_log_counts_what_a_relay_told(dialect: str, tmp_path: Path) -> None:
+async def test_the_log_counts_warnings_of_a_relay(dialect: str, tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(CALLS[dialect](("a", "secret"), ("b", "{}")))
         with command(config(upstream.url, dialect), tmp_path, forked=True) as served:

@@ -64,7 +64,7 @@ def calls_in(response: Json) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("resends", [True, False], ids=["the client sends its items again", "the gateway remembers"])
-async def test_calls_without_ids_are_told_apart_over_the_whole_conversation(resends: bool, tmp_path: Path) -> None:
+async def test_calls_without_ids_get_distinct_ids_over_the_whole_conversation(resends: bool, tmp_path: Path) -> None:
     async with gateway("chat", tmp_path) as (upstream, client):
         upstream.script(nameless("{}", '{"a":1}'), nameless("{}"), chat_text("3"))
         response = (await client.post("/responses", json={"model": "m", "input": ASK, "tools": TOOLS})).json()
@@ -80,7 +80,7 @@ async def test_calls_without_ids_are_told_apart_over_the_whole_conversation(rese
         assert [message["tool_call_id"] for message in messages[2:]] == ["tc_1", "tc_2"]
 
 
-async def test_calls_without_ids_are_told_apart_on_a_relay_too(tmp_path: Path) -> None:
+async def test_calls_without_ids_get_distinct_ids_on_a_relay_too(tmp_path: Path) -> None:
     async with gateway("chat", tmp_path) as (upstream, client):
         upstream.script(nameless("{}"))
         asked: Json = {"model": "m", "messages": [{"role": "user", "content": "Add."}], "tools": CHAT_TOOLS}
@@ -94,7 +94,9 @@ async def test_calls_without_ids_are_told_apart_on_a_relay_too(tmp_path: Path) -
 
 @pytest.mark.parametrize("items", [[*ASK, call("lost"), *ASK], [*ASK, output("lost")]], ids=["a call", "an output"])
 @pytest.mark.parametrize("kind", UPSTREAMS)
-async def test_half_a_pair_is_refused_by_its_id(kind: str, items: list[Json], tmp_path: Path) -> None:
+async def test_a_call_or_output_without_its_counterpart_is_refused_by_id(
+    kind: str, items: list[Json], tmp_path: Path
+) -> None:
     async with gateway(kind, tmp_path) as (upstream, client):
         reply = await client.post("/responses", json={"model": "m", "input": items, "tools": TOOLS})
         assert reply.status_code == 400
@@ -104,7 +106,7 @@ async def test_half_a_pair_is_refused_by_its_id(kind: str, items: list[Json], tm
         assert upstream.requests == []
 
 
-async def test_half_a_pair_is_refused_on_a_relay_of_chat(tmp_path: Path) -> None:
+async def test_a_call_or_output_without_its_counterpart_is_refused_on_a_chat_relay(tmp_path: Path) -> None:
     made = {"id": "lost", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     user = {"role": "user", "content": "Add."}
     messages = [user, {"role": "assistant", "content": None, "tool_calls": [made]}, user]
@@ -115,7 +117,7 @@ async def test_half_a_pair_is_refused_on_a_relay_of_chat(tmp_path: Path) -> None
         assert upstream.requests == []
 
 
-async def test_calls_over_the_number_are_left_out_and_told_with_the_response(tmp_path: Path) -> None:
+async def test_calls_over_the_limit_are_left_out_and_reported(tmp_path: Path) -> None:
     async with gateway("chat", tmp_path, max_tool_calls_per_turn=1) as (upstream, client):
         upstream.script(nameless("{}", "{}", "{}"))
         response = (await client.post("/responses", json={"model": "m", "input": ASK, "tools": TOOLS})).json()
@@ -127,7 +129,7 @@ async def test_calls_over_the_number_are_left_out_and_told_with_the_response(tmp
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_arguments_are_taken_out_of_their_fence_or_kept_and_told(stream: bool, tmp_path: Path) -> None:
+async def test_arguments_are_unfenced_or_preserved_and_reported(stream: bool, tmp_path: Path) -> None:
     async with gateway("chat", tmp_path) as (upstream, client):
         upstream.script(nameless('```json\n{"a":1}\n```', '{"a":'))
         asked = {"model": "m", "input": ASK, "tools": TOOLS, "stream": stream}
@@ -164,7 +166,7 @@ async def _either_text(exchange: Exchange) -> None:
     await script(exchange)
 
 
-async def test_an_empty_answer_is_given_a_message_where_that_is_wanted(tmp_path: Path) -> None:
+async def test_an_empty_answer_gets_a_message_if_configured(tmp_path: Path) -> None:
     async with gateway("chat", tmp_path, fix_empty_final=True) as (upstream, client):
         upstream.script(
             either(chat_sse([chat_chunk({"reasoning": "It is 3."}), chat_chunk({}, "stop")]), chat_json(""))
@@ -174,7 +176,7 @@ async def test_an_empty_answer_is_given_a_message_where_that_is_wanted(tmp_path:
         assert response["output"][1]["content"][0]["text"] == "It is 3."
 
 
-async def test_a_family_gets_what_it_wants(tmp_path: Path) -> None:
+async def test_a_model_family_gets_the_form_it_requires(tmp_path: Path) -> None:
     async with gateway("chat", tmp_path, profile="deepseek") as (upstream, client):
         upstream.script(chat_text("3"))
         await client.post("/responses", json={"model": "m", "input": [*ASK, call("a"), output("a")], "tools": TOOLS})

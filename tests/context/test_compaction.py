@@ -50,7 +50,7 @@ async def test_nothing_of_a_compaction_is_stored(client: AsyncOpenAI) -> None:
     assert missing.value.status_code == 404
 
 
-async def test_a_conversation_goes_on_from_its_window(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_a_conversation_continues_from_its_compacted_window(client: AsyncOpenAI, reader: Reader) -> None:
     history: list[Any] = [
         {"role": "developer", "content": "Rules."},
         {"role": "user", "content": "I am Ada."},
@@ -68,7 +68,7 @@ async def test_a_conversation_goes_on_from_its_window(client: AsyncOpenAI, reade
     assert [item["type"] for item in again] == ["message", "message", "compaction"]
 
 
-async def test_a_call_that_waits_for_its_output_survives(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_a_call_without_output_survives_compaction(client: AsyncOpenAI, reader: Reader) -> None:
     reader.answers = [chat_calls(("f", "{}"))]
     first = await client.responses.create(model="m", input="Call.", tools=[FUNCTION])
     call: Any = first.output[0]
@@ -128,7 +128,7 @@ async def test_a_context_over_the_threshold_is_compacted_before_the_answer(
     assert rest == [("user", "Who am I?"), ("assistant", "ok"), ("user", "On.")]
 
 
-async def test_what_was_compacted_is_not_compacted_again_until_it_has_grown(client: AsyncOpenAI) -> None:
+async def test_a_compacted_context_is_not_compacted_again_before_it_has_grown(client: AsyncOpenAI) -> None:
     previous: str | None = None
     compacted = []
     for said in ("I am Ada.", LONG, LONG, "On.", "On.", "On.", LONG, "On."):
@@ -166,7 +166,7 @@ async def test_a_context_within_the_threshold_stays_as_it_is(client: AsyncOpenAI
     assert counting["max_tokens"] == 1
 
 
-async def test_a_context_too_long_to_be_counted_is_over(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_a_context_too_long_to_count_is_over_the_threshold(client: AsyncOpenAI, reader: Reader) -> None:
     history: list[Any] = [{"role": "user", "content": LONG * 2}, {"role": "assistant", "content": "ok"}]
     reader.room = 105 + 100
     asked = [*history, {"role": "user", "content": "word " * 120}]
@@ -201,7 +201,7 @@ BAD_SUMMARIES = {
 
 
 @pytest.mark.parametrize(("summary", "status", "code"), BAD_SUMMARIES.values(), ids=BAD_SUMMARIES)
-async def test_no_history_is_lost_for_want_of_a_summary(
+async def test_a_failed_summary_loses_no_history(
     client: AsyncOpenAI, reader: Reader, summary: Any, status: int, code: str
 ) -> None:
     first = await client.responses.create(model="m", input=LONG)
@@ -238,7 +238,7 @@ async def refusal(ask: Any) -> tuple[str | None, str | None]:
 FOREIGN: Any = {"type": "compaction", "encrypted_content": "gAAAAABo"}
 
 
-async def test_what_cannot_be_compacted_is_refused_by_name(client: AsyncOpenAI) -> None:
+async def test_invalid_compaction_requests_are_refused_by_name(client: AsyncOpenAI) -> None:
     compact = client.responses.compact
     assert await refusal(compact(model="m", input=[{"role": "system", "content": "a"}])) == ("input", "invalid_value")
     assert await refusal(compact(model="m", input="a", extra_body={"stream": True})) == ("stream", "unknown_parameter")
@@ -253,7 +253,7 @@ async def test_what_cannot_be_compacted_is_refused_by_name(client: AsyncOpenAI) 
     )
 
 
-async def test_what_cannot_be_managed_is_refused_by_name(client: AsyncOpenAI) -> None:
+async def test_unsupported_context_management_is_refused_by_name(client: AsyncOpenAI) -> None:
     create = client.responses.create
     first = await create(model="m", input="a")
     managed: list[Any] = [{"type": "compaction"}]
@@ -277,7 +277,9 @@ async def test_what_cannot_be_managed_is_refused_by_name(client: AsyncOpenAI) ->
     assert await refusal(create(model="m", input=trigger)) == ("input[0]", "invalid_value")
 
 
-async def test_an_upstream_that_compacts_itself_is_asked_to(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+async def test_an_upstream_with_compaction_gets_the_compaction_request(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
     upstream.on("/responses", responses_text("ok"))
     ours = dumped((await client.responses.compact(model="m", input="I am Ada.")).output)
     asked: list[Any] = [*ours, FOREIGN, {"role": "user", "content": "a"}]
@@ -289,7 +291,7 @@ async def test_an_upstream_that_compacts_itself_is_asked_to(client: AsyncOpenAI,
     assert sent["input"][2] == FOREIGN
 
 
-async def test_an_upstream_that_only_speaks_responses_is_managed_here(
+async def test_a_responses_upstream_without_compaction_is_managed_by_the_gateway(
     client: AsyncOpenAI, upstream: ScriptedUpstream, reader: Reader
 ) -> None:
     first = await client.responses.create(model="m", input=LONG)
@@ -299,9 +301,7 @@ async def test_an_upstream_that_only_speaks_responses_is_managed_here(
     assert [item.type for item in second.output] == ["compaction", "message"]
 
 
-async def test_a_model_that_speaks_nothing_but_responses_is_managed_too(
-    client: AsyncOpenAI, upstream: ScriptedUpstream
-) -> None:
+async def test_a_model_with_responses_only_is_managed_too(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     upstream.on("/responses", responses_text("Ada is 36."))
     asked: list[Any] = [
         {"role": "user", "content": LONG},
@@ -331,7 +331,9 @@ async def test_a_response_in_the_background_is_compacted_like_any_other(client: 
     )
 
 
-async def test_what_is_anothers_is_unknown_to_both_endpoints(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_compactions_of_other_owners_are_unknown_to_both_endpoints(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
     upstream.on("/chat/completions", Reader())
     config = {
         "store": {"url": ready_sqlite(tmp_path / "owners.db")},
@@ -353,7 +355,7 @@ async def test_what_is_anothers_is_unknown_to_both_endpoints(upstream: ScriptedU
                 assert seen == [("previous_response_id", "previous_response_not_found")] * 2
 
 
-async def test_usage_of_both_is_told(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_usage_includes_compaction_and_answer(client: AsyncOpenAI, reader: Reader) -> None:
     first = await client.responses.create(model="m", input=LONG)
     reader.answers = [chat_text("fine", usage=usage(7, 2))]
     second = await client.responses.create(

@@ -25,7 +25,7 @@ async def counted(client: AsyncOpenAI, model: str, **args: Any) -> int:
     return found.input_tokens
 
 
-async def test_a_turn_of_one_token_tells_what_went_in(
+async def test_a_turn_of_one_token_reports_its_input_tokens(
     client: AsyncOpenAI, upstream: ScriptedUpstream, reader: Reader
 ) -> None:
     assert await counted(client, "m", input="one two three", instructions="four", tools=[FUNCTION]) == 4
@@ -33,7 +33,7 @@ async def test_a_turn_of_one_token_tells_what_went_in(
     assert (body["max_tokens"], "stream" in body, len(body["tools"])) == (1, False, 1)
 
 
-async def test_what_was_said_before_is_counted(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_the_history_is_counted(client: AsyncOpenAI, reader: Reader) -> None:
     first = await client.responses.create(model="m", input="one two")
     assert await counted(client, "m", previous_response_id=first.id, input="three") == 4
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "a b c"}])
@@ -47,7 +47,7 @@ async def test_counting_stores_nothing(client: AsyncOpenAI) -> None:
     assert len(listed["data"]) == 1  # type: ignore[index]
 
 
-async def test_an_upstream_that_speaks_responses_counts_what_would_be_relayed(
+async def test_a_responses_upstream_counts_the_request_that_would_be_relayed(
     client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/responses/input_tokens", json_reply({"object": "response.input_tokens", "input_tokens": 17}))
@@ -78,7 +78,9 @@ async def test_an_older_llama_renders_and_tokenizes(client: AsyncOpenAI, upstrea
     assert refused.value.param == "input"
 
 
-async def test_vllm_renders_what_its_tokenizer_can_be_told(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+async def test_vllm_renders_requests_that_its_tokenizer_accepts(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
     upstream.on("/tokenize", json_reply({"count": 8, "tokens": [1] * 8, "max_model_len": 4096}))
     assert await counted(client, "vllm", input="hello", tools=[FUNCTION]) == 8
     (request,) = upstream.requests
@@ -87,7 +89,7 @@ async def test_vllm_renders_what_its_tokenizer_can_be_told(client: AsyncOpenAI, 
 
 
 @pytest.mark.parametrize("args", [{"input": "hello", "reasoning": {"effort": "low"}}, {"input": IMAGE}])
-async def test_vllm_reads_what_its_tokenizer_cannot_be_told(
+async def test_vllm_runs_a_turn_for_requests_that_its_tokenizer_does_not_accept(
     client: AsyncOpenAI, upstream: ScriptedUpstream, reader: Reader, args: Any
 ) -> None:
     upstream.on("/tokenize", json_reply({"count": 8}))
@@ -95,7 +97,7 @@ async def test_vllm_reads_what_its_tokenizer_cannot_be_told(
     assert paths(upstream) == ["/v1/chat/completions"]
 
 
-async def test_a_vllm_without_that_route_reads_too(
+async def test_a_vllm_without_the_tokenize_route_runs_a_turn(
     client: AsyncOpenAI, upstream: ScriptedUpstream, reader: Reader
 ) -> None:
     assert await counted(client, "vllm", input="one two") == 2
@@ -103,7 +105,7 @@ async def test_a_vllm_without_that_route_reads_too(
 
 
 @pytest.mark.parametrize("answer", [{}, {"input_tokens": "5"}, {"input_tokens": True}, {"input_tokens": -1}])
-async def test_a_count_that_is_none_is_the_upstreams_fault(
+async def test_an_invalid_count_is_an_upstream_error(
     client: AsyncOpenAI, upstream: ScriptedUpstream, answer: Any
 ) -> None:
     upstream.on("/chat/completions/input_tokens", json_reply(answer))
@@ -112,7 +114,7 @@ async def test_a_count_that_is_none_is_the_upstreams_fault(
     assert (failed.value.status_code, failed.value.body["code"]) == (502, "upstream_garbled")  # type: ignore[index]
 
 
-async def test_what_nobody_can_count_is_refused(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_a_count_without_any_method_is_refused(client: AsyncOpenAI, reader: Reader) -> None:
     with pytest.raises(BadRequestError) as refused:
         await counted(client, "uncounted", input="hello")
     assert (refused.value.param, refused.value.code) == ("model", "unsupported_parameter")
@@ -128,7 +130,7 @@ async def test_what_nobody_can_count_is_refused(client: AsyncOpenAI, reader: Rea
     assert refused.value.code == "previous_response_not_found"
 
 
-async def test_what_does_not_fit_is_refused_as_its_response_would_be(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_an_input_over_the_context_is_refused_like_its_response(client: AsyncOpenAI, reader: Reader) -> None:
     reader.room = 2
     with pytest.raises(BadRequestError) as refused:
         await counted(client, "m", input="one two three")

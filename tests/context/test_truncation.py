@@ -40,14 +40,14 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 
 
 @STREAMED
-async def test_what_fits_is_sent_whole(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
+async def test_an_input_within_the_context_is_sent_whole(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     lost, response = await create_response(client, stream=stream, truncation="auto")
     assert (lost, response.truncation, response.output_text) == (None, "auto", "ok")
     assert len(reader.bodies) == 1
 
 
 @STREAMED
-async def test_what_was_left_out_is_stored_with_the_response(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
+async def test_truncated_items_are_stored_with_the_response(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
     lost, response = await create_response(client, stream=stream, truncation="auto")
     kept = await client.responses.with_raw_response.retrieve(response.id)
@@ -56,7 +56,7 @@ async def test_what_was_left_out_is_stored_with_the_response(client: AsyncOpenAI
 
 
 @STREAMED
-async def test_what_does_not_fit_loses_its_beginning(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
+async def test_an_input_over_the_context_loses_its_beginning(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
     lost, response = await create_response(client, stream=stream, truncation="auto")
     assert lost is not None
@@ -69,7 +69,7 @@ async def test_what_does_not_fit_loses_its_beginning(client: AsyncOpenAI, reader
     assert reader.last[-1] == ("user", "and now?")
 
 
-async def test_the_whole_input_is_still_what_the_response_was_asked(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_the_stored_input_of_a_truncated_response_is_complete(client: AsyncOpenAI, reader: Reader) -> None:
     reader.room = 60
     _, response = await create_response(client, stream=False, truncation="auto")
     items = await client.responses.input_items.list(response.id, limit=100)
@@ -85,7 +85,9 @@ async def test_a_call_never_loses_its_output(client: AsyncOpenAI, reader: Reader
 
 
 @STREAMED
-async def test_what_has_to_stay_and_does_not_fit_is_refused(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
+async def test_items_that_must_stay_and_do_not_fit_are_refused(
+    client: AsyncOpenAI, reader: Reader, stream: bool
+) -> None:
     reader.room = 3
     with pytest.raises(BadRequestError) as refused:
         await create_response(client, stream=stream, truncation="auto")
@@ -93,7 +95,7 @@ async def test_what_has_to_stay_and_does_not_fit_is_refused(client: AsyncOpenAI,
     assert len(reader.bodies) <= 6
 
 
-async def test_without_it_nothing_is_left_out(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_without_truncation_nothing_is_left_out(client: AsyncOpenAI, reader: Reader) -> None:
     reader.room = 60
     for args in ({}, {"truncation": "disabled"}):
         with pytest.raises(BadRequestError) as refused:
@@ -102,7 +104,7 @@ async def test_without_it_nothing_is_left_out(client: AsyncOpenAI, reader: Reade
     assert len(reader.bodies) == 2
 
 
-async def test_an_overflow_told_inside_a_good_reply_is_one_too(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_an_overflow_inside_a_reply_with_status_200_is_recognized(client: AsyncOpenAI, reader: Reader) -> None:
     told = b'data: {"error":{"message":"prompt is too long","code":"context_length_exceeded"}}\n\n'
     reader.answers = [sse_reply(told)]
     lost, _ = await create_response(client, stream=True, truncation="auto")
@@ -110,7 +112,7 @@ async def test_an_overflow_told_inside_a_good_reply_is_one_too(client: AsyncOpen
     assert len(reader.bodies) == 2
 
 
-async def test_other_failures_are_not_tried_again(client: AsyncOpenAI, reader: Reader) -> None:
+async def test_other_failures_are_not_retried(client: AsyncOpenAI, reader: Reader) -> None:
     reader.answers = [error_reply(400, "no such tool", code="bad")]
     with pytest.raises(BadRequestError):
         await create_response(client, stream=False, truncation="auto")

@@ -51,7 +51,9 @@ async def ask(client: AsyncOpenAI, *, stream: bool, **more: Any) -> tuple[str | 
 
 
 @STREAMED
-async def test_what_fits_is_relayed_whole(client: AsyncOpenAI, reader: ResponsesReader, stream: bool) -> None:
+async def test_an_input_within_the_context_is_relayed_whole(
+    client: AsyncOpenAI, reader: ResponsesReader, stream: bool
+) -> None:
     lost, response = await ask(client, stream=stream)
     assert (lost, response.truncation, response.output_text) == (None, "auto", "ok")
     (body,) = reader.bodies
@@ -63,7 +65,7 @@ async def test_what_fits_is_relayed_whole(client: AsyncOpenAI, reader: Responses
 @pytest.mark.parametrize("refusal", ["status", "reply"])
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @STREAMED
-async def test_what_does_not_fit_is_relayed_without_its_beginning(
+async def test_an_input_over_the_context_is_relayed_without_its_beginning(
     client: AsyncOpenAI, reader: ResponsesReader, refusal: str, store: bool, stream: bool
 ) -> None:
     reader.room, reader.refusal = 7, refusal
@@ -80,7 +82,7 @@ async def test_what_does_not_fit_is_relayed_without_its_beginning(
 
 @STREAMED
 @pytest.mark.parametrize("refusal", ["status", "reply"])
-async def test_what_has_to_stay_and_does_not_fit_is_refused(
+async def test_items_that_must_stay_and_do_not_fit_are_refused(
     client: AsyncOpenAI, reader: ResponsesReader, refusal: str, stream: bool
 ) -> None:
     reader.room, reader.refusal = 1, refusal
@@ -112,7 +114,7 @@ async def test_a_text_is_the_whole_input(client: AsyncOpenAI, reader: ResponsesR
     assert [body["input"] for body in reader.bodies] == ["and now?"]
 
 
-async def test_what_was_cut_is_stored_with_the_response(client: AsyncOpenAI, reader: ResponsesReader) -> None:
+async def test_truncation_on_a_relay_is_stored_with_the_response(client: AsyncOpenAI, reader: ResponsesReader) -> None:
     reader.room = 7
     _, response = await ask(client, stream=True)
     kept: Any = await client.responses.with_raw_response.retrieve(response.id)
@@ -120,12 +122,12 @@ async def test_what_was_cut_is_stored_with_the_response(client: AsyncOpenAI, rea
     assert (await client.responses.input_items.list(response.id, limit=100)).data[-1].type == "message"
 
 
-async def test_an_upstream_that_truncates_by_itself_is_told_to(client: AsyncOpenAI, reader: ResponsesReader) -> None:
+async def test_an_upstream_with_truncation_gets_the_parameter(client: AsyncOpenAI, reader: ResponsesReader) -> None:
     await ask(client, stream=False, extra_body={"model": "openai"})
     assert reader.bodies[-1]["truncation"] == "auto"
 
 
-async def test_compaction_is_still_the_gateways(client: AsyncOpenAI, reader: ResponsesReader) -> None:
+async def test_compaction_remains_with_the_gateway(client: AsyncOpenAI, reader: ResponsesReader) -> None:
     async with httpx.AsyncClient(trust_env=False) as http:
         managed = [{"type": "compaction", "compact_threshold": 100_000}]
         body = {"model": "responses", "input": "Hi", "context_management": managed, "truncation": "auto"}

@@ -28,7 +28,7 @@ async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
         assert not request.streams
 
 
-async def test_no_way_is_no_count(provider_at: Build) -> None:
+async def test_a_provider_without_a_method_has_no_count(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         with pytest.raises(Unrepresentable):
             await (await provider_at(upstream.url)).count_tokens(TURN, DEFAULT_PROFILE, "none")
@@ -36,7 +36,7 @@ async def test_no_way_is_no_count(provider_at: Build) -> None:
 
 
 @pytest.mark.parametrize("way", ["responses", "chat", "template", "turn"])
-async def test_what_goes_wrong_has_its_name(provider_at: Build, way: CountMethod) -> None:
+async def test_each_failure_has_its_code(provider_at: Build, way: CountMethod) -> None:
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
         upstream.script(error_reply(429, "slow down"))
@@ -47,7 +47,7 @@ async def test_what_goes_wrong_has_its_name(provider_at: Build, way: CountMethod
             await provider.count_tokens(TURN, DEFAULT_PROFILE, way)
 
 
-async def test_who_does_not_wait_for_a_count_hangs_up(provider_at: Build) -> None:
+async def test_a_client_that_leaves_ends_the_count_upstream(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Hang()]))
         counting = asyncio.ensure_future((await provider_at(upstream.url)).count_tokens(TURN, DEFAULT_PROFILE, "chat"))

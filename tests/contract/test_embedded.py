@@ -61,14 +61,14 @@ async def open_provider(kind: ProviderType, until: AsyncExitStack) -> Provider:
     return provider
 
 
-def test_every_type_there_is_keeps_its_promises_here_or_elsewhere() -> None:
+def test_every_provider_type_is_covered_by_contract_tests() -> None:
     here = {kind for kind, _ in KINDS.values()}
     assert here | ELSEWHERE.keys() == BUILDERS.keys()
     assert not here & ELSEWHERE.keys()
 
 
 @STREAMED
-async def test_a_turn_is_asked_and_answered_without_a_socket(provider: Provider, stream: bool) -> None:
+async def test_a_turn_is_answered_without_a_socket(provider: Provider, stream: bool) -> None:
     events = await events_of(provider, stream=stream)
     assert text_of(events)
     assert isinstance(events[-1], Finished)
@@ -80,7 +80,7 @@ async def test_a_turn_is_asked_and_answered_without_a_socket(provider: Provider,
 
 
 @pytest.mark.parametrize(("failure", "name"), FAILURES.values(), ids=FAILURES)
-async def test_what_goes_wrong_in_an_engine_has_its_name(
+async def test_each_failure_of_an_engine_has_its_code(
     failure: Exception, name: type[errors.ProviderError], vllm: AsyncLLM
 ) -> None:
     async with AsyncExitStack() as open_providers:
@@ -104,7 +104,7 @@ async def test_an_answer_of_an_engine_that_stops_too_early_fails(left: list, vll
             await events_of(provider)
 
 
-async def test_an_engine_that_falls_silent_is_given_up(vllm: AsyncLLM) -> None:
+async def test_a_silent_engine_times_out(vllm: AsyncLLM) -> None:
     async with AsyncExitStack() as open_providers:
         provider = await open_provider("vllm_inprocess", open_providers)
         vllm.script, vllm.hangs = [text_output("Hi")], True
@@ -112,7 +112,7 @@ async def test_an_engine_that_falls_silent_is_given_up(vllm: AsyncLLM) -> None:
             await events_of(provider)
 
 
-async def test_leaving_early_ends_the_work_of_the_engine(vllm: AsyncLLM) -> None:
+async def test_closing_early_ends_the_work_of_the_engine(vllm: AsyncLLM) -> None:
     async with AsyncExitStack() as open_providers:
         provider = await open_provider("vllm_inprocess", open_providers)
         vllm.script, vllm.hangs = [text_output("Hi")], True

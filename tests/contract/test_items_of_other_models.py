@@ -58,7 +58,7 @@ def texts_in(parts: Any) -> list[str]:
 
 @recorded([*ANSWERS, *FAILED])
 @pytest.mark.parametrize("asked", [{}, SEALED], ids=["open", "sealed"])
-async def test_items_are_accepted_by_every_other(recording: Path, asked: Json, gateway: Gateway) -> None:
+async def test_items_of_one_model_are_accepted_for_every_other(recording: Path, asked: Json, gateway: Gateway) -> None:
     kept = {"store": False, **asked}
     asked_first = {"model": model_of(recording), "input": "Hi", **kept}
     if recording in FAILED:
@@ -77,7 +77,7 @@ async def test_items_are_accepted_by_every_other(recording: Path, asked: Json, g
 
 
 @recorded(ANSWERS)
-async def test_messages_are_accepted_by_every_other(recording: Path, gateway: Gateway) -> None:
+async def test_messages_of_one_model_are_accepted_for_every_other(recording: Path, gateway: Gateway) -> None:
     hi, go_on = {"role": "user", "content": "Hi"}, {"role": "user", "content": "Go on."}
     said = await gateway.say("chat", model=model_of(recording), messages=[hi])
     message: Json = said["choices"][0]["message"]
@@ -88,7 +88,7 @@ async def test_messages_are_accepted_by_every_other(recording: Path, gateway: Ga
         await check_told(gateway, "chat", target, texts, messages=[hi, message, *results, go_on])
 
 
-def test_every_type_is_said_something_and_every_dialect_says_something() -> None:
+def test_every_provider_type_is_a_target_and_every_dialect_a_source() -> None:
     assert {target["type"] for target in TARGETS.values()} == PROVIDER_DEFAULTS.keys()
     assert {path.parent.name for path in ANSWERS} == {
         folder.name for folder in GOLDEN.iterdir() if folder.is_dir() and any(folder.glob("*.events"))

@@ -25,9 +25,7 @@ RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_arg
 
 
 @STREAMED
-async def test_a_turn_is_asked_and_answered(
-    kind: tuple[ProviderType, WireDialect], provider_at: Build, stream: bool
-) -> None:
+async def test_a_turn_is_answered(kind: tuple[ProviderType, WireDialect], provider_at: Build, stream: bool) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWERS[kind[1]]))
         events = await events_of(await provider_at(upstream.url), stream=stream)
@@ -40,7 +38,7 @@ async def test_a_turn_is_asked_and_answered(
         assert request.streams == stream
 
 
-async def test_it_does_not_matter_where_the_network_cuts(dialect: WireDialect, provider_at: Build) -> None:
+async def test_reads_may_split_a_stream_anywhere(dialect: WireDialect, provider_at: Build) -> None:
     stream = ANSWERS[dialect].stream
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
@@ -79,7 +77,7 @@ REFUSALS: dict[str, tuple[Script, type[errors.ProviderError]]] = {
 
 
 @pytest.mark.parametrize(("script", "refusal"), REFUSALS.values(), ids=REFUSALS)
-async def test_what_goes_wrong_has_its_name(
+async def test_each_failure_has_its_code(
     script: Script, refusal: type[errors.ProviderError], dialect: WireDialect, provider_at: Build
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -92,7 +90,7 @@ async def test_what_goes_wrong_has_its_name(
         assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
 
 
-async def test_an_upstream_that_hangs_up_at_once_is_unreachable(dialect: WireDialect, provider_at: Build) -> None:
+async def test_an_upstream_that_closes_at_once_is_unreachable(dialect: WireDialect, provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
         upstream.script(reset)
@@ -102,7 +100,7 @@ async def test_an_upstream_that_hangs_up_at_once_is_unreachable(dialect: WireDia
         assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
 
 
-async def test_who_speaks_no_http_is_there_all_the_same(provider_at: Build) -> None:
+async def test_a_server_without_http_counts_as_reachable(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
         upstream.script(no_http)
@@ -110,12 +108,12 @@ async def test_who_speaks_no_http_is_there_all_the_same(provider_at: Build) -> N
             await events_of(provider)
 
 
-async def test_an_upstream_that_is_not_there_is_unreachable(provider_at: Build) -> None:
+async def test_an_upstream_that_does_not_accept_connections_is_unreachable(provider_at: Build) -> None:
     with pytest.raises(errors.UpstreamUnreachable):
         await events_of(await provider_at(f"http://127.0.0.1:{closed_port()}/v1"))
 
 
-async def test_leaving_early_hangs_up(dialect: WireDialect, provider_at: Build) -> None:
+async def test_closing_early_closes_the_connection(dialect: WireDialect, provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[ANSWERS[dialect].opening, Hang()]))
         exchange = (await provider_at(upstream.url)).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
@@ -125,7 +123,7 @@ async def test_leaving_early_hangs_up(dialect: WireDialect, provider_at: Build) 
             await (await upstream.received(1)).closed
 
 
-async def test_leaving_before_the_first_byte_hangs_up(provider_at: Build) -> None:
+async def test_closing_before_the_first_byte_closes_the_connection(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Hang()]))
         asking = asyncio.get_running_loop().create_task(events_of(await provider_at(upstream.url)))

@@ -29,7 +29,9 @@ def failing(words: str, dialect: str, begun: bool):
 @pytest.mark.parametrize(("path", "dialect"), ROUTES, ids=[f"{dialect} for {path}" for path, dialect in ROUTES])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("begun", [True, False], ids=["after content", "before content"])
-async def test_a_failure_is_told_without_key_and_address(path: str, dialect: str, stream: bool, begun: bool) -> None:
+async def test_a_failure_is_reported_without_key_and_address(
+    path: str, dialect: str, stream: bool, begun: bool
+) -> None:
     async with ScriptedUpstream() as upstream:
         words = f"boom at {upstream.url}/x (127.0.0.1:{upstream.port}) with {KEY} and {HEADER}"
         upstream.script(failing(words, dialect, begun))

@@ -68,7 +68,7 @@ def test_a_killed_engine_ends_its_streams_at_once_and_comes_back(own: Hosted) ->
     block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=SOON_S)
 
 
-def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_processes(own: Hosted) -> None:
+def test_a_stopping_server_finishes_its_replies_and_ends_all_its_processes(own: Hosted) -> None:
     with OpenAI(base_url=own.v1, api_key="none", max_retries=0, timeout=60) as client:
         events = client.responses.create(
             model="tiny", input="Never stop.", temperature=0, stream=True, max_output_tokens=120

@@ -31,13 +31,13 @@ def chat(client: OpenAI, model: str = "tiny", **options: Any) -> Any:
         ({"guided_regex": "[0-9]{2}"}, "[0-9]{2}"),
     ],
 )
-def test_an_answer_has_the_form_it_is_asked_for_after_a_free_thought(client: OpenAI, guide: Any, form: str) -> None:
+def test_an_answer_has_the_requested_form_after_unconstrained_thinking(client: OpenAI, guide: Any, form: str) -> None:
     response = ask(client, extra_body=guide)
     assert re.fullmatch(form, response.output_text)
     assert response.output[0].content[0].text == "The user asks for 3 + 4. That makes 7."
 
 
-def test_any_json_object_may_be_asked_for(client: OpenAI) -> None:
+def test_any_json_object_may_be_requested(client: OpenAI) -> None:
     response = ask(client, "Give me JSON for 3 + 4.", text={"format": {"type": "json_object"}})
     assert json.loads(response.output_text) == {"a": 3, "b": 4, "sum": 7}
 
@@ -51,7 +51,7 @@ def test_any_json_object_may_be_asked_for(client: OpenAI) -> None:
         ({"extra_body": {"top_k": -7}}, "top_k"),
     ],
 )
-def test_what_the_engine_refuses_is_the_clients_mistake(client: OpenAI, option: Any, said: str) -> None:
+def test_refusals_of_the_engine_are_client_errors(client: OpenAI, option: Any, said: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         ask(client, model="tiny", **option)
     assert re.search(said, refused.value.message), refused.value.message
@@ -68,7 +68,7 @@ def test_equal_seeds_draw_equal_answers(client: OpenAI) -> None:
     assert len(drawn) == 1
 
 
-def test_probabilities_add_up_to_the_text_that_they_are_of(client: OpenAI) -> None:
+def test_probabilities_add_up_to_their_text(client: OpenAI) -> None:
     (choice,) = chat(client, logprobs=True, top_logprobs=3, extra_body={"thinking": False}).choices
     tokens = choice.logprobs.content
     assert "".join(token.token for token in tokens) == choice.message.content
@@ -78,7 +78,7 @@ def test_probabilities_add_up_to_the_text_that_they_are_of(client: OpenAI) -> No
     assert first.top_logprobs[0].token == first.token, "at temperature 0 the likeliest is chosen"
 
 
-def test_probabilities_come_over_the_other_api_too(client: OpenAI) -> None:
+def test_probabilities_are_in_both_apis(client: OpenAI) -> None:
     response = ask(client, model="tiny", include=["message.output_text.logprobs"], top_logprobs=2)
     (part,) = response.output[-1].content
     assert "".join(token.token for token in part.logprobs) == part.text == "The answer is 7."
@@ -110,14 +110,14 @@ def test_tokens_can_be_made_certain_and_lengths_a_least(client: OpenAI) -> None:
     assert set(response.output_text) <= {"3", "4"}
 
 
-def test_what_the_engine_does_not_know_is_reported(client: OpenAI) -> None:
+def test_parameters_unknown_to_the_engine_are_reported(client: OpenAI) -> None:
     raw = client.responses.with_raw_response.create(
         model="tiny", input=QUESTION, extra_body={"use_beam_search": True, "length_penalty": 1.0}
     )
     assert {"use_beam_search", "length_penalty"} <= set(re.findall(r"[a-z_]+", raw.headers["x-gateway-loss"]))
 
 
-def test_calls_are_read_by_a_parser_of_vllms_where_it_is_named(client: OpenAI) -> None:
+def test_calls_are_parsed_by_the_named_parser_of_vllm(client: OpenAI) -> None:
     response = ask(
         client, "What is the weather in Paris?", "qwen", tools=[{"type": "function", "strict": False, **WEATHER}]
     )
@@ -125,7 +125,7 @@ def test_calls_are_read_by_a_parser_of_vllms_where_it_is_named(client: OpenAI) -
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
 
 
-def test_a_parser_that_does_not_fit_the_model_says_so(client: OpenAI) -> None:
+def test_a_parser_that_does_not_fit_the_model_is_reported(client: OpenAI) -> None:
     tool: Any = {"type": "function", "name": "f", "strict": False, "parameters": {"type": "object", "properties": {}}}
     with pytest.raises(Exception, match="vllm:llama3_json"):
         client.responses.create(model="llama", input="Hi", tools=[tool])

@@ -18,7 +18,7 @@ from tests.engine.engine_gateway import Hosted
         ("GET", "/v1/models", 200, None),
     ],
 )
-def test_paths_and_methods_are_answered_alike(
+def test_paths_and_methods_have_the_same_replies(
     method: str, path: str, status: int, allow: str | None, engine: Hosted
 ) -> None:
     reply = httpx.request(method, f"{engine.url}{path}")

@@ -6,12 +6,12 @@ about before, and what it says is of lesser worth. test_two_pass.py has that pro
 
 from tests.integration.real_engines.test_engines import (
     test_a_client_that_leaves_frees_the_engine,
-    test_a_conversation_remembers_what_was_said,
+    test_a_conversation_contains_its_history,
     test_a_prompt_beyond_the_context_is_refused_by_name,
     test_a_question_gets_its_answer_and_the_thought_before_it,
     test_a_schema_binds_an_answer_that_would_be_another,
     test_a_tool_is_called_and_its_result_used,
-    test_an_answer_cut_at_the_token_limit_says_so,
+    test_an_answer_cut_at_the_token_limit_is_incomplete,
     test_an_unknown_model_is_not_found,
     test_characters_that_span_tokens_arrive_whole,
     test_line_breaks_and_indents_arrive_as_written,
@@ -23,12 +23,12 @@ from tests.integration.real_engines.test_engines import (
 
 __all__ = [
     "test_a_client_that_leaves_frees_the_engine",
-    "test_a_conversation_remembers_what_was_said",
+    "test_a_conversation_contains_its_history",
     "test_a_prompt_beyond_the_context_is_refused_by_name",
     "test_a_question_gets_its_answer_and_the_thought_before_it",
     "test_a_schema_binds_an_answer_that_would_be_another",
     "test_a_tool_is_called_and_its_result_used",
-    "test_an_answer_cut_at_the_token_limit_says_so",
+    "test_an_answer_cut_at_the_token_limit_is_incomplete",
     "test_an_unknown_model_is_not_found",
     "test_characters_that_span_tokens_arrive_whole",
     "test_line_breaks_and_indents_arrive_as_written",

@@ -47,12 +47,12 @@ def ask_model(client: OpenAI, model: str, question: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("model", ["tiny", "two"])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_both_say_the_same(question: str, model: str, client: OpenAI, remote: OpenAI) -> None:
+def test_both_generate_the_same_answer(question: str, model: str, client: OpenAI, remote: OpenAI) -> None:
     assert ask_model(client, model, question) == ask_model(remote, model, question)
 
 
 @pytest.mark.parametrize("model", ["tiny", "two"])
-def test_both_call_the_same(model: str, client: OpenAI, remote: OpenAI) -> None:
+def test_both_make_the_same_calls(model: str, client: OpenAI, remote: OpenAI) -> None:
     tools: Any = [{"type": "function", "strict": False, **WEATHER}]
     question = "What is the weather in Paris and Rome?"
     assert ask_model(client, model, question, tools=tools) == ask_model(remote, model, question, tools=tools)

@@ -41,7 +41,9 @@ def stream(client: OpenAI, text: str, **options: Any) -> Any:
     [("Think forever.", "response.reasoning_text.delta", 3000), ("Never stop.", "response.output_text.delta", 30)],
     ids=["in the first pass", "in the second"],
 )
-def test_leaving_frees_the_engine(text: str, wanted: str, budget: int, client: OpenAI, engine: Hosted) -> None:
+def test_a_client_that_leaves_frees_the_engine(
+    text: str, wanted: str, budget: int, client: OpenAI, engine: Hosted
+) -> None:
     with closing(stream(client, text, reasoning={"max_tokens": budget})) as events:
         assert any(event.type == wanted for event in events)
         assert engine.load().running == 1

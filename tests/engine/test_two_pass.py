@@ -27,7 +27,7 @@ def spent(response: Any) -> int:
     return found
 
 
-def test_a_thought_that_ends_by_itself_is_followed_by_its_answer(api: Api) -> None:
+def test_thinking_that_ends_by_itself_is_followed_by_the_answer(api: Api) -> None:
     reply = api.ask(user("What is the capital of France?"), model="two")
     assert reply.text == "The capital of France is Paris."
     assert reply.reasoning == "The user asks for the capital of France. It is Paris."
@@ -49,7 +49,7 @@ def test_a_thought_shorter_than_its_budget_spends_no_more_than_it_took(client: O
     assert 0 < spent(response) < 25
 
 
-def test_a_budget_of_nothing_is_no_thought(client: OpenAI) -> None:
+def test_a_budget_of_zero_disables_thinking(client: OpenAI) -> None:
     response = ask(client, "What is 3 + 4?", reasoning={"effort": "minimal"})
     assert (thought(response), spent(response)) == ("", 0)
     assert response.output_text
@@ -68,7 +68,7 @@ def test_the_models_own_budget_holds_where_a_request_sets_none(client: OpenAI) -
     assert spent(ask(client, "Think forever.")) == 64
 
 
-def test_what_is_counted_is_the_prompt_once_and_all_that_was_generated(client: OpenAI) -> None:
+def test_usage_counts_the_prompt_once_and_all_generated_tokens(client: OpenAI) -> None:
     alone, cut = (
         ask(client, STEPS, reasoning={"max_tokens": 3}),
         ask(client, STEPS, reasoning={"max_tokens": 30}),
@@ -103,13 +103,13 @@ def test_a_tool_is_called_after_the_thought(api: Api) -> None:
     assert (reply.text, reply.reasoning) == ("", "I need get_weather for Paris.")
 
 
-def test_a_tool_that_is_forced_is_called_whatever_was_thought(api: Api) -> None:
+def test_a_forced_tool_is_called_whatever_the_thinking(api: Api) -> None:
     reply = api.ask(user("Hi"), model="two", tools=[WEATHER], tool_choice="get_weather")
     assert [call.name for call in reply.calls] == ["get_weather"]
     assert isinstance(reply.calls[0].arguments["city"], str)
 
 
-def test_calls_in_several_blocks_are_all_kept_unless_one_is_asked_for(client: OpenAI) -> None:
+def test_calls_in_several_blocks_are_all_used_unless_one_is_requested(client: OpenAI) -> None:
     tools: Any = [{"type": "function", "strict": False, **WEATHER}]
     question = "What is the weather in Paris and Rome?"
 
@@ -122,11 +122,11 @@ def test_calls_in_several_blocks_are_all_kept_unless_one_is_asked_for(client: Op
     assert cities(model="one block") == ["Paris"]
 
 
-def test_an_empty_list_of_tools_is_none(client: OpenAI) -> None:
+def test_an_empty_list_of_tools_means_no_tools(client: OpenAI) -> None:
     assert ask(client, "What is 3 + 4?", tools=[]).output_text == "The answer is 7."
 
 
-def test_an_answer_follows_its_schema_after_a_free_thought(api: Api) -> None:
+def test_an_answer_follows_its_schema_after_unconstrained_thinking(api: Api) -> None:
     reply = api.ask(user("Give me JSON for 3 + 4."), model="two", schema=SUM)
     assert json.loads(reply.text) == {"a": 3, "b": 4, "sum": 7}
     assert reply.reasoning == "The user wants JSON for 3 + 4. That makes 7."
@@ -154,7 +154,7 @@ def test_the_engine_may_keep_the_budget_in_one_run(client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("kind", [ResponsesApi, ChatApi], ids=["responses", "chat"])
-def test_a_conversation_goes_on_with_what_was_thought(kind: Any, client: OpenAI) -> None:
+def test_a_conversation_continues_with_earlier_thinking(kind: Any, client: OpenAI) -> None:
     api = kind(client, streaming=True)
     question = user("What is the weather in Paris?")
     first = api.ask(question, model="two", tools=[WEATHER])

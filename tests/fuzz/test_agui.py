@@ -46,7 +46,7 @@ SEED: Json = {
 }
 
 
-async def test_the_wrong_type_check_blame_on_what_was_changed() -> None:
+async def test_wrong_types_are_blamed_on_the_changed_field() -> None:
     refused = 0
     with serving(DEMO) as gateway:
         async with client() as asking:

@@ -66,7 +66,7 @@ async def test_a_damaged_body_is_answered_or_refused_by_name(path: str, dialect:
 
 
 @pytest.mark.parametrize(("path", "validate"), [(CHAT, validate_chat), (RESPONSES, validate_responses)])
-def test_what_is_damaged_was_valid(path: str, validate: Callable[[Json], None]) -> None:
+def test_seeds_are_valid_before_they_are_damaged(path: str, validate: Callable[[Json], None]) -> None:
     for body in SEEDS[path]:
         validate(body)
 

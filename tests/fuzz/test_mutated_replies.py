@@ -25,7 +25,7 @@ FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whol
 
 @pytest.mark.parametrize(("path", "dialect"), WAYS.values(), ids=WAYS)
 @FORMS
-async def test_a_damaged_reply_is_passed_on_well_formed_or_named(path: str, dialect: str, stream: bool) -> None:
+async def test_a_damaged_reply_is_forwarded_well_formed_or_reported(path: str, dialect: str, stream: bool) -> None:
     random = Random(f"{path} {dialect} {stream}")
     recordings = _streams(dialect) if stream else _answers(dialect)
     strangers = [whole for recording in recordings for whole in recording]

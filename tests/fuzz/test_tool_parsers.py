@@ -51,7 +51,7 @@ A_WHILE_S = 20.0
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)
 @settings(max_examples=150, deadline=timedelta(seconds=10))
 @given(answer=ANSWERS.map("".join), cuts=st.lists(st.integers(0, 300), max_size=10))
-def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer: str, cuts: list[int]) -> None:
+def test_any_text_is_parsed_in_order_and_the_same_however_split(parser: str, answer: str, cuts: list[int]) -> None:
     places = sorted({0, len(answer), *(cut for cut in cuts if cut < len(answer))})
     whole = parse(parser, [answer])
     assert parse(parser, [answer[start:end] for start, end in pairwise(places)]) == whole
@@ -128,7 +128,7 @@ def test_the_work_grows_with_the_text_alone(parser: str, beginning: str, again: 
     assert time.process_time() - began < A_WHILE_S / 4
 
 
-def test_a_long_argument_comes_through_one_character_at_a_time() -> None:
+def test_a_long_argument_is_parsed_one_character_at_a_time() -> None:
     arguments = '{"a": "' + "x" * LONG + '"}'
     text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
     began = time.process_time()

@@ -26,7 +26,7 @@ async def test_the_wrong_type_for_a_documented_field_is_refused(path: str) -> No
 
 
 @PATHS
-async def test_the_wrong_type_deep_in_a_body_check_blame_on_what_was_changed(path: str) -> None:
+async def test_wrong_types_deep_in_a_body_are_blamed_on_the_changed_field(path: str) -> None:
     with serving(DEMO) as gateway:
         async with client() as asking:
             for seed in SEEDS[path]:

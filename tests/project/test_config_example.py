@@ -82,7 +82,7 @@ def test_every_key_is_in_the_example() -> None:
     assert {name for name in expected - WRITTEN if f"or {name.rpartition('.')[2]}: " not in text} == set()
 
 
-def test_the_defaults_it_shows_are_the_defaults() -> None:
+def test_the_defaults_in_the_example_are_the_defaults() -> None:
     settings = load_settings(EXAMPLE, environ=ENVIRON)
     assert settings.server.model_copy(update={"cors": None}) == ServerSettings()
     assert settings.store == StoreSettings()
@@ -93,5 +93,5 @@ def test_the_defaults_it_shows_are_the_defaults() -> None:
         assert getattr(shown, name) == ProviderConfig.model_fields[name].default, name
 
 
-def test_it_needs_no_variable_that_it_does_not_name() -> None:
+def test_the_example_names_every_variable_that_it_needs() -> None:
     assert all(name in EXAMPLE.read_text() for name in ENVIRON)

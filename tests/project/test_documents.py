@@ -57,7 +57,7 @@ def is_imported(package: str, folder: str) -> bool:
 
 
 @pytest.mark.parametrize(("package", "folder"), [("respx", "tests"), ("sse_starlette", "bench")])
-def test_what_developers_need_is_used_where_the_page_says_so(package: str, folder: str) -> None:
+def test_development_dependencies_are_used_as_documented(package: str, folder: str) -> None:
     served = ("gateway", "providers", "dataplane", "translation", "clients")
     assert is_imported(package, folder)
     assert [name for name in served if is_imported(package, name)] == []

@@ -38,7 +38,7 @@ def choices_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, asked
 
 
-def test_no_module_outside_the_adapters_asks_which_upstream_it_is() -> None:
+def test_no_module_outside_the_adapters_depends_on_the_upstream_type() -> None:
     choices = {str(module.relative_to(ROOT)): list(choices_in(ast.parse(module.read_text()))) for module in MODULES}
     assert choices
     assert {module: found for module, found in choices.items() if found} == {}

@@ -144,7 +144,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
-def test_a_program_of_the_readme_prints_what_the_page_says(block: Snippet, gateway: Gateway, tmp_path: Path) -> None:
+def test_a_program_of_the_readme_prints_the_documented_output(block: Snippet, gateway: Gateway, tmp_path: Path) -> None:
     text = block.text.replace(ADDRESS, gateway.url)
     assert text != block.text, "a program that calls no server"
     if block.language == "python":
@@ -201,5 +201,5 @@ def test_the_settings_of_codex_lead_to_the_gateway() -> None:
     assert settings["model"] in configured - {"tiny"}, "an agent needs a real model, which the page configures"
 
 
-def test_the_client_that_the_readme_installs_is_here() -> None:
+def test_the_client_that_the_readme_installs_exists() -> None:
     assert importlib.util.find_spec("openai") is not None

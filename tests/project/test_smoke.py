@@ -46,7 +46,7 @@ def test_the_server_can_be_named_as_an_argument(end: str, base_url: str) -> None
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_server_that_is_named_and_not_there_fails_the_smoke_test(base_url: str) -> None:
+def test_an_unreachable_server_fails_the_smoke_test(base_url: str) -> None:
     done = smoke("http://127.0.0.1:1/v1", BASE_URL=base_url)
     assert done.returncode != 0
     assert "ok " not in done.stdout

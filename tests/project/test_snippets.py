@@ -140,7 +140,7 @@ def test_shell_commands_are_well_formed_and_curls_succeed(
 
 
 @written_in(*_SHELLS)
-def test_the_make_targets_there_are(snippet: Snippet) -> None:
+def test_the_documented_make_targets_exist(snippet: Snippet) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     assert set(re.findall(r"^(?:\$ )?make ([a-z-]+)", snippet.text, flags=re.MULTILINE)) <= targets
 

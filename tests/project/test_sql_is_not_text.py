@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 TAKES_TEXT = {"exec_driver_sql", "text", "literal_column", "prefix_with", "suffix_with", "op", "DDL"}
 
 
-def test_nobody_hands_text_to_a_database() -> None:
+def test_no_code_passes_text_to_a_database() -> None:
     found = {
         str(file.relative_to(ROOT))
         for folder in ("gateway", "providers", "dataplane", "translation")

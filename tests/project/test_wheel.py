@@ -38,7 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(file)
 
 
-def test_it_carries_the_demo_model(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_contains_the_demo_model(wheel: zipfile.ZipFile) -> None:
     assert hashlib.sha256(wheel.read(MODEL)).digest() == hashlib.sha256((ROOT / MODEL).read_bytes()).digest()
 
 
@@ -47,13 +47,13 @@ def metadata_of(wheel: zipfile.ZipFile) -> list[str]:
     return wheel.read(metadata).decode().splitlines()
 
 
-def test_its_extra_for_the_demo_brings_llama_cpp(wheel: zipfile.ZipFile) -> None:
+def test_the_extra_for_the_demo_installs_llama_cpp(wheel: zipfile.ZipFile) -> None:
     lines = metadata_of(wheel)
     assert "Provides-Extra: demo" in lines
     assert any(line.startswith("Requires-Dist: xllamacpp") and line.endswith('extra == "demo"') for line in lines)
 
 
-def test_it_has_the_packages_of_the_gateway_their_types_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_has_the_packages_of_the_gateway_their_types_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     folders = {name.split("/")[0] for name in names}
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == set(PACKAGES)
@@ -63,7 +63,7 @@ def test_it_has_the_packages_of_the_gateway_their_types_and_nothing_else(wheel: 
     assert {name for name in missing if (ROOT / name).is_file()} == set(), "a file that the code may need"
 
 
-def test_its_metadata_tells_an_index_what_it_is(wheel: zipfile.ZipFile) -> None:
+def test_the_metadata_describes_the_package(wheel: zipfile.ZipFile) -> None:
     lines = metadata_of(wheel)
     for field in (
         "Author: ",
@@ -90,7 +90,7 @@ def test_the_extra_core_is_the_core_of_this_version() -> None:
     assert CORE["version"] == PROJECT["version"]
 
 
-def test_it_serves_outside_of_the_clone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_the_wheel_serves_outside_of_the_clone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     site, folder = tmp_path / "site", tmp_path / "elsewhere"
     wheel.extractall(site)
     folder.mkdir()

@@ -39,7 +39,7 @@ def find(**body: Any) -> str | None:
     ],
     ids=["a question", "a stream", "tools", "a call and its result", "past reasoning"],
 )
-def test_what_the_api_allows_passes(body: Json) -> None:
+def test_valid_requests_pass(body: Json) -> None:
     assert find(**body) is None
 
 
@@ -80,5 +80,5 @@ def test_what_the_api_allows_passes(body: Json) -> None:
         "a result that comes late",
     ],
 )
-def test_what_strict_upstreams_refuse_is_found(body: Json) -> None:
+def test_requests_that_strict_upstreams_refuse_are_reported(body: Json) -> None:
     assert find(**body)

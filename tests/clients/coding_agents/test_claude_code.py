@@ -106,7 +106,7 @@ async def test_several_calls_are_one_turn(claude: ClaudeCode, answer: Answer, up
     assert len(messages[-3]["tool_calls"]) == 2
 
 
-async def test_it_shows_text_as_it_arrives(claude: ClaudeCode, answer: Answer) -> None:
+async def test_text_is_displayed_as_it_arrives(claude: ClaudeCode, answer: Answer) -> None:
     answer(chat_text("Hello ", "there"))
     events = await claude.do("Say hello", "--include-partial-messages")
     deltas = [
@@ -124,7 +124,7 @@ async def test_a_session_is_resumed(claude: ClaudeCode, answer: Answer, upstream
     assert "Hello Ada" in contents
 
 
-async def test_it_shows_what_the_model_thinks(claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_thinking_is_displayed(claude: ClaudeCode, answer: Answer, upstream: ScriptedUpstream) -> None:
     chunks = [
         chat_chunk({"role": "assistant", "reasoning_content": "A greeting."}),
         chat_chunk({"content": "Hello"}),
@@ -139,19 +139,19 @@ async def test_it_shows_what_the_model_thinks(claude: ClaudeCode, answer: Answer
     assert past[0]["reasoning_content"] == "A greeting."
 
 
-async def test_it_repeats_what_was_overloaded(claude: ClaudeCode, answer: Answer) -> None:
+async def test_an_overloaded_request_is_retried(claude: ClaudeCode, answer: Answer) -> None:
     answer(error_reply(503, "busy"), chat_text("Hello"))
     assert (await claude.do("Say hello"))[-1]["result"] == "Hello"
 
 
-async def test_it_says_that_there_is_no_such_model(claude: ClaudeCode, answer: Answer) -> None:
+async def test_an_unknown_model_is_reported(claude: ClaudeCode, answer: Answer) -> None:
     answer(error_reply(404, "no such model", code="model_not_found"))
     result = (await claude.do("Say hello"))[-1]
     assert result["is_error"] is True
     assert "model" in result["result"]
 
 
-async def test_it_knows_a_prompt_that_is_too_long(claude: ClaudeCode, answer: Answer) -> None:
+async def test_a_prompt_that_is_too_long_is_recognized(claude: ClaudeCode, answer: Answer) -> None:
     answer(
         error_reply(400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000.")
     )
@@ -186,7 +186,7 @@ async def test_a_real_model_uses_a_tool(small_claude: ClaudeCode, clients: Insta
     assert events[-1]["result"].startswith("The weather in Paris: rainy, 10 C")
 
 
-async def test_it_knows_that_its_prompt_is_too_long_for_a_real_engine(small_claude: ClaudeCode) -> None:
+async def test_a_prompt_too_long_for_a_real_engine_is_recognized(small_claude: ClaudeCode) -> None:
     result = (await small_claude.do("Say hello", model="tiny"))[-1]
     assert result["is_error"] is True
     assert re.match(r"Prompt is too long · the request is ~\d+ tokens", result["result"])

@@ -28,7 +28,7 @@ def tool_names(request: Request) -> list[str]:
     return [tool["function"]["name"] for tool in request.json["tools"]]
 
 
-async def test_text_is_shown(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_text_is_displayed(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good ", "day."))
     events = await codex.do("Say good day.")
     assert message_texts(events) == ["Good day."]
@@ -36,12 +36,12 @@ async def test_text_is_shown(codex: Codex, answer: Answer, upstream: ScriptedUps
     assert "web_search" not in tool_names(upstream.requests[0]), "nobody behind the gateway can run it"
 
 
-async def test_what_the_demo_model_calls_is_run(codex: Codex) -> None:
+async def test_calls_of_the_demo_model_run(codex: Codex) -> None:
     events = await codex.do("Use exec_command.", model="demo")
     assert message_texts(events)[0].startswith("exec_command returned: ")
 
 
-async def test_reasoning_goes_back(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_reasoning_is_sent_back(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     opening = chat_chunk({"role": "assistant", "reasoning_content": "They want "})
     call = chat_chunk({"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "exec_command"}}]})
     arguments = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"cmd":"true"}'}}]})
@@ -110,7 +110,7 @@ async def test_a_tool_found_by_search_can_be_called(codex: Codex, answer: Answer
     assert "mcp__adder__add_numbers" in tool_names(upstream.requests[1])
 
 
-async def test_tools_that_come_as_input_are_called(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_tools_declared_in_the_input_are_called(codex: Codex, answer: Answer, upstream: ScriptedUpstream) -> None:
     program = 'const ran = await tools.exec_command({cmd: "echo forty-$((1+1))"}); text(ran.output);'
     answer(chat_calls(("functions__exec", json.dumps({"input": program}))), chat_text("It says forty-2."))
     assert message_texts(await codex.do("Run it.", model=LITE)) == ["It says forty-2."]
@@ -166,14 +166,14 @@ async def test_the_built_in_provider_keeps_to_one_websocket(
     assert "forty-2" in upstream.requests[1].json["messages"][-1]["content"]
 
 
-async def test_an_error_of_the_upstream_is_shown_once(codex: Codex, upstream: ScriptedUpstream) -> None:
+async def test_an_upstream_error_is_displayed_once(codex: Codex, upstream: ScriptedUpstream) -> None:
     upstream.script(error_reply(400, "The prompt is too strange.", code="strange_prompt"))
     events = await codex.do("Say good day.", fails=True)
     assert "The prompt is too strange." in events[-1]["error"]["message"]
     assert len(upstream.requests) == 1
 
 
-async def test_an_answer_that_is_cut_off_is_not_taken_for_whole(codex: Codex, upstream: ScriptedUpstream) -> None:
+async def test_a_truncated_answer_is_not_taken_for_a_complete_one(codex: Codex, upstream: ScriptedUpstream) -> None:
     upstream.script(chat_sse([chat_chunk({"role": "assistant", "content": "Good"})], done=False))
     events = await codex.do("Say good day.", fails=True)
     assert events[-1]["type"] == "turn.failed"

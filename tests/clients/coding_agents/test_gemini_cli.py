@@ -108,7 +108,7 @@ async def test_it_answers(gemini: GeminiCli, gateway: Gateway, answer: Answer, u
     assert "read_file" in [tool["function"]["name"] for tool in body["tools"]]
 
 
-async def test_it_uses_tools_and_its_thoughts_return(
+async def test_tools_are_used_and_thoughts_are_sent_back(
     gemini: GeminiCli, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     command = json.dumps({"command": "echo forty-2 > note.txt && cat note.txt"})
@@ -154,12 +154,12 @@ async def test_a_session_with_a_tool_is_resumed(
     assert messages[-2]["content"] == "Done."
 
 
-async def test_it_repeats_what_was_overloaded(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
+async def test_an_overloaded_request_is_retried(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
     answer(error_reply(503, "busy"), chat_text("Hello"))
     assert (await gemini.do(gateway, "Say hello"))["response"] == "Hello"
 
 
-async def test_it_says_what_was_refused(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
+async def test_a_refusal_is_displayed(gemini: GeminiCli, gateway: Gateway, answer: Answer) -> None:
     answer(error_reply(400, "no such thing"))
     ran = await gemini.run(gateway, "Say hello")
     assert ran.code != 0

@@ -93,7 +93,7 @@ def titled(call: Script, text: Script) -> Script:
     return play
 
 
-async def test_text_is_shown(opencode: Opencode, answer: Answer) -> None:
+async def test_text_is_displayed(opencode: Opencode, answer: Answer) -> None:
     answer(titled(chat_text("Good ", "day."), chat_text("never")))
     parts = await opencode.do("Say good day.")
     assert [part["text"] for part in parts if part["type"] == "text"] == ["Good day."]
@@ -112,7 +112,7 @@ async def test_a_command_runs_and_its_output_goes_back(
     assert "forty-2\n" in [message["content"] for message in outputs if message["role"] == "tool"]
 
 
-async def test_a_model_that_thinks_before_its_call_is_understood(
+async def test_thinking_before_a_call_is_understood(
     opencode: Opencode, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     function = {"name": "bash", "arguments": json.dumps(ECHO)}
@@ -131,7 +131,7 @@ async def test_a_model_that_thinks_before_its_call_is_understood(
     assert thoughts == ({"They want a command."} if opencode.package == PACKAGES["chat"] else {None})
 
 
-async def test_what_the_demo_model_calls_is_run(opencode: Opencode) -> None:
+async def test_calls_of_the_demo_model_run(opencode: Opencode) -> None:
     parts = await opencode.do("Use bash.", model="demo")
     assert parts[1]["type"] == "tool"
     assert "returned: " in parts[-2]["text"]

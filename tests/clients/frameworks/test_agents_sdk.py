@@ -92,7 +92,7 @@ async def test_an_answer_fits_its_format(program: str, api: str, agents: Agents,
 
 @PROGRAMS
 @APIS
-async def test_what_was_said_and_done_goes_back(
+async def test_earlier_messages_and_calls_are_sent_back(
     program: str, api: str, agents: Agents, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada."), chat_text("Ada."))
@@ -153,7 +153,9 @@ async def test_an_image_a_tool_returns_reaches_the_model_as_an_image(
     assert [part["type"] for part in shown["content"]][-1] == "image_url"
 
 
-async def test_a_tool_nobody_can_run_is_left_out(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_tool_without_an_executor_is_left_out(
+    agents: Agents, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(chat_text("Good day."))
     assert (await agents.do("frameworks/agents_sdk.py", "web_search"))["text"] == "Good day."
     assert [tool["function"]["name"] for tool in upstream.requests[0].json["tools"]] == ["add"]

@@ -44,7 +44,7 @@ async def test_a_session_is_a_conversation(agents: ClientProgram, answer: Answer
     assert (got["popped"], got["left"]) == ("Ada.", 5)
 
 
-async def test_thoughts_are_kept_in_a_session(
+async def test_thoughts_are_stored_in_a_session(
     agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     function = {"name": "add", "arguments": '{"a":2,"b":40}'}
@@ -80,5 +80,5 @@ async def test_runs_share_a_websocket(agents: ClientProgram, answer: Answer, ups
     assert "WEBSOCKET" in {line["method"] for line in lines if line.get("path") == "/v1/responses"}
 
 
-async def test_what_nobody_knows_is_refused_by_name(agents: ClientProgram) -> None:
+async def test_unknown_state_is_refused_by_name(agents: ClientProgram) -> None:
     assert await agents.do("unknown") == {"code": "previous_response_not_found", "param": "previous_response_id"}

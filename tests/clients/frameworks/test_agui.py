@@ -67,7 +67,7 @@ async def test_a_thread_goes_on(client: Client, answer: Answer, upstream: Script
     assert got.get("outcome") == (NEW if client.is_versioned else None)
 
 
-async def test_reasoning_is_kept_by_the_client(client: Client, upstream: ScriptedUpstream) -> None:
+async def test_reasoning_is_stored_by_the_client(client: Client, upstream: ScriptedUpstream) -> None:
     thought = [chat_chunk({"reasoning": "Hm."}), chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")]
     upstream.on("/chat/completions", chat_sse(thought))
     got = await client.do("text")

@@ -29,7 +29,7 @@ async def test_text_streams(sdk: ClientProgram, answer: Answer) -> None:
     assert (got["usage"]["inputTokens"], got["usage"]["outputTokens"]) == (9, 3)
 
 
-async def test_an_answer_at_its_limit_says_so(sdk: ClientProgram, answer: Answer) -> None:
+async def test_an_answer_at_its_limit_is_marked_incomplete(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good", finish_reason="length"))
     assert (await sdk.do("text_streamed"))["finishReason"] == "length"
 
@@ -58,7 +58,7 @@ async def test_an_object_fits_its_schema(sdk: ClientProgram, answer: Answer, ups
     assert upstream.requests[0].json["response_format"]["type"] == "json_schema"
 
 
-async def test_what_was_said_goes_back(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_earlier_messages_are_sent_back(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("Ada."))
     assert (await sdk.do("conversation"))["text"] == "Ada."
     said = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]

@@ -53,7 +53,7 @@ async def test_references_are_followed(
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_thoughts_go_back_by_reference(
+async def test_thoughts_are_sent_back_by_reference(
     case: str, sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(thinks_and_adds(), *ANSWERS)
@@ -70,7 +70,7 @@ async def test_a_response_is_continued(sdk: ClientProgram, answer: Answer, upstr
     assert [message["role"] for message in sent_messages(upstream)] == WHOLE
 
 
-async def test_a_conversation_is_kept(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_conversation_is_stored(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(ADDS, *ANSWERS)
     got = await sdk.do("conversation")
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])

@@ -34,7 +34,9 @@ async def test_the_standard_tests_of_langchain_pass(
     assert re.search(r"\b(4|5)\d passed", ran.out), "most of them were skipped"
 
 
-async def test_thinking_calls_and_failures_are_told_as_promised(clients: InstalledClients, gateway: Gateway) -> None:
+async def test_thinking_calls_and_failures_are_reported_as_documented(
+    clients: InstalledClients, gateway: Gateway
+) -> None:
     ran = await run_tests(clients, "frameworks/chatvllm_own.py", {"BASE_URL": gateway.url})
     assert ran.code == 0, ran.out[-8000:]
 

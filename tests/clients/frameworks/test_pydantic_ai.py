@@ -57,7 +57,7 @@ async def test_an_answer_by_tool_call_fits_its_format(
     assert upstream.requests[0].json["tool_choice"] == "required"
 
 
-async def test_reasoning_is_shown_and_goes_back(
+async def test_reasoning_is_displayed_and_sent_back(
     agent: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a":2,"b":40}'}}
@@ -67,7 +67,7 @@ async def test_reasoning_is_shown_and_goes_back(
     assert upstream.requests[1].json["messages"][-2]["reasoning_content"] == "They want a sum."
 
 
-async def test_what_was_said_and_done_goes_back(
+async def test_earlier_messages_and_calls_are_sent_back(
     agent: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada."), chat_text("Ada."))

@@ -56,7 +56,7 @@ async def test_an_answer_has_the_form_of_a_schema(do: Do, answer: Answer) -> Non
     assert await do("schema") == {"total": 42}
 
 
-async def test_models_are_listed_and_shown(do: Do) -> None:
+async def test_models_are_listed_and_described(do: Do) -> None:
     got = await do("models")
     assert "demo" in got["names"]
     assert "completion" in got["capabilities"]

@@ -56,7 +56,7 @@ async def test_a_response_is_continued(sdk: ClientProgram, answer: Answer, upstr
     ]
 
 
-async def test_what_was_deleted_is_gone_and_still_known_to_what_continues_it(
+async def test_a_deleted_response_is_unknown_but_its_history_remains(
     sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."))
@@ -80,7 +80,7 @@ async def test_input_items_are_read_page_by_page(sdk: ClientProgram, answer: Ans
     assert await sdk.do("paged") == {"asc": list("01234"), "default": list("43210")}
 
 
-async def test_a_conversation_is_kept(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_conversation_is_stored(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Ada."))
     assert await sdk.do("conversation") == {
         "text": "Ada.",
@@ -132,7 +132,7 @@ async def test_a_cancelled_response_ends_at_the_upstream_too(
         await upstream.requests[0].closed
 
 
-async def test_chat_completions_are_kept(sdk: ClientProgram, answer: Answer) -> None:
+async def test_chat_completions_are_stored(sdk: ClientProgram, answer: Answer) -> None:
     answer(chat_text("Good day."))
     assert await sdk.do("completions") == {
         "listed": True,
@@ -156,7 +156,7 @@ async def test_a_compacted_conversation_goes_on(sdk: ClientProgram, answer: Answ
     assert "Good day, Ada." not in str(upstream.requests[2].json["messages"])
 
 
-async def test_what_was_said_before_is_counted(sdk: ClientProgram) -> None:
+async def test_the_history_is_counted(sdk: ClientProgram) -> None:
     assert await sdk.do("counted", model="demo") is True
 
 

@@ -35,7 +35,7 @@ async def closes_within_a_second(upstream: ScriptedUpstream) -> None:
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
-async def test_a_client_that_leaves_before_the_first_byte_hangs_up_on_the_upstream(
+async def test_a_client_that_leaves_before_the_first_byte_closes_the_upstream_connection(
     path: str, dialect: str, stream: bool, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -71,7 +71,7 @@ async def test_a_request_that_waited_in_line_is_watched_too(gateway: StartGatewa
 
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
-async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(
+async def test_a_client_that_leaves_in_mid_stream_closes_the_upstream_connection(
     path: str, dialect: str, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -85,7 +85,7 @@ async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(
 
 
 @PATHS
-async def test_a_client_that_leaves_while_a_whole_answer_arrives_hangs_up_on_the_upstream(
+async def test_a_client_that_leaves_during_a_json_reply_closes_the_upstream_connection(
     path: str, gateway: StartGateway
 ) -> None:
     arriving = asyncio.Event()
@@ -123,7 +123,7 @@ async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: s
 
 
 @PATHS
-async def test_a_client_that_does_not_read_holds_the_upstream_back(path: str, gateway: StartGateway) -> None:
+async def test_a_client_that_does_not_read_slows_the_upstream_down(path: str, gateway: StartGateway) -> None:
     flood = Flood()
     async with ScriptedUpstream() as upstream:
         upstream.script(flood)
@@ -186,7 +186,7 @@ async def test_a_body_over_the_cap_is_refused(path: str, declared: bool, gateway
 
 
 @PATHS
-async def test_a_body_that_promises_a_gigabyte_is_refused_before_it_comes(path: str, gateway: StartGateway) -> None:
+async def test_a_body_that_declares_a_gigabyte_is_refused_before_it_arrives(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url))
         async with connected(serving.v1) as client:

@@ -35,7 +35,7 @@ BODIES: dict[str, Json] = {
     [(RESPONSES, "chat"), (RESPONSES, "responses"), (CHAT, "chat")],
     ids=["translated", "relayed", "chat"],
 )
-async def test_the_model_reads_what_went_wrong(path: str, dialect: str, gateway: StartGateway) -> None:
+async def test_the_model_reads_why_media_could_not_be_loaded(path: str, dialect: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream, client() as asking:
         upstream.script(chat_text("I see.") if dialect == "chat" else responses_text("I see."))
         url = gateway(config(upstream.url, dialect)).v1

@@ -63,7 +63,7 @@ async def test_a_key_has_a_limit_of_open_requests(path: str, gateway: StartGatew
                 await asyncio.gather(*(request.closed for request in upstream.requests[:2]))
 
 
-async def test_without_keys_nobody_has_a_limit_of_open_requests(gateway: StartGateway) -> None:
+async def test_without_keys_open_requests_are_not_limited(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False) as client:
         upstream.script(chat_text("hi"))
         served = gateway({**config(upstream.url, "chat"), "limits": {"open_requests": 1}})

@@ -118,7 +118,7 @@ async def test_a_head_that_does_not_arrive_in_time_ends_its_connection(sent: byt
         assert 0.4 < time.monotonic() - began < 3
 
 
-async def test_a_head_in_drips_is_refused_however_often_one_comes(url: str) -> None:
+async def test_a_head_in_small_pieces_is_refused_despite_steady_progress(url: str) -> None:
     async with connected(url) as client:
         client.writer.write(FIRST_LINE)
         reading = asyncio.create_task(reply_of(client))

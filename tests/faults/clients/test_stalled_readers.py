@@ -118,7 +118,7 @@ async def others_are_served(server: Command) -> None:
         assert (await ask(server.v1, path, stream=True, model="little")).text == "a word"
 
 
-async def test_a_thousand_clients_that_do_not_read_cost_bounded_memory_and_nobody_waits_for_them(
+async def test_a_thousand_clients_that_do_not_read_cost_bounded_memory_and_delay_no_others(
     tmp_path: Path,
 ) -> None:
     telling = Telling()

@@ -11,7 +11,7 @@ from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 
 
-async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
+async def test_the_log_line_of_a_failed_request_has_the_reason(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         with command(config(upstream.url, "chat"), tmp_path, forked=True) as gateway:
             upstream.script(reset)
@@ -39,7 +39,7 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
     ]
 
 
-async def test_the_line_of_a_stream_says_that_log_probabilities_did_not_come(tmp_path: Path) -> None:
+async def test_the_log_line_of_a_stream_reports_missing_log_probabilities(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("hi"))
         with command(config(upstream.url, "chat"), tmp_path, forked=True) as gateway:

@@ -53,7 +53,7 @@ async def test_the_param_is_the_clients_input(
 
 
 @pytest.mark.parametrize("path", PARAMS)
-async def test_an_error_in_the_stream_is_named_alike(path: str, gateway: StartGateway) -> None:
+async def test_an_error_in_the_stream_has_the_same_code(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[data_frame({"error": error_object("prompt")})]))
         url = gateway(config(upstream.url, "chat")).url

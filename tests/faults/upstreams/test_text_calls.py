@@ -39,7 +39,7 @@ async def test_calls_written_as_text_are_calls(path: str, stream: bool, gateway:
 
 
 @ENDPOINTS
-async def test_the_upstream_is_told_of_tools_in_words(path: str, gateway: StartGateway) -> None:
+async def test_tools_are_described_to_the_upstream_in_text(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("Hi."))
         base_url = gateway(told_in_words(upstream.url, single_tool_block=True)).v1
@@ -94,7 +94,7 @@ async def test_an_answer_of_nothing_but_a_bad_call_is_a_warning(
 
 @ENDPOINTS
 @FORMS
-async def test_an_answer_of_nothing_but_a_bad_call_says_so_where_configured(
+async def test_an_answer_of_nothing_but_a_bad_call_reports_that_if_configured(
     path: str, stream: bool, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -106,7 +106,7 @@ async def test_an_answer_of_nothing_but_a_bad_call_says_so_where_configured(
 
 @ENDPOINTS
 @FORMS
-async def test_a_call_that_does_not_fit_may_be_passed_on(path: str, stream: bool, gateway: StartGateway) -> None:
+async def test_a_call_that_does_not_fit_may_be_forwarded(path: str, stream: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(UNFIT))
         base_url = gateway(told_in_words(upstream.url, tool_validation="report")).v1
@@ -114,7 +114,7 @@ async def test_a_call_that_does_not_fit_may_be_passed_on(path: str, stream: bool
     assert seen == Seen(200, "completed", calls=(("f", '{"a": "x"}'),))
 
 
-async def test_the_log_counts_calls_that_do_not_fit_and_says_nothing_of_them(tmp_path: Path) -> None:
+async def test_the_log_counts_calls_that_do_not_fit_without_their_content(tmp_path: Path) -> None:
     unknown = '<tool_call>{"name": "secret", "arguments": {"a": "secret"}}</tool_call>'
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(f"Hi. {unknown}{unknown}"))
@@ -141,7 +141,7 @@ async def test_a_client_that_wants_no_calls_gets_text(path: str, stream: bool, g
 
 @ENDPOINTS
 @FORMS
-async def test_a_tool_of_another_kind_is_called_in_text_too(path: str, stream: bool, gateway: StartGateway) -> None:
+async def test_a_custom_tool_is_called_in_text_too(path: str, stream: bool, gateway: StartGateway) -> None:
     """Freeform tools ride on functions."""
     freeform = {"name": "run"}
     tools = [{"type": "custom", **freeform} if path == RESPONSES else {"type": "custom", "custom": freeform}]
@@ -165,7 +165,7 @@ async def test_a_tool_of_another_kind_is_called_in_text_too(path: str, stream: b
     ],
     ids=["quoted tags", "tags in prose", "text around a call"],
 )
-async def test_prose_and_calls_are_told_apart(
+async def test_prose_and_calls_are_distinguished(
     written: str, text: str | None, path: str, stream: bool, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -189,7 +189,7 @@ async def test_text_before_a_closing_think_tag_is_reasoning(path: str, stream: b
 @ENDPOINTS
 @FORMS
 @pytest.mark.parametrize("first", ["", CUT], ids=["nothing", "a bad call"])
-async def test_a_model_is_asked_once_more_for_an_answer(
+async def test_a_model_is_prompted_once_more_for_an_answer(
     path: str, stream: bool, first: str, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:

@@ -235,7 +235,7 @@ async def ask_every_way(base_url: str) -> dict[str, Seen]:
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 @pytest.mark.parametrize(("retries", "expected"), [(0, UNREACHABLE), (1, FINE)], ids=["once", "twice"])
-async def test_a_connection_that_breaks_before_the_reply_is_tried_as_often_as_configured(
+async def test_a_connection_that_breaks_before_the_reply_is_retried_as_configured(
     path: str, stream: bool, retries: int, expected: Seen, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
@@ -253,14 +253,14 @@ async def test_an_upstream_that_does_not_listen_is_unreachable(path: str, stream
 
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
-async def test_an_upstream_that_does_not_speak_tls_is_unreachable(path: str, gateway: StartGateway) -> None:
+async def test_an_upstream_without_tls_is_unreachable(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(config(upstream.url.replace("http://", "https://"), "chat"))
         assert await ask(serving.v1, path, stream=True) == UNREACHABLE
 
 
 @pytest.mark.parametrize("wait", ["7", "Fri, 31 Dec 2100 23:59:59 GMT"], ids=["seconds", "a date"])
-async def test_how_long_to_wait_is_passed_on(wait: str, gateway: StartGateway) -> None:
+async def test_the_retry_delay_is_forwarded(wait: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(error_reply(429, "slow down", headers={"retry-after": wait}))
         serving = gateway(config(upstream.url, "chat"))
@@ -295,7 +295,7 @@ async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
 @pytest.mark.parametrize("fault", ["accepts and says nothing", "falls silent in the middle", "stays open after done"])
-async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, gateway: StartGateway) -> None:
+async def test_an_abandoned_connection_is_closed(fault: str, path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))
         serving = gateway(config(upstream.url, "chat", silence_s=SILENCE_S))
@@ -323,7 +323,7 @@ async def test_a_stream_whose_end_has_no_usage_waits_a_moment_for_it_and_no_long
         assert b"response.completed" in body
 
 
-async def test_texts_that_take_turns_keep_their_places_however_they_come(gateway: StartGateway) -> None:
+async def test_interleaved_texts_keep_their_places_however_they_are_split(gateway: StartGateway) -> None:
     turns = ["content"] * 3 + ["reasoning_content"] * 3 + ["content"] * 3 + ["reasoning_content"] * 3
     deltas = [chat_chunk({field: f"{at} "}) for at, field in enumerate(turns)]
     opening, end = (

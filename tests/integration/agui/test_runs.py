@@ -97,7 +97,7 @@ async def test_a_run_needs_a_key_and_has_the_limits_of_every_request() -> None:
         assert len(upstream.requests) == 1
 
 
-async def test_what_a_run_loses_is_in_its_header() -> None:
+async def test_losses_of_a_run_are_in_its_header() -> None:
     async with gateway(chat_text("Hi")) as (http, _):
         body = run_input(user("Hello"), state={"a": 1}, forwardedProps={"command": {}})
         reply = await http.post("/v1/agui", json=body)
@@ -192,7 +192,7 @@ async def test_frontend_and_hosted_tools_of_one_round(calc: CountingServer) -> N
         assert text_of(done) == "Done."
 
 
-async def test_reasoning_is_shown_and_comes_back_sealed() -> None:
+async def test_reasoning_is_displayed_and_sent_back_sealed() -> None:
     chunks = [chat_chunk({"reasoning": "Hm."}), chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")]
     script = sse_reply(*map(data_frame, chunks))
     async with gateway(script) as (http, upstream):
@@ -210,7 +210,7 @@ async def test_an_old_client_gets_no_event_or_outcome_that_it_does_not_know() ->
         assert "outcome" not in events[-1]
 
 
-async def test_a_run_that_nobody_can_continue_is_not_asked_for_input(calc: CountingServer) -> None:
+async def test_a_run_that_cannot_be_continued_requests_no_input(calc: CountingServer) -> None:
     async with gateway(chat_calls(("calc_book", '{"city": "Rome"}')), chat_text("Then not.")) as (http, _):
         events = await AguiThread(http).run(user("A table."), forwardedProps={"tools": [calc_tool(calc)]})
         (result,) = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]

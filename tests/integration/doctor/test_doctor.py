@@ -127,7 +127,7 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     assert done.stderr == ""
 
 
-def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
+def test_the_documentation_of_the_doctor_has_its_output(tmp_path: Path) -> None:
     page = (ROOT / "docs/doctor.md").read_text()
     config, table, shown = (re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)[0] for kind in KINDS)
     done = doctor(yaml.safe_load(config), tmp_path)
@@ -141,7 +141,7 @@ def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
     assert said["backends"][0]["checks"][1].keys() == expected["backends"][0]["checks"][0].keys()
 
 
-def test_the_page_about_it_has_every_feature_and_option() -> None:
+def test_the_documentation_of_the_doctor_has_every_feature_and_option() -> None:
     page = (ROOT / "docs/doctor.md").read_text()
     section = page.split("## What it tries\n")[1].split("\n## ")[0]
     assert re.findall(r"^\| (?!feature|---)([^|]+?) \|", section, re.M) == [check.title for check in CHECKS]
@@ -185,7 +185,7 @@ def test_only_what_is_examined_is_started(tmp_path: Path) -> None:
     assert (done.returncode, "fail Text: 503 engine_unavailable" in done.stdout) == (1, True)
 
 
-def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_server_fails_at_once_and_is_reported(tmp_path: Path) -> None:
     gone = {"type": "vllm", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "connect_s": 1, "retries": 0}
     done = doctor({"providers": {"gone": gone}, "models": {"m": {"provider": "gone"}}}, tmp_path)
     assert done.returncode == 1
@@ -215,7 +215,7 @@ def test_results_that_are_not_saved_are_printed_nevertheless(file: str | None, w
         ({"providers": {"a": {"type": "scripted"}}, "models": {"*": {"provider": "a"}}}, (), "every model"),
     ],
 )
-def test_what_cannot_be_examined_is_told_with_exit_code_2(
+def test_models_that_cannot_be_examined_are_reported_with_exit_code_2(
     config: Mapping[str, Any], arguments: Sequence[str], words: str, tmp_path: Path
 ) -> None:
     done = doctor(config, tmp_path, *arguments)

@@ -32,7 +32,7 @@ async def examined(config: Mapping[str, Any], folder: Path, *arguments: str):
     return await asyncio.to_thread(doctor, config, folder, *arguments)
 
 
-async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_path: Path) -> None:
+async def test_a_silent_upstream_is_given_up_after_one_request(tmp_path: Path) -> None:
     async with upstream_that(silence) as (config, upstream):
         done = await examined(config, tmp_path, "--timeout", "1")
         assert "fail Text: the reply did not end within 1 s" in done.stdout
@@ -49,7 +49,7 @@ async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_p
     ],
     ids=["no HTTP", "a page"],
 )
-async def test_an_upstream_that_speaks_something_else_is_named_by_that(
+async def test_an_upstream_with_another_protocol_is_reported_as_such(
     answers: Script, words: str, tmp_path: Path
 ) -> None:
     async with upstream_that(answers) as (config, _):
@@ -58,7 +58,7 @@ async def test_an_upstream_that_speaks_something_else_is_named_by_that(
     assert done.returncode == 1
 
 
-async def test_no_key_and_no_address_of_an_upstream_is_told(tmp_path: Path) -> None:
+async def test_no_key_and_no_address_of_an_upstream_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     async with ScriptedUpstream() as upstream:
         words = f"Incorrect key {KEY} at {upstream.url}"
@@ -73,7 +73,7 @@ async def test_no_key_and_no_address_of_an_upstream_is_told(tmp_path: Path) -> N
     assert "Incorrect key" in plain.stdout
 
 
-async def test_what_was_found_is_printed_though_there_is_no_room_for_the_page(tmp_path: Path) -> None:
+async def test_results_are_printed_even_if_the_page_cannot_be_written(tmp_path: Path) -> None:
     config = {"providers": {"p": {"type": "scripted"}}, "models": {"m": {"provider": "p"}}}
     done = await examined(config, tmp_path, "--html", "/dev/full")
     assert "25 passed" in done.stdout
@@ -81,7 +81,7 @@ async def test_what_was_found_is_printed_though_there_is_no_room_for_the_page(tm
     assert done.returncode == 1
 
 
-async def test_it_stops_at_once_when_it_is_interrupted(tmp_path: Path) -> None:
+async def test_the_doctor_stops_at_once_when_interrupted(tmp_path: Path) -> None:
     async with upstream_that(silence) as (config, upstream):
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
         command = [str(Path(sys.executable).with_name("responses-gateway")), "doctor", "--html", "page.html"]

@@ -70,14 +70,14 @@ def running(http: httpx.Client, gateway: Command) -> int:
     return said
 
 
-def test_it_is_ready_when_the_server_says_that_it_listens(gateway: Command, http: httpx.Client) -> None:
+def test_the_engine_is_ready_when_the_server_reports_that_it_listens(gateway: Command, http: httpx.Client) -> None:
     reply = ready(http, gateway)
     assert reply.status_code == 200
     state = {"state": "ready", "detail": None, "running": 0}
     assert reply.json() == {"status": "ready", "engines": {"embedded": state}}
 
 
-def test_both_apis_answer_whole(sdk: OpenAI) -> None:
+def test_both_apis_reply_with_json(sdk: OpenAI) -> None:
     response = sdk.responses.create(model="tiny", input="What is 3 + 4?")
     assert response.output_text == "The answer is 7."
     assert [item.type for item in response.output] == ["reasoning", "message"]
@@ -85,7 +85,7 @@ def test_both_apis_answer_whole(sdk: OpenAI) -> None:
     assert (completion.choices[0].message.content or "").strip() == "The answer is 7."
 
 
-def test_both_apis_answer_in_pieces(sdk: OpenAI) -> None:
+def test_both_apis_reply_with_streams(sdk: OpenAI) -> None:
     with sdk.responses.create(model="tiny", input="Count to 12.", stream=True) as stream:
         deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
     assert "".join(deltas) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12."
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Clien
 
 
 @needs_proc
-def test_nobody_else_is_answered_by_it(gateway: Command, http: httpx.Client) -> None:
+def test_the_engine_answers_only_the_gateway(gateway: Command, http: httpx.Client) -> None:
     (port,) = listening_ports(engine_of(gateway))
     assert http.get(f"http://127.0.0.1:{port}/v1/models").status_code == 401
     asked = {"prompt": "Hello", "n_predict": 1}
@@ -215,9 +215,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
 
 
 @needs_proc
-def test_a_whole_answer_that_was_being_made_is_refused_when_the_engine_dies(
-    gateway: Command, http: httpx.Client
-) -> None:
+def test_a_json_reply_in_progress_fails_when_the_engine_dies(gateway: Command, http: httpx.Client) -> None:
     block_until(lambda: ready(http, gateway).status_code == 200)
     victim = engine_of(gateway)
     asked = json.dumps({**ENDLESS, "stream": False})
@@ -267,7 +265,9 @@ def test_streams_of_the_engine_end_well_while_the_server_stops(tmp_path: Path, h
         assert gateway.process.wait(20) == 0
 
 
-def test_an_engine_that_cannot_start_is_told_and_the_rest_is_served(tmp_path: Path, http: httpx.Client) -> None:
+def test_an_engine_that_cannot_start_is_reported_and_other_models_are_served(
+    tmp_path: Path, http: httpx.Client
+) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(MODEL.read_bytes()[:2_000_000])
     providers = {"embedded": {**ENGINE, "model": str(cut)}, "other": {"type": "scripted"}}

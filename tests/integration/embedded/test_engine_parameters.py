@@ -85,7 +85,7 @@ def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it
         assert allowed.problem_of(value) is None, path
 
 
-def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_library_the_error_names_what_to_install(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(json.dumps(CONFIG))
     hiding = (

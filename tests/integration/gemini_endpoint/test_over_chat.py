@@ -107,7 +107,7 @@ async def test_thinking_returns_to_the_model_that_thought_although_the_client_ne
     assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
 
 
-async def test_thoughts_are_for_clients_that_ask_for_them() -> None:
+async def test_thoughts_are_sent_to_clients_that_request_them() -> None:
     asked = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
     async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):
         first = check_content_stream((await post(client, asked, STREAM)).content)
@@ -250,7 +250,7 @@ async def test_lists_of_models_under_v1_are_for_the_client_that_asks() -> None:
     assert refused["error"]["status"] == "NOT_FOUND"
 
 
-async def test_tokens_are_counted_by_the_upstream_or_not_at_all() -> None:
+async def test_tokens_are_counted_by_the_upstream_only() -> None:
     async with gateway() as (client, upstream):
         upstream.on("/tokenize", Reply(body=b'{"count": 21}'))
         plain = await post(client, {}, "countTokens")
@@ -304,7 +304,7 @@ async def test_embeddings_are_those_of_the_upstream(version: str) -> None:
     assert {"embedContent", "batchEmbedContents"} <= {*listed["supportedGenerationMethods"]}
 
 
-async def test_a_model_without_embeddings_says_so() -> None:
+async def test_a_model_without_embeddings_is_refused() -> None:
     models = {"m": {"provider": "p", "capabilities": {"endpoints": []}}}
     async with gateway(models=models) as (client, upstream):
         refused = await client.post("/models/m:embedContent", json={"content": "a"})

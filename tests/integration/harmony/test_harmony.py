@@ -59,7 +59,7 @@ def prompt_of(request: Request) -> str:
 
 
 @FORMS
-async def test_a_tool_loop_goes_through_and_thoughts_are_kept_until_the_answer(tmp_path: Path, stream: bool) -> None:
+async def test_a_tool_loop_completes_and_thoughts_are_sent_until_the_answer(tmp_path: Path, stream: bool) -> None:
     async with asking(tmp_path, writing(CALLING), writing(ANSWERING), writing(ANSWERING)) as (client, upstream):
         first = await respond(client, "gpt-oss", stream=stream, input="Weather?", tools=[TOOL])
         thought, call = first.output
@@ -101,7 +101,7 @@ async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> No
         assert choice.message.tool_calls[0].function.arguments == '{"city":"Zürich"}'
 
 
-async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
+async def test_a_begun_answer_is_continued(tmp_path: Path) -> None:
     async with asking(tmp_path, writing(" sunny.<|return|>")) as (client, upstream):
         begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
         said = await respond(client, "gpt-oss", stream=True, input=begun)
@@ -110,14 +110,14 @@ async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
 
 
 @FORMS
-async def test_a_begun_answer_that_is_begun_again_is_not_lost(tmp_path: Path, stream: bool) -> None:
+async def test_a_begun_answer_that_is_repeated_is_not_lost(tmp_path: Path, stream: bool) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
     async with asking(tmp_path, writing("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
         said = await respond(client, "gpt-oss", stream=stream, input=begun)
     assert (said.status, said.output_text) == ("completed", "It is sunny.")
 
 
-async def test_a_begun_answer_that_comes_to_nothing_is_a_failure(tmp_path: Path) -> None:
+async def test_a_begun_answer_that_stays_empty_is_a_failure(tmp_path: Path) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
     async with asking(tmp_path, writing("<|channel|>final<|return|>")) as (client, _):
         with pytest.raises(APIStatusError) as failure:

@@ -90,7 +90,7 @@ def test_an_answer_is_held_to_its_schema(api: ChatApi) -> None:
     assert jsonschema_rs.is_valid(SCHEMA, json.loads(reply.text))
 
 
-def test_whatever_is_written_shows_no_control_token_and_streams_as_it_is_told_whole(client: OpenAI) -> None:
+def test_no_output_has_control_tokens_and_streams_equal_json_replies(client: OpenAI) -> None:
     heard = ""
     for seed in range(10):
         whole = texts_of(client, seed, stream=False)
@@ -113,7 +113,7 @@ def test_an_answer_ends_at_its_limit(api: ChatApi) -> None:
     assert reply.usage.completion_tokens == 3
 
 
-def test_an_input_is_as_long_as_it_is_counted(client: OpenAI) -> None:
+def test_the_token_count_of_an_input_is_exact(client: OpenAI) -> None:
     asked: dict[str, Any] = {"model": "gpt-oss", "input": "Hi"}
     counted = client.responses.input_tokens.count(**asked)
     answered = client.responses.create(**asked, max_output_tokens=16)

@@ -40,7 +40,9 @@ async def test_a_chain_has_the_call_and_does_not_list_the_tools_again(calc: Coun
     assert calc.runs["add"] == 1
 
 
-async def test_a_history_that_the_client_keeps_is_the_same_to_the_model(calc: CountingServer, tmp_path: Path) -> None:
+async def test_a_history_stored_by_the_client_reads_the_same_for_the_model(
+    calc: CountingServer, tmp_path: Path
+) -> None:
     async with stored(tmp_path, chat_calls(ADD), chat_text("5"), chat_text("Yes.")) as (client, upstream, _):
         first = await client.responses.create(model="m", input="2 + 3?", tools=[calc_tool(calc)], store=False)
         history: Any = [{"role": "user", "content": "2 + 3?"}, *(item.to_dict() for item in first.output)]

@@ -85,9 +85,7 @@ async def test_text_after_a_call_is_a_paragraph_of_its_own(calc: CountingServer)
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_the_calls_are_in_the_extensions_of_a_request_that_asks_for_them(
-    calc: CountingServer, streams: bool
-) -> None:
+async def test_the_calls_are_in_the_extensions_if_requested(calc: CountingServer, streams: bool) -> None:
     async with chatting(calc.url, chat_calls(ADD), chat_text("5")) as gateway:
         reply = await complete(gateway, stream=streams, extra_body={"extensions": True})
         replies = [chunk async for chunk in reply] if streams else [reply]
@@ -155,14 +153,14 @@ async def test_several_choices_are_refused_by_name(calc: CountingServer) -> None
         assert (gateway.model.requests, calc.methods) == ([], {})
 
 
-async def test_a_model_without_tools_says_that_its_configuration_is_at_fault(calc: CountingServer) -> None:
+async def test_a_model_without_tools_is_reported_as_a_configuration_error(calc: CountingServer) -> None:
     model = {"capabilities": {"tools": False}}
     async with chatting(calc.url, chat_text("never"), model=model) as gateway:
         with pytest.raises(BadRequestError, match=r"the operator has to take tools\.mcp from the model"):
             await complete(gateway)
 
 
-async def test_a_forced_function_of_the_client_and_none_hold_as_ever(calc: CountingServer) -> None:
+async def test_a_forced_client_function_and_none_have_their_usual_effect(calc: CountingServer) -> None:
     async with chatting(calc.url, chat_text("Hi."), chat_text("Hi.")) as gateway:
         forced = {"type": "function", "function": {"name": "ask_user"}}
         await complete(gateway, tools=[OWN], tool_choice=forced)

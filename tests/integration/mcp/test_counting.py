@@ -71,7 +71,7 @@ async def test_tools_that_need_an_approval_count_where_one_can_be_given(calc: Co
         assert await tools_counted(gateway) == ["calc_add"], "a message cannot ask for an approval"
 
 
-async def test_an_upstream_that_cannot_count_is_named_before_a_server_is_asked(calc: CountingServer) -> None:
+async def test_an_upstream_that_cannot_count_is_reported_before_a_server_is_contacted(calc: CountingServer) -> None:
     calc.reset()
     async with counting(calc.url, ways="none") as gateway:
         with pytest.raises(BadRequestError, match="cannot count tokens"):
@@ -80,7 +80,7 @@ async def test_an_upstream_that_cannot_count_is_named_before_a_server_is_asked(c
     assert calc.methods["tools/call"] == 0
 
 
-async def test_a_server_that_cannot_be_listed_is_no_smaller_number(calc: CountingServer) -> None:
+async def test_a_server_that_cannot_be_listed_fails_the_count(calc: CountingServer) -> None:
     async with counting(calc.url) as gateway:
         with pytest.raises(Exception, match="Error retrieving tool list") as failed:
             await count(gateway, model="plain", tools=[calc_tool(calc, server_url=f"http://127.0.0.1:{closed_port()}")])

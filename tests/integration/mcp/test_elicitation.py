@@ -22,7 +22,7 @@ def text_of(response: Json) -> str:
     return str(response["output"][-1]["content"][0]["text"])
 
 
-async def test_a_call_that_asks_for_input_goes_on_with_it_in_the_next_response(
+async def test_a_call_that_requests_input_continues_with_it_in_the_next_response(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
@@ -101,7 +101,7 @@ async def test_input_works_in_every_way_to_continue(way: str, calc: CountingServ
 @pytest.mark.parametrize(
     ("fields", "action"), [({"approve": False}, "decline"), ({"approve": False, "action": "cancel"}, "cancel")]
 )
-async def test_a_user_who_declines_is_the_servers_to_deal_with(
+async def test_a_declined_request_is_handled_by_the_server(
     fields: Json, action: str, calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
@@ -111,7 +111,7 @@ async def test_a_user_who_declines_is_the_servers_to_deal_with(
         assert call_of(ended)["output"] == f"No table in Rome: {action}."
 
 
-async def test_without_a_client_that_can_answer_nobody_is_asked_and_the_call_says_so(
+async def test_without_a_client_that_can_answer_the_call_fails_with_the_reason(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
@@ -133,7 +133,7 @@ async def test_fault_57_input_is_given_once(calc: CountingServer, tmp_path: Path
         assert calc.runs["book"] == 1
 
 
-async def test_fault_57_content_that_does_not_fit_is_refused_and_the_question_stays_open(
+async def test_fault_57_content_that_does_not_fit_is_refused_and_the_request_stays_open(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
@@ -149,7 +149,7 @@ async def test_fault_57_content_that_does_not_fit_is_refused_and_the_question_st
         assert call_of(await booking.ask([given(request, people=2)], **more))["status"] == "completed"
 
 
-async def test_fault_57_what_others_were_asked_for_cannot_be_answered(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_57_requests_of_other_owners_cannot_be_answered(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
         asked = await booking.ask(store=False)
@@ -172,7 +172,7 @@ async def test_fault_57_what_others_were_asked_for_cannot_be_answered(calc: Coun
         assert calc.runs["book"] == 1
 
 
-async def test_fault_57_an_answer_that_comes_too_late_is_refused(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_57_a_late_answer_is_refused(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book, mcp={"approval_days": 1e-9}) as gateway:
         booking = Booking(gateway)
         asked = await booking.ask()
@@ -181,9 +181,7 @@ async def test_fault_57_an_answer_that_comes_too_late_is_refused(calc: CountingS
         assert calc.runs["book"] == 0
 
 
-async def test_a_message_instead_of_an_answer_tells_the_model_that_there_is_none(
-    calc: CountingServer, tmp_path: Path
-) -> None:
+async def test_a_message_instead_of_an_answer_is_reported_to_the_model(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book, chat_text("Well.")) as gateway:
         booking = Booking(gateway)
         asked = await booking.ask()

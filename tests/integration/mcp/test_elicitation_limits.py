@@ -35,7 +35,7 @@ NOT_TO_BE_ASKED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("result", "reason"), NOT_TO_BE_ASKED.values(), ids=NOT_TO_BE_ASKED)
-async def test_fault_57_what_nobody_can_be_asked_for_fails_the_call(
+async def test_fault_57_an_unanswerable_request_fails_the_call(
     result: Json, reason: str, calc: CountingServer, tmp_path: Path
 ) -> None:
     async with scripted_mcp(reply(result)) as mcp, approving(calc, tmp_path, look_up) as gateway:
@@ -46,7 +46,9 @@ async def test_fault_57_what_nobody_can_be_asked_for_fails_the_call(
         assert reason in text
 
 
-async def test_fault_57_a_call_may_ask_a_limited_number_of_times(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_57_a_call_may_request_input_a_limited_number_of_times(
+    calc: CountingServer, tmp_path: Path
+) -> None:
     limits = {"input_rounds": 1}
     async with (
         scripted_mcp(reply(asking("name"))) as mcp,
@@ -58,7 +60,7 @@ async def test_fault_57_a_call_may_ask_a_limited_number_of_times(calc: CountingS
         assert "more than 1 times (tools.mcp.input_rounds)" in call_of(second)["error"]["content"][0]["text"]
 
 
-async def test_a_server_that_wants_to_be_called_again_is(calc: CountingServer, tmp_path: Path) -> None:
+async def test_a_call_is_repeated_if_its_server_requests_that(calc: CountingServer, tmp_path: Path) -> None:
     later = {"resultType": "input_required", "requestState": "soon"}
     async with (
         scripted_mcp([reply(later), reply(later), reply(text_result("found"))]) as mcp,
@@ -69,7 +71,7 @@ async def test_a_server_that_wants_to_be_called_again_is(calc: CountingServer, t
         assert params_of(mcp)["requestState"] == "soon"
 
 
-async def test_a_call_whose_tool_has_changed_since_it_asked_does_not_go_on(
+async def test_a_call_whose_tool_changed_after_its_request_does_not_continue(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with (
@@ -100,7 +102,7 @@ async def test_input_for_a_server_that_is_away_can_be_given_later(calc: Counting
         assert call_of(await client.ask(**body))["output"] == "found"
 
 
-async def test_credentials_are_in_no_question(calc: CountingServer, tmp_path: Path) -> None:
+async def test_credentials_are_in_no_request_for_input(calc: CountingServer, tmp_path: Path) -> None:
     form = {"mode": "form", "message": "Is the-secret-token yours?", "requestedSchema": FORM}
     replies = [reply(asking(state="the-secret-token", x=form)), reply(text_result("found"))]
     async with scripted_mcp(replies) as mcp, approving(calc, tmp_path, look_up) as gateway:
@@ -117,7 +119,7 @@ WHO: Json = {"mode": "form", "message": "Who?", "requestedSchema": FORM}
 WHILE_OPEN: Json = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": WHO}
 
 
-async def test_fault_57_an_older_server_that_asks_while_the_call_is_open_is_declined_by_name(
+async def test_fault_57_a_request_of_an_older_server_during_a_call_is_declined_by_name(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     failing = text_result("I need a name.", isError=True)
@@ -142,7 +144,7 @@ async def test_fault_57_an_older_server_that_asks_while_the_call_is_open_is_decl
         assert stored.headers["x-gateway-loss"] == "tools=input for lookup.look_up declined"
 
 
-async def test_fault_57_a_call_beside_one_that_asks_in_vain_is_none(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_57_a_call_beside_a_declined_request_is_not_blamed(calc: CountingServer, tmp_path: Path) -> None:
     two = chat_calls(("lookup_look_up", "{}"), ("lookup_other", "{}"))
     lists = reply(list_result(LOOK_UP, {**LOOK_UP, "name": "other"}))
 
@@ -158,9 +160,7 @@ async def test_fault_57_a_call_beside_one_that_asks_in_vain_is_none(calc: Counti
         assert response.headers["x-gateway-loss"] == "tools=input for lookup.look_up declined"
 
 
-async def test_fault_57_real_older_servers_are_told_that_nobody_can_be_asked(
-    calc: CountingServer, tmp_path: Path
-) -> None:
+async def test_fault_57_requests_of_real_older_servers_are_declined(calc: CountingServer, tmp_path: Path) -> None:
     """A tool that looks first whether it can ask, and one that does not."""
     with mcp_server(is_older=True) as older:
         servers = {"calc": {"url": older.url, "approval": "never"}}
@@ -175,7 +175,7 @@ async def test_fault_57_real_older_servers_are_told_that_nobody_can_be_asked(
             assert asking_anyway.headers["x-gateway-loss"] == "tools=input for calc.greet declined"
 
 
-async def test_without_a_store_nobody_is_asked(calc: CountingServer, tmp_path: Path) -> None:
+async def test_without_a_store_no_input_is_requested(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book, store={"url": None}) as gateway:
         response = await gateway.send("A table.", tools=Booking(gateway).tools, elicitation=True)
         assert response.status_code == httpx.codes.OK, response.text

@@ -36,7 +36,7 @@ async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: Countin
     assert calc.runs["add"] == 1
 
 
-async def test_the_model_reads_what_the_request_says_of_its_server(calc: CountingServer) -> None:
+async def test_the_model_reads_the_servers_description_of_the_request(calc: CountingServer) -> None:
     async with hosting(chat_text("Hi.")) as (client, upstream, _):
         tool = calc_tool(calc, server_description="Counts the apples of the farm.")
         response = await client.responses.create(model="m", input="Hi", instructions="Be short.", tools=[tool])

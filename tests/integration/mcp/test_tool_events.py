@@ -56,7 +56,7 @@ async def report_and_wait(exchange: Exchange) -> None:
     await Reply(headers=SSE, body=[note, Hang()])(exchange)
 
 
-async def test_a_watched_stream_says_what_the_loop_does_with_the_ids_of_the_model() -> None:
+async def test_tool_events_report_the_loop_with_the_ids_of_the_model() -> None:
     model = (TWO_CALLS, chat_text("Done."))
     async with scripted_mcp(answer(text_result("found"))) as server, hosting(*model) as gateway:
         request: Json = {"model": "m", "input": "Hi", "tools": [mcp_tool(server.url)], "stream": True}
@@ -82,7 +82,7 @@ async def test_a_watched_stream_says_what_the_loop_does_with_the_ids_of_the_mode
     assert all(event["duration_ms"] >= 0 for event in results)
 
 
-async def test_without_being_asked_for_they_are_in_no_stream_and_progress_is_not_asked_for() -> None:
+async def test_without_the_option_no_tool_events_are_sent_and_no_progress_is_requested() -> None:
     async with scripted_mcp(answer(text_result("found"))) as server, hosting() as gateway:
         request: Json = {"model": "m", "input": "Hi", "tools": [mcp_tool(server.url)], "stream": True}
         events = await events_of(await gateway.client.responses.create(**request))
@@ -139,7 +139,7 @@ async def test_77_a_credential_in_a_report_of_progress_is_removed() -> None:
         assert event.model_dump()["message"] == "x" * 490 + "Bearer [hi"
 
 
-async def test_they_are_in_the_log_of_a_background_response(tmp_path: Path) -> None:
+async def test_tool_events_are_in_the_log_of_a_background_response(tmp_path: Path) -> None:
     store = {"url": ready_sqlite(tmp_path / "state.db"), "poll_s": 0.05}
     settings: Json = {"store": store, "tools": {"events": True}}
     async with scripted_mcp(answer(text_result("found"))) as server, hosting(**settings) as gateway:

@@ -72,7 +72,7 @@ def message_of(stream: bytes) -> Json:
     return message
 
 
-async def test_calls_are_run_and_shown_streamed_and_whole(calc: CountingServer) -> None:
+async def test_calls_are_run_and_sent_as_blocks_in_streams_and_json(calc: CountingServer) -> None:
     rounds = chat_calls(ADD), chat_text("It is 5.")
     async with gateway(*rounds, *rounds, chat_text("Yes")) as (client, upstream):
         whole = await client.post("/messages", json=body(calc))
@@ -102,7 +102,7 @@ async def test_calls_are_run_and_shown_streamed_and_whole(calc: CountingServer) 
     assert SECRET not in str([request.json for request in upstream.requests])
 
 
-async def test_toolsets_say_which_tools_are_offered(calc: CountingServer) -> None:
+async def test_toolsets_choose_the_offered_tools(calc: CountingServer) -> None:
     async with gateway(chat_text("Hi")) as (client, upstream):
         offered = []
         for tools, configuration in (
@@ -125,7 +125,7 @@ async def test_toolsets_say_which_tools_are_offered(calc: CountingServer) -> Non
     assert offered[1:] == [{"add"}, {"fail"}]
 
 
-async def test_what_cannot_be_run_is_refused_by_name(calc: CountingServer) -> None:
+async def test_unsupported_servers_are_refused_by_name(calc: CountingServer) -> None:
     async with gateway(chat_text("Hi"), mcp={"request_servers": "off"}) as (client, upstream):
         for model in ("m", "same"):
             refused = await client.post("/messages", json=body(calc, model=model))

@@ -139,7 +139,7 @@ async def test_signatures_of_another_server_are_no_obstacle() -> None:
     assert upstream.requests[0].json["messages"][1]["reasoning"] == "Hm."
 
 
-async def test_a_reply_is_not_begun_anew_where_the_client_began_it() -> None:
+async def test_a_reply_that_the_client_began_is_continued() -> None:
     history = [*HELLO, {"role": "assistant", "content": "The answer is"}]
     models = {"m": {"provider": "p"}, "n": {"provider": "p", "capabilities": {"prefill": True}}}
     async with gateway(chat_text(" 7"), models=models) as (client, upstream):
@@ -229,7 +229,7 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_event() -> None:
     assert read_frames(reply.content)[-1]["error"]["type"] == "api_error"
 
 
-async def test_a_thread_is_refused_so_that_clients_go_on_without() -> None:
+async def test_a_thread_is_refused_so_that_clients_continue_without_it() -> None:
     async with gateway() as (client, upstream):
         reply = await post(client, {"thread": {"type": "create"}})
     assert reply.status_code == 400
@@ -247,7 +247,7 @@ async def test_both_headers_for_keys_are_accepted(headers: Json) -> None:
     assert accepted.status_code == 200
 
 
-async def test_models_have_the_shape_of_the_api_that_asks() -> None:
+async def test_models_have_the_shape_of_the_requested_api() -> None:
     models: Json = {name: {"provider": "p"} for name in ("a", "b", "c")}
     models["b"]["capabilities"] = {"max_context_window": 4096}
     async with gateway(models=models) as (client, _):
@@ -280,7 +280,7 @@ async def test_tokens_that_cannot_be_counted_are_not_estimated() -> None:
     assert (reply.status_code, reply.json()["error"]["type"]) == (404, "not_found_error")
 
 
-async def test_tools_of_the_operator_are_run_for_a_client_that_knows_nothing_of_them() -> None:
+async def test_tools_of_the_operator_run_for_clients_that_do_not_know_them() -> None:
     call = chat_calls(("create_note", '{"text": "red river"}'))
     notes = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "prefix": "", "approval": "never"}
     tools = {"mcp": {"servers": {"notes": notes}}}

@@ -46,7 +46,7 @@ async def gateway(*scripts: Script, **provider: Any) -> AsyncIterator[tuple[http
                 yield client, upstream
 
 
-async def test_request_and_headers_are_forwarded_as_they_came() -> None:
+async def test_request_and_headers_are_forwarded_unchanged() -> None:
     async with gateway(anthropic_text("Hi")) as (client, upstream):
         whole = await client.post("/messages?beta=true", json=BODY)
         streamed = await client.post("/messages?beta=true", json={**BODY, "stream": True})

@@ -190,7 +190,7 @@ async def test_a_search_of_a_responses_upstream_has_its_blocks_and_returns(*, st
 
 
 @FORMS
-async def test_a_search_of_anthropic_returns_to_it_as_it_came(*, stream: bool) -> None:
+async def test_a_search_of_anthropic_is_sent_back_unchanged(*, stream: bool) -> None:
     async with gateway(anthropic_search()) as (client, upstream):
         first = await ask(client, "anthropic", WHO, stream=stream)
         pages = pages_of(first)
@@ -202,7 +202,7 @@ async def test_a_search_of_anthropic_returns_to_it_as_it_came(*, stream: bool) -
     assert answered["messages"][1]["content"][:2] == [{**ASKED, "input": {"query": "who"}}, TOLD]
 
 
-async def test_a_search_that_failed_returns_as_it_came() -> None:
+async def test_a_failed_search_is_sent_back_unchanged() -> None:
     error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
     told = {**TOLD, "content": error}
     async with gateway(anthropic_search(told)) as (client, upstream):
@@ -229,7 +229,7 @@ async def test_a_search_that_waits_for_the_next_request_is_run_by_it() -> None:
 
 
 @FORMS
-async def test_what_gemini_searched_has_its_blocks_after_the_answer(*, stream: bool) -> None:
+async def test_searches_of_gemini_are_blocks_after_the_answer(*, stream: bool) -> None:
     async with gateway(gemini_search()) as (client, upstream):
         forced: Json = {"tool_choice": {"type": "tool", "name": "web_search"}, "tools": [FUNCTION, SEARCH]}
         first = await ask(client, "gemini", WHO, stream=stream, **forced)

@@ -121,7 +121,7 @@ async def test_failures_have_the_form_of_the_api(script: Script, status: int, me
             assert message in reply.json()["error"]
 
 
-async def test_what_is_not_there_is_named() -> None:
+async def test_unknown_models_and_paths_are_reported_by_name() -> None:
     broken = chat_sse([text_chunks("Hi")[0], chat_chunk({"content": "Hi"})], done=False)
     async with gateway(broken, auth={"keys": [{"name": "ada", "key": KEY}]}) as (client, upstream):
         assert (await post(client, {})).status_code == 401
@@ -140,7 +140,7 @@ async def test_what_is_not_there_is_named() -> None:
     assert len(upstream.requests) == 1
 
 
-async def test_what_generate_alone_has_is_sent_or_refused_by_name() -> None:
+async def test_parameters_of_generate_are_sent_or_refused_by_name() -> None:
     pixel = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
     schema: Json = {"type": "object", "properties": {"a": {"type": "integer"}}}
     refusals: Json = {"template": "{{ .Prompt }}", "raw": True, "suffix": "x", "context": [1, 2]}
@@ -182,7 +182,7 @@ async def test_a_request_without_a_prompt_only_loads_the_model() -> None:
     assert upstream.requests == []
 
 
-async def test_models_say_what_they_can_do_and_no_more() -> None:
+async def test_models_list_exactly_their_capabilities() -> None:
     models = {
         "m": {"provider": "p", "capabilities": {"max_context_window": 2048, "tools": True, "images": True}},
         "n:latest": {"provider": "p", "capabilities": {"tools": False, "reasoning": False, "images": False}},
@@ -234,7 +234,7 @@ async def test_embeddings_are_those_of_the_upstream() -> None:
     assert upstream.requests[0].json == sent
 
 
-async def test_tools_of_the_operator_are_run_for_a_client_that_knows_nothing_of_them() -> None:
+async def test_tools_of_the_operator_run_for_clients_that_do_not_know_them() -> None:
     call = chat_calls(("create_note", '{"text": "red river"}'))
     notes = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "prefix": "", "approval": "never"}
     tools = {"mcp": {"servers": {"notes": notes}}}

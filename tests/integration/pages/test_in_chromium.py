@@ -111,7 +111,7 @@ def test_an_example_is_copied_with_the_address_of_the_page(tab: Tab, gateway: Ga
     assert tab.evaluate("document.querySelector('[data-copy=snippet-0-curl]').textContent") in ("Copied", "Selected")
 
 
-def test_what_a_page_does_not_contain_cannot_run(tab: Tab, gateway: Gateway) -> None:
+def test_scripts_that_a_page_does_not_contain_cannot_run(tab: Tab, gateway: Gateway) -> None:
     tab.open(gateway.url + "/", width=1280)
     tab.problems.clear()
     tab.evaluate("""new Promise((resolve) => {
@@ -123,7 +123,7 @@ def test_what_a_page_does_not_contain_cannot_run(tab: Tab, gateway: Gateway) -> 
     assert tab.evaluate("window.injected") is None
 
 
-def test_a_key_lists_its_models_and_a_wrong_one_is_named(tab: Tab, locked: Gateway) -> None:
+def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Gateway) -> None:
     def enter(key: str) -> None:
         tab.evaluate(
             f"document.getElementById('key').value = {json.dumps(key)}; document.querySelector('button').click()"

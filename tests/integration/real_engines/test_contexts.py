@@ -56,7 +56,7 @@ def counting_client(engine: Engine) -> Iterator[OpenAI]:
 
 
 @pytest.mark.parametrize("request_args", REQUESTS.values(), ids=REQUESTS)
-def test_a_count_is_what_usage_says_then(counting_client: OpenAI, engine: Engine, request_args: Any) -> None:
+def test_a_count_equals_the_usage_of_the_response(counting_client: OpenAI, engine: Engine, request_args: Any) -> None:
     answered = counting_client.responses.create(model="turn", **request_args, max_output_tokens=16, store=False)
     assert answered.usage is not None
     for way in WAYS[engine.kind]:

@@ -53,7 +53,7 @@ def test_thinking_can_be_switched_off(api: Api) -> None:
     assert (reply.text, reply.reasoning) == ("The capital of France is Paris.", "")
 
 
-def test_a_conversation_remembers_what_was_said(api: Api) -> None:
+def test_a_conversation_contains_its_history(api: Api) -> None:
     said = user("My name is Ada.")
     first = api.ask(said)
     assert first.text == "Nice to meet you, Ada."
@@ -99,7 +99,7 @@ def test_a_schema_binds_an_answer_that_would_be_another(api: Api) -> None:
     assert json.loads(api.ask(user("Hi"), schema=schema).text) == {"a": 5, "b": 5, "sum": 5}
 
 
-def test_an_answer_cut_at_the_token_limit_says_so(api: Api) -> None:
+def test_an_answer_cut_at_the_token_limit_is_incomplete(api: Api) -> None:
     reply = api.ask(user("Never stop."), max_tokens=40)
     assert reply.ending == "length"
     assert reply.text.startswith("tick tock tick tock")

@@ -53,7 +53,7 @@ def ask(gateway: Gateway, said: str = "What is the weather in Bern?", **body: An
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("budget", [1, 3, 9, None])
-def test_the_budget_of_a_request_is_kept_to_the_token(gateway: Gateway, budget: int | None, stream: bool) -> None:
+def test_the_budget_of_a_request_is_exact(gateway: Gateway, budget: int | None, stream: bool) -> None:
     asked: Json = {} if budget is None else {"max_thinking_tokens": budget}
     reply = ask(gateway, stream=stream, **asked)
     assert reply["usage"]["thinking_tokens"] == (budget or BUDGET)
@@ -63,7 +63,7 @@ def test_the_budget_of_a_request_is_kept_to_the_token(gateway: Gateway, budget: 
     assert counts["total_tokens"] == sum(counts[f"{part}_tokens"] for part in ("prompt", "thinking", "response"))
 
 
-def test_a_budget_of_nothing_is_an_answer_at_once(gateway: Gateway) -> None:
+def test_with_a_budget_of_zero_the_answer_comes_at_once(gateway: Gateway) -> None:
     reply = ask(gateway, max_thinking_tokens=0)
     assert (reply["thinking"], reply["usage"]["thinking_tokens"]) == ("", 0)
     assert reply["response"]
@@ -76,13 +76,13 @@ def test_the_limit_on_the_answer_is_none_on_the_thinking(gateway: Gateway) -> No
 
 
 @pytest.mark.parametrize("tag", ["think", "thinking"])
-def test_a_request_may_ask_a_model_of_one_pass_for_two(gateway: Gateway, tag: str) -> None:
+def test_a_request_may_use_two_passes_on_a_model_of_one(gateway: Gateway, tag: str) -> None:
     reply = ask(gateway, model="single", two_pass=True, think_tag=tag, max_thinking_tokens=4)
     assert reply["usage"]["thinking_tokens"] == 4
     assert reply["response"]
 
 
-def test_a_request_may_ask_a_model_of_two_passes_for_one(gateway: Gateway) -> None:
+def test_a_request_may_use_one_pass_on_a_model_of_two(gateway: Gateway) -> None:
     reply = ask(gateway, two_pass=False, max_response_tokens=20)
     assert reply["thinking"]
     assert reply["usage"]["prompt_tokens"] + 20 == reply["usage"]["total_tokens"]
@@ -109,7 +109,7 @@ def test_an_answer_may_have_a_schema_after_the_thinking(gateway: Gateway) -> Non
     assert (json.loads(reply["response"]), reply["usage"]["thinking_tokens"]) == ({"n": 3}, BUDGET)
 
 
-def test_calls_that_nobody_reads_are_refused_by_name(gateway: Gateway) -> None:
+def test_tools_without_a_parser_are_refused_by_name(gateway: Gateway) -> None:
     asked = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
     body = {"messages": [{"role": "user", "content": "hi"}], **asked}
     reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)

@@ -99,7 +99,7 @@ def check_weather(client: OpenAI, calc: CountingServer, model: str, *, streams: 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("model", ["tiny", "two"])
-def test_a_model_that_thinks_has_its_tool_run_in_one_response(
+def test_a_thinking_model_has_its_tool_run_in_one_response(
     client: OpenAI, calc: CountingServer, model: str, streams: bool
 ) -> None:
     check_weather(client, calc, model, streams=streams)

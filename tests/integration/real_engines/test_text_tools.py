@@ -34,7 +34,7 @@ def client(llama_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
         yield client
 
 
-def test_a_model_calls_a_tool_it_was_told_of_in_words_and_reads_its_output(client: OpenAI) -> None:
+def test_a_model_calls_a_tool_described_in_text_and_reads_its_output(client: OpenAI) -> None:
     tools = [{"type": "function", "strict": False, **WEATHER}]
     create: Any = client.responses.create
     asked = create(model="tiny", input=QUESTION, tools=tools, temperature=0)

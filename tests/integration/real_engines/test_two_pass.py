@@ -86,7 +86,7 @@ def client(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield client
 
 
-def test_a_thought_that_ends_by_itself_is_followed_by_its_answer(api: Api) -> None:
+def test_thinking_that_ends_by_itself_is_followed_by_the_answer(api: Api) -> None:
     reply = api.ask(user("What is 3 + 4?"))
     assert reply.reasoning == "The user asks for 3 + 4. That makes 7."
     assert reply.text == "The answer is 7."
@@ -94,7 +94,7 @@ def test_a_thought_that_ends_by_itself_is_followed_by_its_answer(api: Api) -> No
     assert 0 < used(reply).reasoning < used(reply).output
 
 
-def test_a_budget_is_kept_to_the_token(api: Api) -> None:
+def test_a_budget_is_exact(api: Api) -> None:
     reply = api.ask(user("Think forever."), body={"reasoning": {"max_tokens": 50}})
     assert used(reply).reasoning == 50
     assert set(reply.reasoning.split()) <= {"hmm", "well"}
@@ -102,7 +102,7 @@ def test_a_budget_is_kept_to_the_token(api: Api) -> None:
     assert reply.ending == "done"
 
 
-def test_without_a_budget_in_the_request_the_one_of_the_model_is_kept(api: Api) -> None:
+def test_without_a_budget_in_the_request_the_models_budget_applies(api: Api) -> None:
     reply = api.ask(user("Think forever."))
     assert used(reply).reasoning == BUDGET
     assert reply.text == "I stopped thinking."
@@ -115,7 +115,7 @@ def test_an_effort_is_a_budget(client: OpenAI, effort: str, budget: int) -> None
     assert used(reply).reasoning == budget
 
 
-def test_what_it_is_told_of_effort_in_chat_is_a_budget(client: OpenAI) -> None:
+def test_an_effort_in_chat_is_a_budget(client: OpenAI) -> None:
     completion = client.chat.completions.create(
         model="efforts",
         messages=[{"role": "user", "content": "Think forever."}],
@@ -148,7 +148,7 @@ def test_thinking_can_be_switched_off(api: Api, off: Any) -> None:
     assert (reply.text, reply.reasoning) == ("The capital of France is Paris.", "")
 
 
-def test_a_budget_of_nothing_is_no_thought(api: Api) -> None:
+def test_a_budget_of_zero_disables_thinking(api: Api) -> None:
     reply = api.ask(user("What is the capital of France?"), model="thoughtless")
     assert (reply.text, reply.reasoning) == ("The capital of France is Paris.", "")
     assert used(reply).reasoning == 0
@@ -212,7 +212,7 @@ def test_a_tool_is_called_without_thinking(api: Api) -> None:
     assert (reply.text, reply.reasoning) == ("", "")
 
 
-def test_calls_in_several_blocks_are_all_kept(api: Api) -> None:
+def test_calls_in_several_blocks_are_all_used(api: Api) -> None:
     reply = api.ask(user("What is the weather in Paris and Rome?"), tools=[WEATHER])
     assert [call.arguments for call in reply.calls] == [{"city": "Paris"}, {"city": "Rome"}]
     assert len({call.id for call in reply.calls}) == 2
@@ -324,7 +324,7 @@ def test_a_prompt_beyond_the_context_is_refused_by_name(api: Api) -> None:
     assert refused.value.code == "context_length_exceeded"
 
 
-def test_what_has_no_tokens_is_refused_by_name(client: OpenAI) -> None:
+def test_input_without_a_rendering_in_tokens_is_refused_by_name(client: OpenAI) -> None:
     create: Any = client.responses.create
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     with pytest.raises(BadRequestError) as refused:
@@ -348,7 +348,7 @@ def test_the_second_pass_computes_nothing_again(client: OpenAI, engine: Engine) 
     assert engine.computed() - before <= used(reply).input + engine.block + 2
 
 
-async def test_turns_at_the_same_time_keep_apart(client: OpenAI) -> None:
+async def test_concurrent_turns_do_not_mix(client: OpenAI) -> None:
     async with AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0, timeout=60) as at_once:
 
         async def ask(number: int) -> tuple[str, int]:

@@ -102,7 +102,7 @@ async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[s
 
 
 @FORMS
-async def test_arguments_for_a_choice_of_objects_come_as_they_were_written(stream: bool, tmp_path: Path) -> None:
+async def test_arguments_for_a_choice_of_objects_arrive_unchanged(stream: bool, tmp_path: Path) -> None:
     by_name, by_id = (
         {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]} for key in ("name", "id")
     )
@@ -118,7 +118,7 @@ async def test_arguments_for_a_choice_of_objects_come_as_they_were_written(strea
 
 @FORMS
 @pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_gives_the_thinking_back_as_it_was(kept: bool, stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_sends_thinking_back_unchanged(kept: bool, stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, anthropic_calls(*CALLS, thinking=THINKING), anthropic_text("It is 3.")) as (
         client,
         upstream,
@@ -157,7 +157,7 @@ async def test_a_tool_loop_gives_the_thinking_back_as_it_was(kept: bool, stream:
 
 
 @FORMS
-async def test_a_tool_loop_in_chat_gives_the_thinking_back_as_it_was(stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_in_chat_sends_thinking_back_unchanged(stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, anthropic_calls(*CALLS, thinking=THINKING), anthropic_text("It is 3.")) as (
         client,
         upstream,
@@ -176,7 +176,7 @@ async def test_a_tool_loop_in_chat_gives_the_thinking_back_as_it_was(stream: boo
 
 
 @FORMS
-async def test_what_a_search_found_is_cited_and_kept(stream: bool, tmp_path: Path) -> None:
+async def test_search_results_are_cited_and_preserved(stream: bool, tmp_path: Path) -> None:
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
     async with asking(tmp_path, searched, anthropic_text("Yes.")) as (client, upstream):
         tools: Any = [{"type": "web_search"}]
@@ -212,7 +212,7 @@ async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_p
     assert document["citations"] == {"enabled": True}
 
 
-async def test_files_are_not_to_be_cited_in_chat_which_has_no_words_for_it(tmp_path: Path) -> None:
+async def test_files_are_not_cited_in_chat(tmp_path: Path) -> None:
     file: Any = {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}}
     async with asking(tmp_path, anthropic_text("So it is.")) as (client, upstream):
         await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": [file]}])
@@ -221,7 +221,7 @@ async def test_files_are_not_to_be_cited_in_chat_which_has_no_words_for_it(tmp_p
 
 
 @FORMS
-async def test_what_a_search_found_is_cited_in_chat(stream: bool, tmp_path: Path) -> None:
+async def test_search_results_are_cited_in_chat(stream: bool, tmp_path: Path) -> None:
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
     async with asking(tmp_path, searched) as (client, _):
         asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Who?"}], "web_search_options": {}}
@@ -235,7 +235,7 @@ async def test_what_a_search_found_is_cited_in_chat(stream: bool, tmp_path: Path
     assert [each["url_citation"]["url"] for each in cited] == ["https://a.org"]
 
 
-async def test_images_are_shown_on_both_apis(tmp_path: Path) -> None:
+async def test_images_are_sent_over_both_apis(tmp_path: Path) -> None:
     async with asking(tmp_path, anthropic_text("A cat.")) as (client, upstream):
         seen: list[Any] = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": PNG}]
         await client.responses.create(model=MODEL, input=[{"role": "user", "content": seen}])
@@ -267,7 +267,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("status", "kind", "words", "ours", "code"), ERRORS.values(), ids=ERRORS)
-async def test_errors_are_named_by_meaning(
+async def test_errors_have_codes_by_meaning(
     status: int, kind: str, words: str, ours: int, code: str, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, anthropic_error(status, kind, words)) as (client, _):

@@ -67,7 +67,7 @@ def returned(call_id: str, **response: str) -> dict[str, Any]:
 
 @FORMS
 @pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_gives_signatures_back_where_they_were(kept: bool, stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_sends_signatures_back_in_their_places(kept: bool, stream: bool, tmp_path: Path) -> None:
     scripts = answering(*CALLING), answering(text("It is 3."), text("", "sig-2")), answering(text("Bye."))
     async with asking(tmp_path, *scripts) as (client, upstream):
         history: list[Any] = [{"role": "user", "content": "Add."}]
@@ -105,7 +105,7 @@ async def test_a_tool_loop_gives_signatures_back_where_they_were(kept: bool, str
 
 
 @FORMS
-async def test_a_tool_loop_in_chat_gives_signatures_back(stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_in_chat_sends_signatures_back(stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, answering(*CALLING), answering(text("It is 3."))) as (client, upstream):
         messages: list[Any] = [{"role": "user", "content": "Add."}]
         message = await complete(client, stream=stream, messages=messages, tools=CHAT_TOOLS)
@@ -140,7 +140,7 @@ async def test_an_answer_at_its_limit_is_incomplete(stream: bool, tmp_path: Path
     assert (response.usage.output_tokens, response.usage.output_tokens_details.reasoning_tokens) == (20, 17)
 
 
-async def test_images_are_shown_in_questions_and_beside_outputs(tmp_path: Path) -> None:
+async def test_images_are_sent_in_messages_and_beside_outputs(tmp_path: Path) -> None:
     async with asking(tmp_path, answering(text("A cat."))) as (client, upstream):
         image: Any = {"type": "input_image", "image_url": PNG, "detail": "auto"}
         made: Any = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"}
@@ -172,7 +172,7 @@ async def test_a_schema_holds_the_answer(tmp_path: Path) -> None:
 
 
 @FORMS
-async def test_what_was_searched_is_cited(stream: bool, tmp_path: Path) -> None:
+async def test_search_results_are_cited(stream: bool, tmp_path: Path) -> None:
     found = last(text("Grüße"))
     found["candidates"][0]["groundingMetadata"] = {
         "groundingChunks": [{"web": {"uri": "https://a", "title": "A"}}],
@@ -205,7 +205,7 @@ ERRORS: dict[str, tuple[dict[str, Any], int, str]] = {
 
 
 @pytest.mark.parametrize(("body", "status", "code"), ERRORS.values(), ids=ERRORS)
-async def test_what_the_upstream_refuses_has_its_name(
+async def test_refusals_of_the_upstream_have_their_codes(
     body: dict[str, Any], status: int, code: str, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, json_reply(body, body["error"]["code"])) as (client, _):
@@ -235,7 +235,7 @@ async def test_tokens_are_counted_by_the_upstream(tmp_path: Path) -> None:
     assert request.json["generateContentRequest"].keys() == {"model", "contents", "tools"}
 
 
-async def test_what_would_be_lost_is_told(tmp_path: Path) -> None:
+async def test_losses_are_reported(tmp_path: Path) -> None:
     async with asking(tmp_path, answering(text("Hi."))) as (client, _):
         asked: dict[str, Any] = {"model": MODEL, "input": "Hi", "parallel_tool_calls": False, "tools": TOOLS}
         raw = await client.responses.with_raw_response.create(**asked)

@@ -36,7 +36,7 @@ def names_of(tools: list[Json]) -> list[str]:
     return [tool["function"]["name"] for tool in tools]
 
 
-async def test_an_upstream_that_forces_by_name_is_told_the_name() -> None:
+async def test_an_upstream_that_forces_by_name_gets_the_name() -> None:
     reply, (body,) = await ask("vllm")
     assert reply.status_code == 200
     assert body["tool_choice"] == {"type": "function", "function": {"name": "subtract"}}
@@ -49,12 +49,12 @@ async def test_an_upstream_that_ignores_names_gets_that_tool_alone() -> None:
     assert (body["tool_choice"], names_of(body["tools"])) == ("required", ["subtract"])
 
 
-async def test_anthropic_is_told_the_name() -> None:
+async def test_anthropic_gets_the_name() -> None:
     _, (body,) = await ask("anthropic")
     assert (body["tool_choice"]["type"], body["tool_choice"]["name"]) == ("tool", "subtract")
 
 
-async def test_gemini_is_told_the_name() -> None:
+async def test_gemini_gets_the_name() -> None:
     _, (body,) = await ask("gemini")
     expected = {"mode": "ANY", "allowedFunctionNames": ["subtract"]}
     assert body["toolConfig"]["functionCallingConfig"] == expected

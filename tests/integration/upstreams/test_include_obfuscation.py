@@ -59,9 +59,7 @@ def _text_of(payload: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("path", "body"), REQUESTS.values(), ids=REQUESTS)
-async def test_deltas_are_padded_where_a_client_asks_for_it(
-    client: httpx.AsyncClient, path: str, body: dict[str, Any]
-) -> None:
+async def test_deltas_are_padded_if_requested(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> None:
     plain = await client.post(path, json={**body, "stream": True})
     padded = await client.post(path, json={**body, "stream": True, "stream_options": {"include_obfuscation": True}})
     assert plain.status_code == padded.status_code == 200
@@ -73,7 +71,7 @@ async def test_deltas_are_padded_where_a_client_asks_for_it(
     assert all(size % 128 == 0 for size, _ in deltas)
 
 
-async def test_a_replay_pads_as_its_own_request_says(client: httpx.AsyncClient) -> None:
+async def test_a_replay_is_padded_as_its_own_request_requires(client: httpx.AsyncClient) -> None:
     body = {"model": "chat", "input": "Hi", "background": True, "stream": True}
     created = await client.post("responses", json=body)
     response_id = orjson.loads(created.content.partition(b"data: ")[2].partition(b"\n")[0])["response"]["id"]

@@ -66,7 +66,7 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
     assert unknown.value.code == "model_not_found"
 
 
-def test_every_type_that_is_asked_over_http_is_among_them() -> None:
+def test_every_http_provider_type_is_covered() -> None:
     assert {kind for kind, _ in REMOTE.values()} == set(get_args(ProviderType)) - EMBEDDED_TYPES
 
 

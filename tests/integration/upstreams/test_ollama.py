@@ -59,7 +59,7 @@ async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[s
 
 @FORMS
 @pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_gives_the_thinking_back(kept: bool, stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_sends_thinking_back(kept: bool, stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_calls(*CALLS, thinking=THOUGHT), ollama_text("It is 3.")) as (client, upstream):
         question: list[Any] = [{"role": "user", "content": "Add."}]
         asked: dict[str, Any] = {"tools": TOOLS, "store": kept}
@@ -97,7 +97,7 @@ async def test_a_tool_loop_gives_the_thinking_back(kept: bool, stream: bool, tmp
 
 
 @FORMS
-async def test_a_tool_loop_in_chat_gives_the_thinking_back(stream: bool, tmp_path: Path) -> None:
+async def test_a_tool_loop_in_chat_sends_thinking_back(stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_calls(*CALLS, thinking=THOUGHT), ollama_text("It is 3.")) as (client, upstream):
         messages: list[Any] = [{"role": "user", "content": "Add."}]
         message = await complete(client, stream=stream, messages=messages, tools=CHAT_TOOLS)
@@ -134,7 +134,7 @@ async def test_a_schema_holds_the_answer(tmp_path: Path) -> None:
         assert upstream.requests[0].json["format"]["properties"]["city"]["type"] == "string"
 
 
-async def test_images_are_shown_on_both_apis(tmp_path: Path) -> None:
+async def test_images_are_sent_over_both_apis(tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_text("A cat.")) as (client, upstream):
         upstream.on("/api/show", ollama_shown("completion", "vision"))
         seen: list[Any] = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": PNG}]
@@ -176,7 +176,7 @@ async def test_images_in_the_output_of_a_tool_are_refused_by_their_place(stream:
     assert refused.value.param == "input[2].output[0].image_url"
 
 
-async def test_what_is_lost_is_told_and_the_context_is_set_by_the_operator(tmp_path: Path) -> None:
+async def test_losses_are_reported_and_the_context_is_set_by_the_operator(tmp_path: Path) -> None:
     defaults = {"num_ctx": 16_384, "keep_alive": "10m"}
     async with asking(tmp_path, ollama_text("Hi"), request_defaults=defaults) as (client, upstream):
         raw = await client.responses.with_raw_response.create(model=MODEL, input="Hi", reasoning={"effort": "low"})
@@ -199,7 +199,7 @@ TOLD: list[Any] = [{"role": "user", "content": "I am Ada."}, {"role": "user", "c
     ],
     ids=["its own", "the operator's", "the operator's, of a model that is not shown", "written down"],
 )
-async def test_the_context_of_a_configured_model_says_when_to_compact(
+async def test_the_context_of_a_configured_model_sets_the_compaction_threshold(
     shown: Script, model: dict[str, Any], background: bool, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, ollama_text("Hello"), **model) as (client, upstream):
@@ -215,7 +215,7 @@ async def test_the_context_of_a_configured_model_says_when_to_compact(
     assert {options.get("num_ctx") for options in asked_for} == {model.get("request_defaults", {}).get("num_ctx")}
 
 
-async def test_a_context_that_nobody_knows_does_not_say_when_to_compact(tmp_path: Path) -> None:
+async def test_an_unknown_context_sets_no_compaction_threshold(tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_text("Hello")) as (client, upstream):
         upstream.on("/api/show", ollama_shown("completion"))
         with pytest.raises(APIStatusError, match="is not known") as refused:
@@ -223,7 +223,7 @@ async def test_a_context_that_nobody_knows_does_not_say_when_to_compact(tmp_path
     assert (refused.value.status_code, refused.value.param) == (400, "context_management[0].compact_threshold")
 
 
-async def test_a_model_is_not_asked_about_where_the_request_names_its_threshold(tmp_path: Path) -> None:
+async def test_a_threshold_in_the_request_makes_the_model_query_unnecessary(tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_text("Hello")) as (client, upstream):
         managed: Any = [{"type": "compaction", "compact_threshold": 100_000}]
         await client.responses.create(model=MODEL, input=TOLD, context_management=managed)
@@ -245,7 +245,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("asked", "param"), REFUSED.values(), ids=REFUSED)
-async def test_what_ollama_cannot_honour_is_refused_by_name(asked: dict[str, Any], param: str, tmp_path: Path) -> None:
+async def test_parameters_that_ollama_cannot_honour_are_refused_by_name(
+    asked: dict[str, Any], param: str, tmp_path: Path
+) -> None:
     async with asking(tmp_path, ollama_text("Hi")) as (client, upstream):
         with pytest.raises(APIStatusError) as refused:
             await client.responses.create(**{"model": MODEL, "input": "Hi", **asked})
@@ -264,7 +266,7 @@ ERRORS = {
 
 @FORMS
 @pytest.mark.parametrize(("status", "words", "ours", "code"), ERRORS.values(), ids=ERRORS)
-async def test_errors_are_named_by_meaning(
+async def test_errors_have_codes_by_meaning(
     status: int, words: str, ours: int, code: str, stream: bool, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, ollama_error(status, words)) as (client, _):
@@ -285,7 +287,9 @@ async def test_models_are_listed_and_inputs_counted(tmp_path: Path) -> None:
 
 
 @FORMS
-async def test_a_client_of_functions_gets_one_call_and_is_told_of_the_other(stream: bool, tmp_path: Path) -> None:
+async def test_a_client_with_legacy_functions_gets_one_call_and_a_warning_about_the_other(
+    stream: bool, tmp_path: Path
+) -> None:
     async with asking(tmp_path, ollama_calls(*CALLS)) as (client, _):
         asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Add."}], "functions": FUNCTIONS}
         reply = await client.chat.completions.with_raw_response.create(model=MODEL, stream=stream, **asked)
@@ -297,7 +301,7 @@ async def test_a_client_of_functions_gets_one_call_and_is_told_of_the_other(stre
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["given", "left out"])
-async def test_log_probabilities_that_do_not_come_are_told(given: bool, tmp_path: Path) -> None:
+async def test_missing_log_probabilities_are_reported(given: bool, tmp_path: Path) -> None:
     tokens = {"logprobs": [{"token": "Hi", "logprob": -0.5}]} if given else {}
     whole = json_reply({**last("stop", "Hi"), **tokens})
     async with asking(tmp_path, whole, whole) as (client, _):

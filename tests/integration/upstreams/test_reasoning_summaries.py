@@ -94,7 +94,7 @@ async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> tuple[d
 @MODELS
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("wish", WISHES, ids=str)
-async def test_thoughts_are_a_summary_for_a_client_that_asks_for_one(
+async def test_thoughts_are_a_summary_if_requested(
     model: str, stream: bool, wish: dict[str, Any], client: AsyncOpenAI
 ) -> None:
     response, events = await respond(client, stream=stream, model=model, input="Hi", **wish)
@@ -119,7 +119,7 @@ async def test_thoughts_are_a_summary_for_a_client_that_asks_for_one(
 @MODELS
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("asked", [{}, {"reasoning": {"effort": "low"}}, {"reasoning": {"summary": None}}], ids=str)
-async def test_thoughts_stay_text_without_that_wish(
+async def test_thoughts_stay_text_without_such_a_request(
     model: str, stream: bool, asked: dict[str, Any], client: AsyncOpenAI
 ) -> None:
     response, events = await respond(client, stream=stream, model=model, input="Hi", **asked)
@@ -131,7 +131,7 @@ async def test_thoughts_stay_text_without_that_wish(
 @MODELS
 @pytest.mark.parametrize("asked", [*WISHES[:1], {}], ids=["summary", "text"])
 @pytest.mark.parametrize("with_id", [True, False], ids=["with its id", "without"])
-async def test_thoughts_of_both_forms_go_back_to_the_model(
+async def test_thoughts_of_both_forms_are_sent_back_to_the_model(
     model: str, asked: dict[str, Any], with_id: bool, client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
     first, _ = await respond(client, stream=True, model=model, input="Hi", store=False, **asked)
@@ -152,7 +152,7 @@ def sent_thoughts(body: dict[str, Any]) -> list[str]:
 
 @MODELS
 @pytest.mark.parametrize("asked", [*WISHES[:1], {}], ids=["summary", "text"])
-async def test_stored_thoughts_of_both_forms_go_back_to_the_model(
+async def test_stored_thoughts_of_both_forms_are_sent_back_to_the_model(
     model: str, asked: dict[str, Any], client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
     first, _ = await respond(client, stream=True, model=model, input="Hi", **asked)
@@ -169,7 +169,7 @@ async def test_stored_thoughts_of_both_forms_go_back_to_the_model(
     ],
     ids=str,
 )
-async def test_a_wish_for_thoughts_as_they_are_loses_nothing(
+async def test_a_request_for_plain_thoughts_loses_nothing(
     asked: dict[str, Any], loss: str | None, gateway: Gateway
 ) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
@@ -178,7 +178,7 @@ async def test_a_wish_for_thoughts_as_they_are_loses_nothing(
     assert reply.headers.get("x-gateway-loss") == loss
 
 
-async def test_the_scripted_model_shows_its_thoughts_too(client: AsyncOpenAI) -> None:
+async def test_the_scripted_model_has_thoughts_too(client: AsyncOpenAI) -> None:
     asked: dict[str, Any] = {"model": "demo", "input": "Hi", "stream": True}
     plain, _ = await respond(client, **asked, reasoning={"effort": "low"})
     summarized, _ = await respond(client, **asked, reasoning={"effort": "low", "summary": "auto"})

@@ -15,7 +15,7 @@ DEFAULTS = {"provider": ROUTING, "temperature": 0.5, "reasoning_effort": "low"}
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("kind", ["openrouter", "vllm"])
-async def test_a_request_says_what_the_operator_does_where_it_says_nothing(api: str, kind: str) -> None:
+async def test_defaults_of_the_operator_fill_missing_parameters(api: str, kind: str) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("Hi"))
         config: dict[str, Any] = {

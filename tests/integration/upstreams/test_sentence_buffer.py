@@ -15,7 +15,7 @@ SENTENCES = ["Hello. ", "It costs 3.50. ", "Ok?\n", "Bye"]
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "as it comes"])
-async def test_the_text_of_streams_comes_in_sentences(dialect: str, buffered: bool) -> None:
+async def test_the_text_of_streams_arrives_in_sentences(dialect: str, buffered: bool) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text(*PIECES))
         upstream.on("/responses", responses_text(*PIECES))

@@ -77,7 +77,7 @@ async def test_a_key_is_good_for_its_models(upstream: ScriptedUpstream) -> None:
             assert (error["status"], error["error"]["code"]) == (404, "model_not_found")
 
 
-async def test_what_one_connection_remembers_no_other_can_continue(upstream: ScriptedUpstream) -> None:
+async def test_responses_of_one_connection_cannot_be_continued_on_another(upstream: ScriptedUpstream) -> None:
     with serving(configured(upstream)) as gateway:
         async with talking(gateway.v1) as mine, talking(gateway.v1) as other:
             response = await mine.response(store=False)
@@ -150,7 +150,7 @@ async def test_an_idle_connection_is_closed_when_its_time_is_over(upstream: Scri
             assert events[0]["status"] == 400
 
 
-async def test_a_turn_may_outlast_its_connections_time_and_no_other_begins(upstream: ScriptedUpstream) -> None:
+async def test_a_turn_may_outlast_its_connection_and_no_other_begins(upstream: ScriptedUpstream) -> None:
     go_on = asyncio.Event()
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), REST]))
     with serving(configured(upstream, websocket={"max_minutes": 0.005})) as gateway:
@@ -197,7 +197,9 @@ async def test_a_server_that_stops_lets_a_turn_finish_and_begins_no_other(
         assert server.process.wait(10) == 0
 
 
-async def test_a_turn_that_outlasts_the_drain_ends_in_its_own_words(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_a_turn_that_outlasts_the_drain_ends_with_a_failure_event(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
     with command(configured(upstream, server={"drain_s": 0.2}), tmp_path, forked=True) as server:
         async with talking(server.v1) as talk:

@@ -66,7 +66,7 @@ async def test_the_events_are_those_of_the_stream_over_http(dialect: str, upstre
     assert list(map(without_chance, events)) == list(map(without_chance, streamed))
 
 
-async def test_the_official_client_talks_over_it(v1: str) -> None:
+async def test_the_official_client_works_over_websockets(v1: str) -> None:
     async with AsyncOpenAI(base_url=v1, api_key="none") as sdk, sdk.responses.connect() as connection:
         for asked in ("Hello", "Again"):
             await connection.response.create(model="some-model", input=asked, store=False)
@@ -103,7 +103,7 @@ async def test_turns_run_one_after_the_other(talk: Talk, upstream: ScriptedUpstr
     assert text(second[-1]["response"]) == "Good day."
 
 
-async def test_lanes_run_side_by_side_and_every_event_names_its_own(talk: Talk, upstream: ScriptedUpstream) -> None:
+async def test_lanes_run_concurrently_and_every_event_names_its_lane(talk: Talk, upstream: ScriptedUpstream) -> None:
     go_on = asyncio.Event()
     slow = Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), CHAT_ANSWER.stream[len(CHAT_ANSWER.opening) :]])
     upstream.script(slow, chat_text("Good day."))
@@ -130,7 +130,7 @@ async def test_a_response_without_output_is_prepared_and_can_be_continued(
     assert said == [("user", "I am Ada."), ("user", "Who am I?")]
 
 
-async def test_a_connection_remembers_what_is_stored_nowhere(talk: Talk, upstream: ScriptedUpstream) -> None:
+async def test_a_connection_remembers_unstored_responses(talk: Talk, upstream: ScriptedUpstream) -> None:
     first = await talk.response(input="I am Ada.", store=False)
     second = await talk.response(input="And he is Bob.", previous_response_id=first["id"], store=False)
     await talk.response(input="Who are we?", previous_response_id=second["id"], store=False)
@@ -208,7 +208,7 @@ async def test_a_failed_fork_leaves_the_lane_it_came_from_alone(talk: Talk, upst
         ({"type": "response.create", "model": "m", "input": "x" * 1_100_000}, 413, "request_too_large", None),
     ],
 )
-async def test_what_is_refused_is_one_error_and_the_connection_goes_on(
+async def test_a_refused_message_is_one_error_and_the_connection_stays_open(
     message: Any, status: int, code: str, param: str | None, upstream: ScriptedUpstream
 ) -> None:
     with serving(chat_config(upstream, max_body_mb=1)) as gateway:
@@ -227,7 +227,7 @@ async def test_a_message_too_large_to_be_read_closes_the_connection(upstream: Sc
             assert await talk.closed() == (1009, [])
 
 
-async def test_a_message_may_come_in_many_pieces(talk: Talk, upstream: ScriptedUpstream) -> None:
+async def test_a_message_may_arrive_in_many_fragments(talk: Talk, upstream: ScriptedUpstream) -> None:
     message = json.dumps({"type": "response.create", "model": "some-model", "input": "Hello" * 400})
 
     async def pieces() -> AsyncIterator[str]:
@@ -268,7 +268,7 @@ async def test_a_failure_after_content_ends_the_response(talk: Talk, upstream: S
     assert "response.output_text.delta" in kinds(events)
 
 
-async def test_a_response_that_takes_long_to_begin_is_told_of(upstream: ScriptedUpstream) -> None:
+async def test_a_response_that_begins_late_is_announced(upstream: ScriptedUpstream) -> None:
     role = data_frame(chat_chunk({"role": "assistant", "content": ""}))
     upstream.script(Reply(headers=SSE, body=[role, Hang()]))
     with serving(chat_config(upstream, keepalive_s=0.05)) as gateway:
@@ -277,14 +277,14 @@ async def test_a_response_that_takes_long_to_begin_is_told_of(upstream: Scripted
             assert kinds([await talk.read(), await talk.read()]) == ["response.created", "response.in_progress"]
 
 
-async def test_what_a_request_lost_is_told_with_its_first_event(talk: Talk) -> None:
+async def test_losses_are_reported_with_the_first_event(talk: Talk) -> None:
     events = await talk.turn(novelty=1)
     told = [event.get("headers") for event in events]
     assert told[0] == {"x-gateway-loss": "novelty=dropped"}
     assert set(map(str, told[1:])) == {"None"}
 
 
-async def test_a_client_that_leaves_hangs_up_on_every_upstream(v1: str, upstream: ScriptedUpstream) -> None:
+async def test_a_client_that_leaves_closes_every_upstream_connection(v1: str, upstream: ScriptedUpstream) -> None:
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
     async with talking(v1) as talk:
         for lane in range(LANES):
@@ -295,7 +295,7 @@ async def test_a_client_that_leaves_hangs_up_on_every_upstream(v1: str, upstream
             await asyncio.gather(*(request.closed for request in upstream.requests))
 
 
-async def test_a_client_that_does_not_read_holds_the_upstream_back(v1: str, upstream: ScriptedUpstream) -> None:
+async def test_a_client_that_does_not_read_slows_the_upstream_down(v1: str, upstream: ScriptedUpstream) -> None:
     flood = Flood()
     upstream.script(flood)
     async with talking(v1, max_queue=1) as talk:

@@ -35,7 +35,7 @@ async def open_database(url: str, *, deadline_s: float) -> AsyncIterator[Databas
     await database.aclose()
 
 
-async def test_a_transaction_that_fails_has_done_nothing(database: Database) -> None:
+async def test_a_failed_transaction_has_no_effect(database: Database) -> None:
     async def half() -> None:
         async with database.write_transaction() as connection:
             await add(connection, "half")
@@ -48,7 +48,7 @@ async def test_a_transaction_that_fails_has_done_nothing(database: Database) -> 
 
 
 @pytest.mark.parametrize("name", ["twice", "long" * 100, "a\0b"])
-async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database, name: str) -> None:
+async def test_invalid_values_are_not_reported_as_database_failures(database: Database, name: str) -> None:
     async def twice() -> None:
         async with database.write_transaction() as connection:
             await add(connection, name)
@@ -61,7 +61,7 @@ async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database,
     assert await count(database) == 0
 
 
-async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held(database: Database) -> None:
+async def test_a_caller_cancelled_at_any_moment_leaves_no_partial_write_and_no_connection(database: Database) -> None:
     async def pair(number: int) -> None:
         async with database.write_transaction() as connection:
             await add(connection, f"{number}-a")
@@ -93,7 +93,7 @@ async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held
     assert database.degraded_reason is None
 
 
-async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Database) -> None:
+async def test_many_callers_cancelled_at_once_do_not_use_up_the_connections(database: Database) -> None:
     begun: set[str] = set()
 
     async def endless(name: str) -> None:
@@ -115,7 +115,7 @@ async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Da
             await add(connection, "after")
 
 
-async def test_what_is_committed_is_told_before_its_connection_is_let_go(
+async def test_a_commit_is_reported_before_its_connection_is_released(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = asyncio.Event()
@@ -135,7 +135,7 @@ async def test_what_is_committed_is_told_before_its_connection_is_let_go(
     assert await count(database) == 2
 
 
-async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
+async def test_a_slow_transaction_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
     async with open_database(store_url, deadline_s=0.5) as hurried, database.write_transaction() as holding:
         # Another connection holds what this one wants: the lock of the file, or that of the row.
         await add(holding, "one")
@@ -147,7 +147,9 @@ async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url:
         assert hurried.degraded_reason in ("it does not answer in time", "another process holds its lock")
 
 
-async def test_what_was_unavailable_is_found_well_again_without_being_asked(store_url: str, database: Database) -> None:
+async def test_an_unavailable_database_is_found_to_be_back_without_a_request(
+    store_url: str, database: Database
+) -> None:
     async with open_database(store_url, deadline_s=0.5) as hurried:
         async with database.write_transaction() as holding:
             await add(holding, "one")
@@ -165,7 +167,7 @@ async def test_a_read_sees_one_moment(database: Database) -> None:
         assert await reading.scalar(select(func.count()).select_from(workers)) == before == 0
 
 
-async def test_writers_that_read_first_wait_for_each_other(database: Database) -> None:
+async def test_writing_transactions_that_read_first_wait_for_each_other(database: Database) -> None:
     async with database.write_transaction() as connection:
         await add(connection, "counter")
 
@@ -188,7 +190,7 @@ async def test_the_clock_of_the_database_runs_in_microseconds(database: Database
     assert 1_577_836_800_000_000 < now < 4_102_444_800_000_000  # between 2020 and 2100
 
 
-async def test_closing_waits_for_what_is_under_way(store_url: str, database: Database) -> None:
+async def test_closing_waits_for_running_transactions(store_url: str, database: Database) -> None:
     closing = Database(store_url, deadline_s=5.0)
     async with closing.write_transaction() as connection:
         await add(connection, "written")

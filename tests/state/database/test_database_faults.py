@@ -56,7 +56,7 @@ async def rows(database: Database) -> int:
         return int(await connection.scalar(select(func.count()).select_from(workers)) or 0)
 
 
-async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> None:
+async def test_a_full_disk_has_a_code_and_leaves_no_partial_write(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
     database = Database(url, deadline_s=DEADLINE_S)
@@ -101,7 +101,7 @@ async def test_a_read_only_file_is_read(file: Path) -> None:
     ],
     ids=["a folder", "something else"],
 )
-async def test_a_file_that_cannot_be_used_is_said_at_start(
+async def test_a_file_that_cannot_be_used_is_reported_at_start(
     file: Path, spoil: Callable[[Path], object], claim: str
 ) -> None:
     spoil(file)
@@ -155,7 +155,7 @@ async def test_a_server_that_is_down_at_start_is_used_once_it_is_up(own_postgres
     await store.aclose()
 
 
-async def test_tables_that_turn_out_to_be_missing_are_named(own_postgres: Postgres) -> None:
+async def test_missing_tables_are_reported(own_postgres: Postgres) -> None:
     url = own_postgres.database(empty=True)
     own_postgres.stop()
     store = connect(url)
@@ -171,7 +171,7 @@ async def test_tables_that_turn_out_to_be_missing_are_named(own_postgres: Postgr
     await store.aclose()
 
 
-async def test_a_server_lost_within_a_transaction_leaves_nothing_half(own_postgres: Postgres) -> None:
+async def test_a_server_lost_within_a_transaction_leaves_no_partial_write(own_postgres: Postgres) -> None:
     database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
 
     async def lose() -> None:
@@ -227,7 +227,7 @@ async def test_more_users_than_connections_wait_for_one(own_postgres: Postgres) 
     await database.aclose()
 
 
-async def test_no_database_of_that_name_is_said(own_postgres: Postgres) -> None:
+async def test_an_unknown_database_is_reported(own_postgres: Postgres) -> None:
     store = connect(own_postgres.url("nowhere"))
     await store.open()
     assert store.degraded_reason == "there is no such database"

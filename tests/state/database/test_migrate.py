@@ -57,7 +57,7 @@ def empty_postgres(postgres: Postgres) -> str:
     return postgres.database(empty=True)
 
 
-def test_the_version_is_the_one_that_the_migrations_lead_to() -> None:
+def test_the_version_is_that_of_the_last_migration() -> None:
     assert latest_schema_version() == ScriptDirectory.from_config(make_alembic_config()).get_current_head()
 
 
@@ -79,7 +79,7 @@ def test_migrations_only_add() -> None:
             assert source.count("add_column(") == source.count("nullable=True") + source.count("server_default=")
 
 
-async def test_a_running_store_works_on_tables_that_have_more(store_url: str, database: Database) -> None:
+async def test_a_running_store_works_with_tables_of_a_later_version(store_url: str, database: Database) -> None:
     store = connect(store_url)
     await store.open()
     before = await turn(store, "before")
@@ -123,7 +123,7 @@ def test_commands_for_mcp_servers_name_what_to_do(empty_postgres: str, tmp_path:
     assert "Traceback" not in done.stderr
 
 
-async def test_postgresql_is_migrated_only_when_told_to(empty_postgres: str) -> None:
+async def test_postgresql_is_migrated_only_by_the_command(empty_postgres: str) -> None:
     store = connect(empty_postgres)
     with pytest.raises(SchemaMismatch, match=r"unmigrated.*run `responses-gateway migrate`"):
         await store.open()
@@ -145,7 +145,7 @@ async def test_a_newer_database_is_refused_and_left_alone(store_url: str, databa
         assert await connection.scalar(select(VERSIONS)) == "9999"
 
 
-async def test_an_older_database_is_called_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_older_database_is_reported_as_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     url, current = postgres.database(), latest_schema_version()
     monkeypatch.setattr("gateway.state.database.migrate.latest_schema_version", lambda: "0999")
     with pytest.raises(SchemaMismatch, match=f"unmigrated: it is of version {current}, not 0999"):
@@ -181,7 +181,7 @@ def run(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     return command
 
 
-def test_the_command_migrates_and_serving_refuses_what_is_not(
+def test_the_command_migrates_and_the_server_refuses_unmigrated_databases(
     empty_postgres: str, run: Callable[..., "subprocess.CompletedProcess[str]"]
 ) -> None:
     refused = run(empty_postgres, "serve", "--port", "0")

@@ -45,7 +45,7 @@ async def test_more_statements_than_connections_are_all_executed(database: Datab
     assert 1 < len(set(backends)) <= _POOL
 
 
-async def test_connections_that_wait_for_statements_are_left_to_transactions(database: Database) -> None:
+async def test_idle_statement_connections_are_given_to_transactions(database: Database) -> None:
     await asyncio.gather(*(database.run_statement(_SLEEP, {"seconds": 0.1}) for _ in range(_POOL)))
     async with asyncio.timeout(0.9), AsyncExitStack() as stack:  # sooner than idle connections are given back
         for _ in range(_POOL):
@@ -64,7 +64,7 @@ async def test_statements_wait_for_connections_of_transactions(database: Databas
 
 
 @pytest.mark.parametrize("name", ["twice", "long" * 100, "a\0b"])
-async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database, name: str) -> None:
+async def test_invalid_values_are_not_reported_as_database_failures(database: Database, name: str) -> None:
     async def add_twice() -> None:
         for _ in range(2):
             await database.run_statement(_ADD_WORKER, {"its_id": name})
@@ -76,7 +76,7 @@ async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database,
     assert await database.run_statement(_ADD_WORKER, {"its_id": "other"}) == 1
 
 
-async def test_a_statement_that_takes_too_long_is_given_up_with_its_connection(postgres: Postgres) -> None:
+async def test_a_statement_that_takes_too_long_is_abandoned_with_its_connection(postgres: Postgres) -> None:
     url = postgres.database()
     database = Database(url, deadline_s=0.3)
     backend = await database.run_statement(_BACKEND, {})

@@ -51,12 +51,12 @@ async def names(database: Database) -> set[str]:
         return set(await connection.scalars(select(workers.c.id)))
 
 
-async def test_what_is_done_at_once_is_kept_and_told(database: Database) -> None:
+async def test_a_transaction_in_one_trip_is_committed_and_reported(database: Database) -> None:
     assert await database.run_transaction(adding("one")) == "one"
     assert await names(database) == {"one"}
 
 
-async def test_what_fails_at_once_has_done_nothing_and_holds_nothing(database: Database) -> None:
+async def test_a_failed_transaction_in_one_trip_has_no_effect_and_holds_no_lock(database: Database) -> None:
     def half(connection: sqlite3.Connection) -> None:
         adding("half")(connection)
         raise LookupError
@@ -72,7 +72,7 @@ async def test_what_fails_at_once_has_done_nothing_and_holds_nothing(database: D
     assert await names(database) == {"whole"}
 
 
-async def test_what_no_row_can_be_at_once_is_not_the_databases_fault(database: Database) -> None:
+async def test_invalid_values_in_one_trip_are_not_reported_as_database_failures(database: Database) -> None:
     def twice(connection: sqlite3.Connection) -> None:
         adding("twice")(connection)
         adding("twice")(connection)
@@ -84,7 +84,7 @@ async def test_what_no_row_can_be_at_once_is_not_the_databases_fault(database: D
     assert await names(database) == set()
 
 
-async def test_whoever_leaves_before_the_end_at_once_has_done_nothing(database: Database) -> None:
+async def test_a_caller_cancelled_within_one_trip_has_no_effect(database: Database) -> None:
     begun, left = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> None:
@@ -101,7 +101,7 @@ async def test_whoever_leaves_before_the_end_at_once_has_done_nothing(database: 
     assert await names(database) == {"after"}
 
 
-async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: Database) -> None:
+async def test_a_slow_transaction_in_one_trip_is_unavailable(file: Path, database: Database) -> None:
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable):
@@ -114,7 +114,7 @@ async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: 
 
 
 @pytest.mark.parametrize("how", ["at once", "by statements"])
-async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(file: Path, how: str) -> None:
+async def test_a_caller_cancelled_while_another_process_writes_blocks_nobody(file: Path, how: str) -> None:
     async def add(database: Database) -> None:
         if how == "at once":
             await database.run_transaction(adding("one"))
@@ -144,14 +144,14 @@ async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(fil
     await database.aclose()
 
 
-async def test_a_transaction_in_which_nothing_was_done_holds_nothing(database: Database) -> None:
+async def test_an_empty_transaction_holds_no_lock(database: Database) -> None:
     async with database.write_transaction() as connection:
         driver = driver_of(connection)
     assert not driver.in_transaction
     await database.run_transaction(adding("one"))
 
 
-async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
+async def test_a_closed_database_is_not_reopened(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
     database = Database(url, deadline_s=5.0)
@@ -168,7 +168,7 @@ async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
     await wait_until(lambda: before.issuperset(threading.enumerate()))
 
 
-async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_is_used_again(
+async def test_a_failed_commit_is_rolled_back_before_its_connection_is_reused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drivers = []

@@ -73,7 +73,7 @@ async def status(store: SqlStore, response_id: str) -> str:
     return str(found.response["status"])
 
 
-async def test_what_another_process_runs_is_left_alone(
+async def test_responses_of_a_running_process_are_left_alone(
     url: str, other: Callable[[], "tuple[subprocess.Popen[str], str, str]"]
 ) -> None:
     _, running, job = other()
@@ -86,7 +86,7 @@ async def test_what_another_process_runs_is_left_alone(
     await store.aclose()
 
 
-async def test_what_a_killed_process_ran_is_dead_at_once(
+async def test_responses_of_a_killed_process_are_orphaned_at_once(
     url: str, other: Callable[[], "tuple[subprocess.Popen[str], str, str]"]
 ) -> None:
     process, running, job = other()
@@ -102,7 +102,7 @@ async def test_what_a_killed_process_ran_is_dead_at_once(
     await store.aclose()
 
 
-async def test_those_that_start_together_do_not_take_each_other_for_dead(url: str) -> None:
+async def test_processes_that_start_together_do_not_orphan_each_others_responses(url: str) -> None:
     stores = [connect(url) for _ in range(4)]
     begun = [response() for _ in stores]
 

@@ -70,7 +70,7 @@ def counted_commits(database: Database) -> Iterator[list[str]]:
     raw.set_trace_callback(None)
 
 
-async def test_works_that_wait_together_are_one_commit(database: Database) -> None:
+async def test_waiting_writes_are_one_commit(database: Database) -> None:
     expected = [f"{number}" for number in range(100)]
     with counted_commits(database) as commits:
         results = await asyncio.gather(*(database.run_transaction(adding(name)) for name in expected))
@@ -87,7 +87,7 @@ async def test_a_caller_is_answered_only_after_the_commit(database: Database, fi
             assert beside.execute("SELECT id FROM workers WHERE id = ?", (name,)).fetchall() == [(name,)]
 
 
-async def test_a_work_that_fails_fails_alone(database: Database) -> None:
+async def test_a_failing_write_fails_alone(database: Database) -> None:
     works = [adding("one"), failing("two"), adding("three"), failing("four"), adding("five")]
     results = await asyncio.gather(*map(database.run_transaction, works), return_exceptions=True)
     assert [str(result) for result in results] == ["one", "two", "three", "four", "five"]
@@ -96,7 +96,7 @@ async def test_a_work_that_fails_fails_alone(database: Database) -> None:
     assert database.degraded_reason is None
 
 
-async def test_works_that_all_fail_leave_nothing_open(database: Database) -> None:
+async def test_a_group_of_failing_writes_leaves_no_transaction_open(database: Database) -> None:
     with counted_commits(database) as commits:
         works = [database.run_transaction(failing(name)) for name in "abc"]
         results = await asyncio.gather(*works, return_exceptions=True)
@@ -116,7 +116,7 @@ async def test_a_caller_that_leaves_before_its_group_runs_has_no_effect(database
     assert await names(database) == {"a"}
 
 
-async def test_of_a_long_group_only_what_somebody_still_waits_for_has_an_effect(database: Database) -> None:
+async def test_in_a_long_group_only_writes_with_a_waiting_caller_have_an_effect(database: Database) -> None:
     begun, left = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> str:
@@ -163,7 +163,7 @@ async def test_another_process_that_has_the_lock_is_waited_for(file: Path, datab
     assert await work == "one"
 
 
-async def test_an_owner_does_not_wait_for_all_that_another_has_to_write(database: Database) -> None:
+async def test_an_owner_does_not_wait_for_all_writes_of_another(database: Database) -> None:
     order: list[str] = []
 
     def noting(name: str) -> Callable[[sqlite3.Connection], None]:
@@ -183,7 +183,7 @@ async def test_an_owner_does_not_wait_for_all_that_another_has_to_write(database
     assert order.index("small") == 1
 
 
-async def test_a_work_that_waits_too_long_for_a_transaction_is_not_executed(file: Path) -> None:
+async def test_a_write_that_waits_too_long_for_a_transaction_is_not_executed(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
     database = Database(url, deadline_s=0.3)

@@ -23,7 +23,7 @@ def queue_of(*turns: GroupTurn | ExclusiveTurn) -> WriteQueue:
     return queue
 
 
-async def test_everything_small_that_waits_is_one_group() -> None:
+async def test_small_waiting_writes_are_one_group() -> None:
     turns = [work("ann"), work("ann"), work("bob")]
     queue = queue_of(*turns)
     group = queue.take()
@@ -32,12 +32,12 @@ async def test_everything_small_that_waits_is_one_group() -> None:
     assert queue.take() is None
 
 
-async def test_works_of_one_owner_remain_in_order() -> None:
+async def test_writes_of_one_owner_remain_in_order() -> None:
     first, second, third = work("ann"), work("ann"), work("ann")
     assert queue_of(first, second, third).take() == [first, second, third]
 
 
-async def test_a_group_ends_where_the_next_work_does_not_fit() -> None:
+async def test_a_group_ends_where_the_next_write_does_not_fit() -> None:
     small, large = work("ann"), work("ann", MAX_GROUP_BYTES)
     queue = queue_of(small, large)
     assert [queue.take(), queue.take(), queue.take()] == [[small], [large], None]
@@ -51,13 +51,13 @@ async def test_an_owner_waits_for_one_turn_of_each_other_owner_and_not_for_all()
     assert [queue.take(), queue.take(), queue.take()] == [mine[0], [large[0]], [late]]
 
 
-async def test_an_exclusive_turn_is_not_overtaken_by_works_that_would_fit() -> None:
+async def test_an_exclusive_turn_is_not_overtaken_by_writes_that_would_fit() -> None:
     before, alone, after = work("ann"), exclusive("bob"), work("eve")
     queue = queue_of(before, alone, after)
     assert [queue.take(), queue.take(), queue.take()] == [[before], alone, [after]]
 
 
-async def test_a_work_whose_time_is_over_is_dropped() -> None:
+async def test_an_expired_write_is_dropped() -> None:
     late, other = work("ann"), work("bob")
     queue = queue_of(late, other)
     late.expire()
@@ -66,7 +66,7 @@ async def test_a_work_whose_time_is_over_is_dropped() -> None:
         await late.done
 
 
-async def test_time_that_is_over_changes_nothing_about_a_work_that_is_done() -> None:
+async def test_expiry_does_not_change_a_finished_write() -> None:
     turn = work("ann")
     turn.done.set_result("stored")
     turn.expire()

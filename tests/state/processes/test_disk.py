@@ -142,7 +142,7 @@ def limit_files(server: Command, size: int) -> None:
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
-async def test_a_file_that_may_only_be_read_is_read(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_a_read_only_file_is_read_by_servers(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     url = databases.sqlite(folder / "state.db")

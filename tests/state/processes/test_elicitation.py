@@ -38,7 +38,7 @@ def hosted(url: str) -> list[Json]:
     return [{"type": "mcp", "server_label": "lookup", "server_url": url, "require_approval": "never"}]
 
 
-async def test_what_one_server_asked_is_answered_to_another_and_given_once_whichever_is_killed(
+async def test_input_requested_by_one_server_is_accepted_by_another_and_used_once(
     store_url: str, tmp_path: Path
 ) -> None:
     settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
@@ -79,7 +79,7 @@ async def test_what_one_server_asked_is_answered_to_another_and_given_once_which
         assert len(mcp.calls) == 2
 
 
-async def test_a_server_that_is_killed_before_it_asked_leaves_a_call_without_an_end(tmp_path: Path) -> None:
+async def test_a_server_killed_before_its_request_leaves_a_call_without_an_end(tmp_path: Path) -> None:
     store_url = ready_sqlite(tmp_path / "state.db")
     settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     other = {**LOOK_UP, "name": "other"}
@@ -112,7 +112,7 @@ async def test_a_server_that_is_killed_before_it_asked_leaves_a_call_without_an_
         assert len(mcp.calls) == 2
 
 
-async def test_a_thread_goes_on_after_a_server_that_was_given_input_was_killed(store_url: str, tmp_path: Path) -> None:
+async def test_a_thread_continues_after_a_server_with_its_input_was_killed(store_url: str, tmp_path: Path) -> None:
     settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     async with (
         scripted_mcp([reply(ASKS), silence, reply(text_result("found"))]) as mcp,

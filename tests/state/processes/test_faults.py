@@ -176,7 +176,7 @@ async def test_a_database_lost_in_the_midst_of_streams_ends_each_once(
         await database_observer.check_whole(url)
 
 
-async def test_a_database_that_is_held_for_too_long_holds_nobody_up(
+async def test_a_locked_database_delays_only_requests_that_need_it(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     with replica(tmp_path / "a", store_url, upstream.url, **SETTINGS) as server:

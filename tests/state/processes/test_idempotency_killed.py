@@ -25,7 +25,7 @@ async def read_until(http: httpx.AsyncClient, key: str, body: Json, mark: str) -
                 return
 
 
-async def test_the_key_of_a_killed_server_leads_to_one_outcome(
+async def test_the_key_of_a_request_on_a_killed_server_has_one_outcome(
     store_url: str, tmp_path: Path, calc: CountingServer
 ) -> None:
     """In the middle of a text, which is begun anew, and of a call, whose outcome the model reads as not known."""

@@ -22,7 +22,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield up
 
 
-async def test_jobs_that_told_nobody_anything_are_done_by_the_next_server(
+async def test_jobs_without_delivered_events_are_run_by_the_next_server(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     settings = {"background": background(store_url, max_running=2)}
@@ -67,7 +67,7 @@ async def test_a_job_that_brought_down_too_many_servers_fails(
 
 
 @pytest.mark.parametrize("how", [{"background": True}, {"model": "lasting"}])
-async def test_a_stream_that_told_some_of_its_answer_ends_as_interrupted_in_its_log(
+async def test_a_stream_killed_within_its_answer_ends_as_interrupted_in_its_log(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path, how: Json
 ) -> None:
     settings = {"background": background(store_url)}
@@ -99,7 +99,7 @@ async def test_a_stream_that_told_some_of_its_answer_ends_as_interrupted_in_its_
     assert len(upstream.requests) == 1
 
 
-async def test_a_stream_killed_before_its_answer_began_is_told_on_by_the_next_server(
+async def test_a_stream_killed_before_its_answer_is_continued_by_the_next_server(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     settings = {"background": background(store_url)}

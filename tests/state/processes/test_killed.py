@@ -57,7 +57,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 
 @pytest.mark.parametrize("moment", ["among its deltas", "after its last delta"])
-async def test_a_stream_cut_off_reads_interrupted_and_all_else_as_before(
+async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path, moment: str
 ) -> None:
     settings = {"store": HELD, "background": background(store_url)}
@@ -103,7 +103,7 @@ async def kill_before_commit(server: Command, store_url: str, answer: Paused) ->
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_a_commit_that_outlives_its_server_is_whole_or_has_not_been(
+async def test_a_commit_in_progress_at_a_kill_is_whole_or_absent(
     upstream: ScriptedUpstream, postgres: Postgres, tmp_path: Path, commits: bool
 ) -> None:
     url = postgres.database()
@@ -141,9 +141,7 @@ async def test_a_commit_that_outlives_its_server_is_whole_or_has_not_been(
 
 
 @pytest.mark.parametrize("model", ["some-model", "lasting"])
-async def test_a_commit_cut_anywhere_on_its_way_to_the_file_has_not_been(
-    upstream: ScriptedUpstream, tmp_path: Path, model: str
-) -> None:
+async def test_a_commit_interrupted_anywhere_is_absent(upstream: ScriptedUpstream, tmp_path: Path, model: str) -> None:
     url = databases.sqlite(tmp_path / "state.db")
     log = tmp_path / "state.db-wal"
     with replica(tmp_path / "first", url, upstream.url) as server:
@@ -189,7 +187,7 @@ async def test_a_commit_cut_anywhere_on_its_way_to_the_file_has_not_been(
             check_interrupted(found.response)
 
 
-async def test_whenever_a_busy_server_is_killed_it_kept_what_it_said_it_had(
+async def test_a_busy_server_killed_at_any_moment_has_stored_what_it_acknowledged(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     settings = {"background": background(store_url)}

@@ -40,7 +40,7 @@ async def continue_message(http: httpx.AsyncClient, message_id: str) -> httpx.Re
                 return reply
 
 
-async def test_a_thread_goes_on_from_the_message_before_the_one_that_was_cut(store_url: str, tmp_path: Path) -> None:
+async def test_a_thread_continues_from_the_message_before_the_interrupted_one(store_url: str, tmp_path: Path) -> None:
     """Of two threads: a stream, of which the client has seen a part, and a message that is not streamed."""
     settings = {"background": background(store_url)}
     async with ScriptedUpstream() as upstream:

@@ -161,7 +161,7 @@ async def test_a_server_that_stops_leaves_its_calls_to_the_next(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("says_something", [False, True], ids=["nothing was said", "the answer had begun"])
-async def test_a_round_is_sampled_again_unless_its_answer_was_read(says_something: bool, tmp_path: Path) -> None:
+async def test_a_round_is_sampled_again_unless_its_answer_was_delivered(says_something: bool, tmp_path: Path) -> None:
     store_url = databases.ready_sqlite(tmp_path / "state.db")
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
@@ -190,9 +190,7 @@ async def test_a_round_is_sampled_again_unless_its_answer_was_read(says_somethin
         assert calc.runs["add"] == 1
 
 
-async def test_a_background_response_with_tools_that_nobody_watches_is_stored_whole(
-    store_url: str, tmp_path: Path
-) -> None:
+async def test_an_unwatched_background_response_with_tools_is_stored_whole(store_url: str, tmp_path: Path) -> None:
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
             upstream.on("/chat/completions", chat_calls(("calc_add", '{"a": 2, "b": 3}')), chat_text("5"))

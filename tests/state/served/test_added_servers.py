@@ -140,7 +140,7 @@ async def test_22_calls_of_a_server_that_is_removed_get_a_grace_and_then_end(
         assert error_text(call) == "server_removed: the server was removed from the configuration"
 
 
-async def test_names_that_are_taken_are_refused_and_what_runs_stays(store_url: str, calc: CountingServer) -> None:
+async def test_names_in_use_are_refused_and_existing_servers_stay(store_url: str, calc: CountingServer) -> None:
     async with replicas(store_url, mcp={"servers": {"own": {"url": DEAD}}}) as it:
         assert (await send(it.first, "PUT", "calc", {"url": calc.url, "prefix": "tools"})).status_code == 201
         for label, body, message in (

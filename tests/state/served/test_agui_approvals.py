@@ -113,9 +113,7 @@ async def test_a_resumed_run_that_is_sent_again_is_replayed(served: Served) -> N
     assert interrupts_of(read_run(first.content)) == []
 
 
-async def test_a_run_that_asked_is_replayed_with_the_interrupt_as_it_is_recorded(
-    served: Served, database: Database
-) -> None:
+async def test_a_run_with_an_interrupt_is_replayed_as_it_was_recorded(served: Served, database: Database) -> None:
     served.upstream.on("/chat/completions", ADD)
     thread = served.thread()
     asked = await thread.run(user("2 + 3?"))
@@ -193,7 +191,7 @@ async def test_a_result_that_the_client_wrote_approves_nothing(served: Served) -
     assert "resume[0]=dropped" in reply.headers["x-gateway-loss"]
 
 
-async def test_an_answer_that_is_none_can_be_corrected(served: Served) -> None:
+async def test_an_invalid_answer_can_be_corrected(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
     thread = served.thread()
     asked = await thread.run(user("2 + 3?"))

@@ -34,7 +34,7 @@ def content(**fields: object) -> Json:
     return {"status": "resolved", "payload": fields}
 
 
-async def test_a_call_that_asks_for_input_goes_on_with_it_on_another_replica(served: Served) -> None:
+async def test_a_call_that_requests_input_continues_with_it_on_another_replica(served: Served) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Booked."), chat_text("Yes."))
     thread = served.thread()
     asking = await thread.run(user("A table in Rome."))
@@ -60,7 +60,7 @@ async def test_a_call_that_asks_for_input_goes_on_with_it_on_another_replica(ser
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
-async def test_no_answer_or_one_that_does_not_fit_gets_the_form_again(served: Served) -> None:
+async def test_a_missing_or_invalid_answer_gets_the_form_again(served: Served) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
     thread = served.thread()
     asked = await thread.run(user("A table in Rome."))
@@ -126,7 +126,7 @@ async def test_a_model_that_fails_after_the_input_leaves_no_dead_end(served: Ser
     assert served.model_read() == "A table for 2 in Rome."
 
 
-async def test_runs_that_asked_and_were_answered_are_replayed(served: Served) -> None:
+async def test_runs_with_answered_requests_are_replayed(served: Served) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Booked."))
     thread = served.thread()
     asked = await thread.run(user("A table in Rome."))
@@ -140,7 +140,7 @@ async def test_runs_that_asked_and_were_answered_are_replayed(served: Served) ->
     assert interrupts_of(read_run(solved.content)) == []
 
 
-async def test_a_call_may_ask_for_a_form_and_then_for_a_login(served: Served) -> None:
+async def test_a_call_may_request_a_form_and_then_a_login(served: Served) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     form = {"mode": "form", "message": "Who?", "requestedSchema": schema}
     login = {"mode": "url", "message": "Log in.", "url": "https://login.example.com/?id=1"}

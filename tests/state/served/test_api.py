@@ -52,7 +52,7 @@ MODELS = pytest.mark.parametrize("model", ["translated", "relayed"])
 
 
 @MODELS
-async def test_a_response_reads_back_as_it_was_answered(client: AsyncOpenAI, model: str) -> None:
+async def test_a_stored_response_equals_the_reply(client: AsyncOpenAI, model: str) -> None:
     created = await client.responses.create(model=model, input="Hello", metadata={"a": "b"})
     assert (created.to_dict()["store"], created.output_text) == (True, "Hi there")
     assert created.id.startswith("resp_")
@@ -61,7 +61,7 @@ async def test_a_response_reads_back_as_it_was_answered(client: AsyncOpenAI, mod
 
 
 @MODELS
-async def test_what_the_last_event_of_a_stream_holds_is_what_is_stored(client: AsyncOpenAI, model: str) -> None:
+async def test_the_last_event_of_a_stream_equals_the_stored_response(client: AsyncOpenAI, model: str) -> None:
     events = [event async for event in await client.responses.create(model=model, input="Hello", stream=True)]
     final = events[-1]
     assert final.type == "response.completed"
@@ -72,7 +72,7 @@ async def test_what_the_last_event_of_a_stream_holds_is_what_is_stored(client: A
 
 @MODELS
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_chain_is_said_again_to_the_upstream_but_not_its_instructions(
+async def test_a_chain_is_sent_to_the_upstream_without_its_instructions(
     client: AsyncOpenAI, upstream: ScriptedUpstream, model: str, stream: bool
 ) -> None:
     first = await client.responses.create(model=model, input="One", instructions="Be brief.")
@@ -89,9 +89,7 @@ async def test_a_chain_is_said_again_to_the_upstream_but_not_its_instructions(
     assert third.previous_response_id == second.id
 
 
-async def test_two_children_of_one_parent_do_not_know_each_other(
-    client: AsyncOpenAI, upstream: ScriptedUpstream
-) -> None:
+async def test_two_children_of_one_parent_do_not_share_history(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     root = await client.responses.create(model="m", input="Root")
     left = await client.responses.create(model="m", input="Left", previous_response_id=root.id)
     right = await client.responses.create(model="m", input="Right", previous_response_id=root.id)
@@ -153,7 +151,7 @@ async def test_an_item_that_the_history_has_already_is_refused(client: AsyncOpen
     await client.responses.create(model="m", input=elsewhere, conversation=conversation.id)
 
 
-async def test_nothing_is_written_of_what_is_not_to_be_stored(client: AsyncOpenAI) -> None:
+async def test_unstored_responses_write_nothing(client: AsyncOpenAI) -> None:
     answered = await client.responses.create(model="m", input="Hello", store=False)
     assert answered.to_dict()["store"] is False
     with pytest.raises(NotFoundError):
@@ -173,9 +171,7 @@ async def test_a_request_that_got_an_error_instead_of_a_response_leaves_nothing(
     assert (await client.get("/responses", cast_to=httpx.Response)).json()["data"] == []
 
 
-async def test_a_stream_that_broke_off_reads_failed_as_its_last_event_said(
-    client: AsyncOpenAI, upstream: ScriptedUpstream
-) -> None:
+async def test_a_stream_that_broke_off_is_stored_as_failed(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     upstream.on("/chat/completions", chat_sse(text_chunks("Hi")[:2], done=False))
     events = [event async for event in await client.responses.create(model="m", input="Hello", stream=True)]
     final: Any = events[-1]
@@ -205,7 +201,7 @@ async def test_items_that_came_with_one_id_are_each_listed_once(client: AsyncOpe
         assert len(ids) == len(set(ids)) == 4
 
 
-async def test_a_conversation_gives_its_items_and_gets_the_turns(
+async def test_a_conversation_provides_its_items_and_receives_the_turns(
     client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
@@ -221,7 +217,7 @@ async def test_a_conversation_gives_its_items_and_gets_the_turns(
 
 @MODELS
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_conversation_gives_its_items_to_a_response_that_is_not_stored_and_gets_nothing(
+async def test_a_conversation_provides_its_items_to_an_unstored_response_and_receives_nothing(
     client: AsyncOpenAI, upstream: ScriptedUpstream, model: str, stream: bool
 ) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
@@ -235,7 +231,7 @@ async def test_a_conversation_gives_its_items_to_a_response_that_is_not_stored_a
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "conversation")
 
 
-async def test_a_response_of_a_conversation_is_not_continued_without_what_that_held(client: AsyncOpenAI) -> None:
+async def test_a_response_of_a_conversation_is_not_continued_without_its_items(client: AsyncOpenAI) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
     turn = await client.responses.create(model="m", input="One", conversation=conversation.id)
     with pytest.raises(BadRequestError) as refused:
@@ -257,7 +253,7 @@ NO_STATE: list[tuple[Json, str, int]] = [
 ]
 
 
-async def test_state_that_cannot_be_is_refused_by_name(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+async def test_invalid_state_parameters_are_refused_by_name(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     async with httpx.AsyncClient() as plain:
         for more, param, status in NO_STATE:
             body = {"model": "m", "input": "Hello", **more}
@@ -266,7 +262,7 @@ async def test_state_that_cannot_be_is_refused_by_name(client: AsyncOpenAI, upst
     assert upstream.requests == []
 
 
-async def test_what_a_request_lost_is_stored_with_its_response(client: AsyncOpenAI) -> None:
+async def test_losses_are_stored_with_the_response(client: AsyncOpenAI) -> None:
     async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
         for more in ({}, {"stream": True}, {"background": True}):
             body = {"model": "m", "input": "Hello", "max_tool_calls": 1, **more}
@@ -281,7 +277,7 @@ async def test_what_a_request_lost_is_stored_with_its_response(client: AsyncOpen
         assert "x-gateway-loss" not in (await plain.get(f"responses/{lossless['id']}")).headers
 
 
-async def test_what_a_request_lost_is_stored_with_its_completion(client: AsyncOpenAI) -> None:
+async def test_losses_are_stored_with_the_completion(client: AsyncOpenAI) -> None:
     asked = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
     async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
         for stream in (False, True):
@@ -312,7 +308,7 @@ async def test_a_stored_completion_can_be_found_again(client: AsyncOpenAI) -> No
     assert found == [whole.id]
 
 
-async def test_a_completion_is_not_stored_unless_asked(client: AsyncOpenAI) -> None:
+async def test_a_completion_is_stored_only_if_requested(client: AsyncOpenAI) -> None:
     messages: Any = [{"role": "user", "content": "Hello"}]
     answered = await client.chat.completions.create(model="relayed", messages=messages)
     with pytest.raises(NotFoundError):

@@ -40,7 +40,7 @@ def texts(items: Any) -> list[str]:
     return [item.content[0].text for item in items]
 
 
-def test_a_conversation_is_made_changed_and_forgotten(client: OpenAI) -> None:
+def test_a_conversation_is_created_changed_and_deleted(client: OpenAI) -> None:
     made = client.conversations.create(items=[user("one")], metadata={"a": "b"})
     assert made.id.startswith("conv_")
     assert client.conversations.retrieve(made.id) == made
@@ -59,7 +59,7 @@ def test_a_conversation_is_made_changed_and_forgotten(client: OpenAI) -> None:
     }
 
 
-def test_items_are_added_listed_taken_and_removed(client: OpenAI) -> None:
+def test_items_are_added_listed_retrieved_and_removed(client: OpenAI) -> None:
     conversation = client.conversations.create()
     said = [user(str(number)) for number in range(5)]
     added = client.conversations.items.create(conversation.id, items=said)
@@ -79,7 +79,7 @@ def test_items_are_added_listed_taken_and_removed(client: OpenAI) -> None:
     assert listed.list(client.conversations.create().id).data == []
 
 
-def test_every_kind_of_item_can_be_kept(client: OpenAI) -> None:
+def test_every_kind_of_item_can_be_stored(client: OpenAI) -> None:
     calls: list[Any] = [
         {"role": "developer", "content": [{"type": "input_text", "text": "be kind"}]},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
@@ -122,7 +122,7 @@ NOT_OF_A_CONVERSATION: list[tuple[str, Json, str]] = [
 ]
 
 
-def test_what_a_conversation_cannot_have_is_refused_by_name(http: httpx.Client) -> None:
+def test_items_that_a_conversation_cannot_have_are_refused_by_name(http: httpx.Client) -> None:
     known = {"items": [{**user("there"), "id": "known"}]}
     for path, body, param in NOT_OF_A_CONVERSATION:
         conversation = http.post("/conversations", json=known).json()["id"]
@@ -136,7 +136,7 @@ def test_references_to_nothing_are_not_found_by_name(http: httpx.Client) -> None
     assert (refused.status_code, refused.json()["error"]["param"]) == (404, "items[1].id")
 
 
-def test_responses_are_listed_read_and_forgotten(client: OpenAI, http: httpx.Client) -> None:
+def test_responses_are_listed_read_and_deleted(client: OpenAI, http: httpx.Client) -> None:
     made = [client.responses.create(model="demo", input=f"hello {number}") for number in range(3)]
     listed = http.get("/responses", params={"limit": 2}).json()
     assert [row["id"] for row in listed["data"]] == [made[2].id, made[1].id]
@@ -151,7 +151,7 @@ def test_responses_are_listed_read_and_forgotten(client: OpenAI, http: httpx.Cli
         client.responses.retrieve(made[1].id)
 
 
-def test_input_items_are_what_the_request_said(client: OpenAI) -> None:
+def test_input_items_are_those_of_the_request(client: OpenAI) -> None:
     first = client.responses.create(model="demo", input="before")
     said = [user("one"), user("two"), user("three")]
     made = client.responses.create(model="demo", input=said, previous_response_id=first.id)
@@ -160,7 +160,7 @@ def test_input_items_are_what_the_request_said(client: OpenAI) -> None:
     assert texts(client.responses.input_items.list(made.id, order="asc", include=[])) == ["one", "two", "three"]
 
 
-def test_stored_completions_are_listed_filtered_changed_and_forgotten(client: OpenAI) -> None:
+def test_stored_completions_are_listed_filtered_changed_and_deleted(client: OpenAI) -> None:
     made = [
         client.chat.completions.create(
             model=model, messages=[user_message(model)], store=True, metadata={"topic": topic, "user": "1"}
@@ -238,20 +238,20 @@ NOT_OF_A_RESPONSE = {
 }
 
 
-def test_what_a_response_cannot_be_asked_is_refused_by_name(client: OpenAI, http: httpx.Client) -> None:
+def test_unsupported_queries_of_a_response_are_refused_by_name(client: OpenAI, http: httpx.Client) -> None:
     made = client.responses.create(model="demo", input="hello")
     for query, param in NOT_OF_A_RESPONSE.items():
         refused = http.get(f"/responses/{made.id}?{query}")
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), query
 
 
-def test_a_filter_that_is_none_is_refused_by_name(client: OpenAI) -> None:
+def test_an_invalid_filter_is_refused_by_name(client: OpenAI) -> None:
     with pytest.raises(BadRequestError) as refused:
         client.chat.completions.list(extra_query={"metadata": "a"})
     assert refused.value.param == "metadata"
 
 
-def test_a_server_forgets_what_is_old_while_it_runs(store_url: str) -> None:
+def test_a_running_server_deletes_expired_objects(store_url: str) -> None:
     old = {"url": store_url, "ttl_days": 1e-6, "sweep_s": 0.05}
     with serving({**CONFIG, "store": old}) as gateway, httpx.Client(base_url=gateway.v1, timeout=20) as http:
         made = http.post("/responses", json={"model": "demo", "input": "hello"}).json()["id"]

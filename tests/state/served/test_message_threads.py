@@ -167,7 +167,7 @@ async def test_a_thread_keeps_its_system_prompt_and_tools(served: Served) -> Non
     )
 
 
-async def test_a_message_that_has_not_ended_well_cannot_be_continued(served: Served) -> None:
+async def test_a_message_that_failed_cannot_be_continued(served: Served) -> None:
     silence = asyncio.Event()
     begun = tuple(map(data_frame, text_chunks("Hi")[:2]))
     served.upstream.on("/chat/completions", Reply(headers=SSE, body=(*begun, Pause(silence))))

@@ -84,7 +84,7 @@ def test_without_a_store_there_is_nothing_to_do(word: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("word", ["erase", "export"])
-def test_a_database_that_is_not_there_is_told_with_returncode_1(word: str, tmp_path: Path) -> None:
+def test_a_missing_database_is_reported_with_exit_code_1(word: str, tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("store: {url: 'postgresql+asyncpg://nobody@127.0.0.1:1/none', deadline_s: 2}\n")
     done = run(word, "--owner", "ann", "--config", str(file))

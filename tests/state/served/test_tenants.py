@@ -256,7 +256,7 @@ def test_every_route_has_a_recipe() -> None:
         assert probes, f"{method} {path} is asked nothing"
 
 
-def test_what_is_anothers_is_exactly_like_what_is_nowhere(tenants: tuple[Tenant, Tenant]) -> None:
+def test_objects_of_other_owners_are_exactly_like_unknown_ones(tenants: tuple[Tenant, Tenant]) -> None:
     ann, bob = tenants
     nowhere = {name: _another(known) for name, known in ann.ids.items()}
     before = ann.snapshot()
@@ -269,7 +269,7 @@ def test_what_is_anothers_is_exactly_like_what_is_nowhere(tenants: tuple[Tenant,
     assert ann.snapshot() == before
 
 
-def test_the_same_requests_find_what_is_ones_own(tenants: tuple[Tenant, Tenant]) -> None:
+def test_the_same_requests_find_the_owners_objects(tenants: tuple[Tenant, Tenant]) -> None:
     ann, _ = tenants
     for route in sorted(routes() & PROBES.keys()):
         for probe in PROBES[route]:
@@ -279,7 +279,7 @@ def test_the_same_requests_find_what_is_ones_own(tenants: tuple[Tenant, Tenant])
                 ann.renew()
 
 
-def test_routes_for_administrators_say_nothing_to_others(tenants: tuple[Tenant, Tenant]) -> None:
+def test_routes_for_administrators_reveal_nothing_to_others(tenants: tuple[Tenant, Tenant]) -> None:
     ann, bob = tenants
     before = ann.snapshot()
     for route in sorted(ADMINISTRATORS):
@@ -315,7 +315,7 @@ def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant
         assert "of-ann" in ann.ask(route, asked[ann], {"model": "demo"})[1]
 
 
-def test_lists_have_ones_own_rows_only(tenants: tuple[Tenant, Tenant]) -> None:
+def test_lists_have_only_rows_of_the_owner(tenants: tuple[Tenant, Tenant]) -> None:
     ann, bob = tenants
     lists = [route for route in routes() if route[0] == "GET" and "{" not in route[1]]
     assert ("GET", "/v1/responses") in lists
@@ -325,7 +325,7 @@ def test_lists_have_ones_own_rows_only(tenants: tuple[Tenant, Tenant]) -> None:
         assert not [known for known in ann.ids.values() if known in text], route
 
 
-def test_forgetting_ones_own_leaves_what_is_anothers(tenants: tuple[Tenant, Tenant]) -> None:
+def test_deleting_own_objects_leaves_those_of_other_owners(tenants: tuple[Tenant, Tenant]) -> None:
     ann, bob = tenants
     before = ann.snapshot()
     status, text, _ = bob.ask(("DELETE", "/v1/gateway/owner-data"), Probe(), {})
@@ -336,7 +336,7 @@ def test_forgetting_ones_own_leaves_what_is_anothers(tenants: tuple[Tenant, Tena
 
 
 @pytest.mark.parametrize("impossible", ["%00", "resp_%00a", "x" * 300, "%F0%9F%98%80", "%ED%A0%80", "%20"])
-def test_ids_that_nothing_can_have_are_unknown(tenants: tuple[Tenant, Tenant], impossible: str) -> None:
+def test_impossible_ids_are_unknown(tenants: tuple[Tenant, Tenant], impossible: str) -> None:
     ann, _ = tenants
     for route in sorted(routes() & PROBES.keys()):
         if route[0] == "WS" or "{" not in route[1]:

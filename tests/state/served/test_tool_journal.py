@@ -71,7 +71,7 @@ async def test_fault_44_a_client_that_leaves_in_a_call_leaves_a_cancelled_respon
         assert await journal_of(store_url, response["id"]) == ["unknown"]
 
 
-async def test_a_cancelled_call_is_unknown_and_its_late_result_is_not_shown(store_url: str) -> None:
+async def test_a_cancelled_call_is_unknown_and_its_late_result_is_not_sent(store_url: str) -> None:
     cancelled = asyncio.Event()
 
     async def late(exchange: Exchange) -> None:
@@ -257,7 +257,7 @@ async def has_states(store_url: str, states: list[str]) -> bool:
     return await open_states(store_url) == states
 
 
-async def test_only_a_stored_response_keeps_its_journal(store_url: str) -> None:
+async def test_only_a_stored_response_has_a_journal_after_its_end(store_url: str) -> None:
     scripts = (chat_calls(LOOK_UP), chat_text("Done."))
     async with (
         scripted_mcp(answer(text_result("found"))) as server,

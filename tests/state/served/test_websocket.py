@@ -62,7 +62,7 @@ def sent_messages(upstream: ScriptedUpstream) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("model", ["translated", "relayed", "lasting"])
-async def test_a_response_is_stored_before_its_end_is_told(model: str, start: StartGateway) -> None:
+async def test_a_response_is_stored_before_its_terminal_event(model: str, start: StartGateway) -> None:
     gateway = start()
     async with talking(gateway.v1) as talk, http(gateway) as client:
         previous = None
@@ -87,7 +87,7 @@ async def test_a_stored_response_is_continued_from_anywhere(start: StartGateway,
     assert sent_messages(upstream) == [*expected, ("user", "Who?")]
 
 
-async def test_what_is_not_to_be_stored_is_on_the_connection_only(
+async def test_unstored_responses_exist_on_their_connection_only(
     start: StartGateway, upstream: ScriptedUpstream
 ) -> None:
     gateway = start()
@@ -130,7 +130,7 @@ async def test_prepared_state_is_stored_too(start: StartGateway, upstream: Scrip
     assert len(upstream.requests) == 1
 
 
-async def test_what_another_owner_stored_reads_as_unknown(start: StartGateway) -> None:
+async def test_responses_of_another_owner_are_unknown(start: StartGateway) -> None:
     gateway = start(auth=AUTH)
     async with talking(gateway.v1, **bearer("key-of-ada")) as ada, talking(gateway.v1, **bearer("key-of-bob")) as bob:
         response = await ada.response()
@@ -143,7 +143,7 @@ async def test_what_another_owner_stored_reads_as_unknown(start: StartGateway) -
         assert foreign["error"]["code"] == "previous_response_not_found"
 
 
-async def test_a_response_whose_client_left_is_cancelled_with_what_was_told(
+async def test_a_response_whose_client_left_is_cancelled_with_its_delivered_output(
     start: StartGateway, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))

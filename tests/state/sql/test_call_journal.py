@@ -71,7 +71,7 @@ WRITES: dict[str, Callable[[SqlStore, str, str], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_whoever_does_not_hold_the_response_writes_nothing(
+async def test_only_the_lease_holder_of_a_response_writes(
     write: Callable[[SqlStore, str, str], Awaitable[None]], store: SqlStore
 ) -> None:
     head = await begun(store)

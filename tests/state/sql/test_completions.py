@@ -59,7 +59,7 @@ async def test_a_cursor_that_is_not_the_owners_is_unknown(completion_store, curs
         await completion_store.list_completions(OWNER, PageRequest(cursor))
 
 
-async def test_new_metadata_is_what_it_is_found_by(completion_store):
+async def test_completions_are_found_by_new_metadata(completion_store):
     await fill(completion_store)
     after = await completion_store.update_completion(OWNER, "c", {"topic": "new"})
     assert (
@@ -92,7 +92,7 @@ async def test_messages_are_paged_both_ways(completion_store):
 
 
 @pytest.mark.parametrize(("owner", "completion_id"), [("bob", "c"), (OWNER, "z"), (OWNER, "c\0"), (OWNER, "")])
-async def test_foreign_unknown_and_impossible_are_alike(completion_store, owner, completion_id):
+async def test_foreign_unknown_and_impossible_ids_are_indistinguishable(completion_store, owner, completion_id):
     await fill(completion_store)
     assert await completion_store.load_completion(owner, completion_id) is None
     assert await completion_store.update_completion(owner, completion_id, {}) is None
@@ -101,7 +101,7 @@ async def test_foreign_unknown_and_impossible_are_alike(completion_store, owner,
     assert (await completion_store.load_completion(OWNER, "c")).completion == completion("c", topic="a", user="1")
 
 
-async def test_deleted_is_unknown(completion_store):
+async def test_deleted_completions_are_unknown(completion_store):
     await fill(completion_store)
     assert await completion_store.delete_completion(OWNER, "c")
     assert not await completion_store.delete_completion(OWNER, "c")
@@ -109,7 +109,7 @@ async def test_deleted_is_unknown(completion_store):
     assert await ids(completion_store, PageRequest(), metadata={"topic": "a"}) == (["a"], False)
 
 
-async def test_what_was_lost_is_kept_beside_it_and_outlives_changes(completion_store):
+async def test_losses_are_stored_with_a_completion_and_outlive_changes(completion_store):
     await completion_store.store_completion(OWNER, completion("c"), [], "store=dropped")
     stored = StoredCompletion(completion=completion("c"), losses="store=dropped")
     assert await completion_store.load_completion(OWNER, "c") == stored

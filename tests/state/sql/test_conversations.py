@@ -77,7 +77,7 @@ async def test_deleted_items_are_gone_and_the_others_keep_their_order(conversati
     assert await conversation_store.load_conversation_item(OWNER, "conv_1", "c") == items("c")[0]
 
 
-async def test_history_tells_an_empty_conversation_from_none(conversation_store):
+async def test_history_distinguishes_an_empty_conversation_from_an_unknown_one(conversation_store):
     await conversation_store.create_conversation(OWNER, conversation(), [])
     assert await conversation_store.load_conversation_history(OWNER, "conv_1") == []
     assert await conversation_store.load_conversation_history(OWNER, "conv_2") is None
@@ -94,7 +94,7 @@ async def test_metadata_is_replaced(conversation_store):
     assert await conversation_store.update_conversation(OWNER, "conv_2", {}) is None
 
 
-async def test_an_id_the_conversation_has_is_not_given_twice(conversation_store):
+async def test_an_id_in_a_conversation_is_not_used_twice(conversation_store):
     await conversation_store.create_conversation(OWNER, conversation(), items("msg_a"))
     await conversation_store.add_conversation_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
     found, _ = await ids(conversation_store, PageRequest(order="asc"))
@@ -152,7 +152,7 @@ async def test_a_deleted_conversation_is_unknown_and_takes_nothing(conversation_
 
 
 @pytest.mark.parametrize(("owner", "conversation_id"), [("bob", "conv_1"), (OWNER, "conv_2"), (OWNER, "conv_1\0")])
-async def test_foreign_unknown_and_impossible_are_alike(conversation_store, owner, conversation_id):
+async def test_foreign_unknown_and_impossible_ids_are_indistinguishable(conversation_store, owner, conversation_id):
     await conversation_store.create_conversation(OWNER, conversation(), items("a"))
     assert await conversation_store.load_conversation(owner, conversation_id) is None
     assert await conversation_store.update_conversation(owner, conversation_id, {}) is None
@@ -165,7 +165,7 @@ async def test_foreign_unknown_and_impossible_are_alike(conversation_store, owne
     assert await ids(conversation_store, PageRequest()) == (["a"], False)
 
 
-async def test_text_no_column_can_hold_is_kept_all_the_same(conversation_store):
+async def test_text_that_no_column_can_hold_is_stored_all_the_same(conversation_store):
     said = [{"type": "message", "id": "a", "role": "user", "content": [{"type": "input_text", "text": "\0\x01😀"}]}]
     await conversation_store.create_conversation(OWNER, conversation(), said)
     assert await conversation_store.load_conversation_history(OWNER, "conv_1") == said

@@ -83,7 +83,7 @@ async def test_a_long_log_is_read_in_pages_none_of_which_ends_it_early(store: Sq
 
 
 @pytest.mark.parametrize("how", ["finish", "cancel"])
-async def test_an_end_is_not_hidden_from_followers_by_what_came_right_before_it(store: SqlStore, how: str) -> None:
+async def test_an_end_is_not_hidden_from_followers_by_the_entry_before_it(store: SqlStore, how: str) -> None:
     head = await begun(store)
     async with store.watch_response("ann", head["id"]) as watch:
         await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
@@ -118,7 +118,7 @@ async def test_nothing_is_added_to_a_log_that_has_ended(store: SqlStore) -> None
             await store.append_log_entry("ann", head["id"], entry(2), worker=WORKER)
 
 
-async def test_an_append_that_is_refused_takes_no_other_with_it(store: SqlStore) -> None:
+async def test_a_refused_append_does_not_fail_others(store: SqlStore) -> None:
     heads = [await begun(store) for _ in range(4)]
     await store.cancel_response("ann", heads[1]["id"])
     results = await asyncio.gather(
@@ -147,7 +147,7 @@ async def test_many_streams_append_at_once_and_each_keeps_its_order(store: SqlSt
         assert await numbers(store, head) == [(n, n) for n in range(11)]
 
 
-async def test_who_stops_waiting_for_an_append_stops_nobody_else(store: SqlStore) -> None:
+async def test_a_cancelled_append_does_not_stop_others(store: SqlStore) -> None:
     heads = [await begun(store) for _ in range(3)]
     tasks = [
         asyncio.get_running_loop().create_task(store.append_log_entry("ann", head["id"], entry(1), worker=WORKER))
@@ -177,7 +177,7 @@ async def test_another_owner_reads_nothing(store: SqlStore) -> None:
     assert (await store.load_log_page("ann", "resp\0", after=-1)).ended
 
 
-async def test_a_follower_hears_of_an_append_of_its_own_process_at_once(store_url: str) -> None:
+async def test_a_follower_is_notified_of_an_append_of_its_own_process_at_once(store_url: str) -> None:
     # So seldom looking without a signal that only a signal can be why it hears.
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
@@ -192,7 +192,7 @@ async def test_a_follower_hears_of_an_append_of_its_own_process_at_once(store_ur
     await store.aclose()
 
 
-async def test_a_follower_hears_of_appends_of_other_processes(store: SqlStore, store_url: str) -> None:
+async def test_a_follower_is_notified_of_appends_of_other_processes(store: SqlStore, store_url: str) -> None:
     other = SqlStore(StoreSettings(url=store_url, poll_s=0.05), BackgroundSettings())
     await other.open()
     head = await begun(store)
@@ -240,7 +240,7 @@ async def test_followers_in_the_same_process_miss_nothing_however_slow_they_are(
     assert len(await numbers(store, head)) == last + 2
 
 
-async def test_what_is_at_hand_is_its_owners_only(store: SqlStore) -> None:
+async def test_entries_in_memory_are_read_by_their_owner_only(store: SqlStore) -> None:
     head = await begun(store)
     async with store.watch_response("ann", head["id"]), store.watch_response("bob", head["id"]):
         await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)

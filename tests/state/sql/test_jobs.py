@@ -55,7 +55,7 @@ async def test_a_job_is_claimed_with_what_it_needs_to_run(store: SqlStore) -> No
     assert stored.response == head | {"status": "in_progress"}
 
 
-async def test_jobs_are_claimed_oldest_first_and_no_more_than_asked_for(store: SqlStore) -> None:
+async def test_jobs_are_claimed_oldest_first_up_to_the_requested_number(store: SqlStore) -> None:
     heads = [await queued(store, owner=owner) for owner in ("bob", "ann", "bob", "ann")]
     first, second = await store.claim_jobs(WORKER, 3), await store.claim_jobs(WORKER, 3)
     assert [job.response_id for job in (*first, *second)] == [head["id"] for head in heads]
@@ -77,7 +77,7 @@ async def test_every_job_is_claimed_by_one_worker_only(store: SqlStore, store_ur
     await other.aclose()
 
 
-async def test_a_job_begun_by_a_worker_is_its_own(store: SqlStore) -> None:
+async def test_a_job_belongs_to_the_worker_that_began_it(store: SqlStore) -> None:
     head = await queued(store, worker=WORKER)
     await store.renew_lease(WORKER)
     assert await store.claim_jobs(OTHER, 5) == ()
@@ -85,7 +85,7 @@ async def test_a_job_begun_by_a_worker_is_its_own(store: SqlStore) -> None:
     assert await store.list_leased_responses(WORKER) == {("ann", head["id"])}
 
 
-async def test_a_queued_response_is_started_by_who_holds_it(store: SqlStore) -> None:
+async def test_a_queued_response_is_started_by_its_lease_holder(store: SqlStore) -> None:
     head = await queued(store, worker=WORKER)
     with pytest.raises(LeaseLost):
         await store.mark_in_progress("ann", head["id"], worker=OTHER)
@@ -113,7 +113,7 @@ async def test_the_job_of_a_worker_that_died_is_taken_over(store_url: str) -> No
     await store.aclose()
 
 
-async def test_a_worker_that_gives_signs_of_life_keeps_its_jobs(store: SqlStore, store_url: str) -> None:
+async def test_a_worker_that_renews_its_leases_keeps_its_jobs(store: SqlStore, store_url: str) -> None:
     impatient = await short_lived(store_url)
     await queued(impatient)
     await impatient.claim_jobs(WORKER, 1)
@@ -124,7 +124,7 @@ async def test_a_worker_that_gives_signs_of_life_keeps_its_jobs(store: SqlStore,
     await impatient.aclose()
 
 
-async def test_a_job_says_what_a_former_attempt_has_told(store_url: str) -> None:
+async def test_a_job_has_the_delivered_output_of_its_earlier_attempt(store_url: str) -> None:
     store = await short_lived(store_url)
     head = await queued(store, logged=True)
     (first,) = await store.claim_jobs(WORKER, 1)
@@ -155,7 +155,7 @@ async def test_single_jobs_can_be_given_back(store: SqlStore) -> None:
     assert attempts == {begun["id"]: 2, waiting["id"]: 1}
 
 
-async def test_what_is_held_are_the_active_responses_of_a_worker(store: SqlStore) -> None:
+async def test_leased_responses_are_the_active_ones_of_a_worker(store: SqlStore) -> None:
     foreground = response()
     await store.create_response(new(foreground, message_item("hello")))
     ended, cancelled, deleted, job = [await queued(store, worker=WORKER) for _ in range(4)]
@@ -173,7 +173,7 @@ async def test_cancelled_and_deleted_jobs_are_never_claimed(store: SqlStore) -> 
         assert await store.claim_jobs(WORKER, 5) == ()
 
 
-async def test_who_looks_for_work_hears_of_new_jobs_and_of_cancelled_ones(store_url: str) -> None:
+async def test_workers_are_notified_of_new_and_cancelled_jobs(store_url: str) -> None:
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     async with asyncio.timeout(10), store.watch_jobs() as watch:

@@ -42,7 +42,7 @@ async def test_history_is_looked_up_link_by_link(store: SqlStore, database: Data
     await looked_up(database, asked)
 
 
-async def test_what_goes_with_a_deleted_response_is_looked_up_link_by_link(store: SqlStore, database: Database) -> None:
+async def test_dependents_of_a_deleted_response_are_looked_up_link_by_link(store: SqlStore, database: Database) -> None:
     await fill(database)
     one = await turn(store, "a")
     two = await turn(store, "b", one)

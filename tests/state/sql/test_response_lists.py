@@ -75,7 +75,7 @@ async def test_foreign_and_impossible_ids_are_unknown(store: SqlStore, unknown: 
     assert await pages(store) == [kept["id"]]
 
 
-async def test_an_item_whose_id_no_row_can_have_is_kept(store: SqlStore) -> None:
+async def test_an_item_whose_id_no_row_can_have_is_stored(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     begun = response()
     await store.create_response(new(begun, message_item("a"), conversation_id="conv_1"))
@@ -91,7 +91,7 @@ def frames(*said_events: Json) -> bytes:
     return b"".join(sse.encode_event(one["type"], orjson.dumps(one)) for one in said_events)
 
 
-async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> None:
+async def test_output_delivered_before_a_cancellation_stays(store: SqlStore) -> None:
     begun = response(background=True)
     await store.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
     item = answered("Hel") | {"status": "in_progress", "content": []}
@@ -131,7 +131,7 @@ async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore)
     ]
 
 
-async def test_only_what_nobody_works_on_is_recovered(store: SqlStore) -> None:
+async def test_only_responses_without_a_worker_are_recovered(store: SqlStore) -> None:
     alive, dead, queued, kept = response(), response(), response(status="queued"), await turn(store, "a")
     await store.create_response(new(alive, message_item("a"), worker="alive"))
     await store.create_response(new(dead, message_item("a"), worker="dead"))

@@ -43,7 +43,7 @@ async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
-async def test_losses_are_those_of_the_end_where_it_knows_them(store: SqlStore, later: str | None, kept: str) -> None:
+async def test_losses_are_those_of_the_end_if_it_has_some(store: SqlStore, later: str | None, kept: str) -> None:
     begun = response()
     await store.create_response(new(begun, message_item("a"), losses="n=dropped"))
     await store.finish_response("ann", completed(begun), worker=WORKER, losses=later)
@@ -68,7 +68,7 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 
 
 @pytest.mark.parametrize("gone", ["cancel", "delete"])
-async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
+async def test_a_cancelled_or_deleted_response_is_lost_to_its_worker(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
     await store.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
     await getattr(store, f"{gone}_response")("ann", begun["id"])
@@ -92,7 +92,9 @@ async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
     return broken
 
 
-async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: SqlStore, tables: Database) -> None:
+async def test_an_end_is_stored_whole_or_not_at_all_wherever_it_is_interrupted(
+    store: SqlStore, tables: Database
+) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     steps, whole = 1.0, 0
     while not whole:
@@ -117,7 +119,7 @@ async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: Sq
     assert await rows(tables, jobs) == 0
 
 
-async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: SqlStore) -> None:
+async def test_a_plain_end_is_stored_whole_or_not_at_all_wherever_it_is_interrupted(store: SqlStore) -> None:
     steps, whole = 1.0, 0
     while not whole:
         begun = response()
@@ -131,7 +133,7 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
         whole += not broken
 
 
-async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, tables: Database) -> None:
+async def test_an_end_that_only_seems_plain_ends_everything(store: SqlStore, tables: Database) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     for fields in ({"conversation_id": "conv_1"}, {"job_request": {"body": 1}}, {"logged": True}):
         begun = response(background="job_request" in fields)
@@ -146,9 +148,7 @@ async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, t
     assert await rows(tables, jobs) == 0
 
 
-async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
-    store: SqlStore, tables: Database
-) -> None:
+async def test_a_chain_of_a_thousand_is_one_query_without_overhead(store: SqlStore, tables: Database) -> None:
     parent = await turn(store, "a")
     for number in range(998):
         begun = response()
@@ -166,7 +166,7 @@ async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
     assert await rows(tables, items) == 1002
 
 
-async def test_a_chain_goes_with_its_last_whatever_the_order(store: SqlStore, tables: Database) -> None:
+async def test_a_chain_is_deleted_with_its_last_response_in_any_order(store: SqlStore, tables: Database) -> None:
     for order in (1, -1):
         chain: list[Json] = []
         for number in range(60):
@@ -177,7 +177,7 @@ async def test_a_chain_goes_with_its_last_whatever_the_order(store: SqlStore, ta
         assert [await rows(tables, table) for table in (responses, items)] == [0, 0]
 
 
-async def test_whatever_is_deleted_every_history_that_is_left_is_whole(store: SqlStore, tables: Database) -> None:
+async def test_deletions_leave_every_remaining_history_whole(store: SqlStore, tables: Database) -> None:
     chance = random.Random(1)
     alive: list[Json] = []
     expected: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ async def test_whatever_is_deleted_every_history_that_is_left_is_whole(store: Sq
     assert [await rows(tables, table) for table in (responses, items, events, jobs)] == [0, 0, 0, 0]
 
 
-async def test_a_tombstone_shows_nothing(store: SqlStore) -> None:
+async def test_a_tombstone_has_no_content(store: SqlStore) -> None:
     one = await turn(store, "secret")
     await turn(store, "b", one)
     (item,) = one["output"]
@@ -212,7 +212,7 @@ async def test_a_tombstone_shows_nothing(store: SqlStore) -> None:
     assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
 
 
-async def test_a_parent_deleted_while_a_child_begins_is_refused_or_kept(store: SqlStore) -> None:
+async def test_a_parent_deleted_while_a_child_begins_is_refused_or_preserved(store: SqlStore) -> None:
     for _ in range(15):
         parent = await turn(store, "a")
         child = response()

@@ -16,7 +16,7 @@ async def test_a_response_reads_as_it_was_written(store: SqlStore) -> None:
     assert texts(page.rows) == ["hello"]
 
 
-async def test_history_is_everything_said_on_the_way(store: SqlStore) -> None:
+async def test_history_has_all_items_of_the_chain(store: SqlStore) -> None:
     one = await turn(store, "a")
     two = await turn(store, "b", one)
     other = await turn(store, "x", one)
@@ -27,7 +27,7 @@ async def test_history_is_everything_said_on_the_way(store: SqlStore) -> None:
         assert history.usage == leaf["usage"]
 
 
-async def test_what_a_child_needs_outlives_its_deletion_and_goes_with_the_child(store: SqlStore) -> None:
+async def test_a_deleted_parent_is_preserved_until_its_child_is_deleted(store: SqlStore) -> None:
     one = await turn(store, "a")
     two = await turn(store, "b", one)
     assert await store.delete_response("ann", one["id"])

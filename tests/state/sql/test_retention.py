@@ -81,7 +81,7 @@ async def count(tables: Database, table, owner: str = OWNER) -> int:
         return (await connection.scalar(select(func.count()).select_from(table).where(table.c.owner == owner))) or 0
 
 
-async def test_what_is_old_goes_and_what_is_new_stays(store, retention, tables):
+async def test_expired_objects_are_deleted_and_new_ones_stay(store, retention, tables):
     for number in range(3):
         await keep(store, f"old_{number}")
         await age(tables, f"old_{number}", hours=2)
@@ -92,7 +92,7 @@ async def test_what_is_old_goes_and_what_is_new_stays(store, retention, tables):
     assert await count(tables, items) == 2
 
 
-async def test_everything_that_is_old_goes_in_many_small_steps(store, retention, tables):
+async def test_expired_objects_are_deleted_in_many_small_steps(store, retention, tables):
     for number in range(120):
         await keep(store, f"r{number}", f"r{number - 1}" if number % 10 else None)
     await converse(store, "conv_1")
@@ -103,7 +103,7 @@ async def test_everything_that_is_old_goes_in_many_small_steps(store, retention,
             assert await count(tables, table) == 0, table.name
 
 
-async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, retention, tables):
+async def test_history_of_new_responses_stays_as_long_as_they_need_it(store, retention, tables):
     for place, name in enumerate(("a", "b", "c")):
         await keep(store, name, ("a", "b")[place - 1] if place else None)
     for name in ("a", "b"):
@@ -117,7 +117,7 @@ async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, reten
     assert await count(tables, responses) == 0
 
 
-async def test_what_runs_is_not_swept(store, retention):
+async def test_running_responses_do_not_expire(store, retention):
     await begin(store, "r", job_request={"body": 1})
     assert await retention.delete_expired(before=LATER) == 0
     await finish(store, "r")
@@ -134,7 +134,7 @@ async def test_a_conversation_is_as_old_as_its_last_item(store, retention, table
     assert len(await store.load_conversation_history(OWNER, "used")) == 2
 
 
-async def test_replicas_that_sweep_at_once_count_each_row_once(store, retention):
+async def test_replicas_that_delete_expired_rows_at_once_count_each_row_once(store, retention):
     for number in range(130):
         await keep(store, f"r{number}", f"r{number - 1}" if number % 7 else None, OWNER if number % 14 < 7 else OTHER)
     counts = await asyncio.gather(*[retention.delete_expired(before=LATER) for _ in range(3)])
@@ -156,7 +156,7 @@ async def test_logs_of_finished_responses_go_after_their_time(store, retention, 
     assert (await store.load_response(OWNER, "old")).response["status"] == "completed"
 
 
-async def test_leftovers_of_dead_replicas_go(store, retention, tables):
+async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
     async with tables.write_transaction() as connection:
         row = {"owner": OWNER, "response_id": "gone", "created_us": 1, "request": "{}", "attempt": 0}
         await connection.execute(insert(jobs).values(row))

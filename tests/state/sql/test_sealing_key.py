@@ -24,7 +24,7 @@ async def key_of(url: str) -> bytes:
     return store.sealing_key
 
 
-async def test_whoever_comes_first_at_once_has_the_same_key(store_url: str) -> None:
+async def test_concurrent_first_uses_get_the_same_key(store_url: str) -> None:
     keys = set(await asyncio.gather(*(key_of(store_url) for _ in range(AT_ONCE))))
     assert len(keys) == 1
     assert await key_of(store_url) in keys

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll(7) is Lin
 APART_S = 0.004
 
 
-def test_nobody_joins_where_there_is_no_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_epoll_no_stream_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ReadCoalescer(APART_S).is_possible
     monkeypatch.setattr(coalescing, "_HAS_EPOLL", False)
     assert not ReadCoalescer(APART_S).is_possible
@@ -98,7 +98,7 @@ def pair(together: ReadCoalescer) -> Iterator[Callable[[], Pair]]:
         yield make
 
 
-def test_all_that_has_come_by_a_moment_is_read_then(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
+def test_everything_received_by_a_moment_is_read_then(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     one.join(loop)
     two.join(loop)
@@ -126,7 +126,7 @@ def test_the_end_of_a_stream_is_not_read_here(pair: Callable[[], Pair]) -> None:
     assert two.came == [b"a"]
 
 
-def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: ReadCoalescer) -> None:
+def test_the_last_bytes_of_a_half_closed_stream_are_not_read_here(together: ReadCoalescer) -> None:
     loop = Loop()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
         there, _ = server.accept()
@@ -139,7 +139,7 @@ def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: Rea
             assert (one.came, one.left) == ([], 1)
 
 
-def test_one_that_has_been_reset_is_not_read_here(together: ReadCoalescer) -> None:
+def test_a_reset_stream_is_not_read_here(together: ReadCoalescer) -> None:
     loop = Loop()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
         there, _ = server.accept()
@@ -151,7 +151,7 @@ def test_one_that_has_been_reset_is_not_read_here(together: ReadCoalescer) -> No
         assert (one.came, one.left) == ([], 1)
 
 
-def test_one_that_leaves_while_another_is_read_is_not_read(pair: Callable[[], Pair]) -> None:
+def test_a_stream_that_leaves_while_another_is_read_is_not_read(pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     for each, other in ((one, two), (two, one)):
         each.join(loop)
@@ -161,7 +161,7 @@ def test_one_that_leaves_while_another_is_read_is_not_read(pair: Callable[[], Pa
     assert one.came + two.came == [b"a"]
 
 
-def test_one_that_has_nothing_after_all_stays(pair: Callable[[], Pair]) -> None:
+def test_a_stream_without_data_stays(pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     for each, other in ((one, two), (two, one)):
         each.join(loop)
@@ -176,7 +176,7 @@ def test_one_that_has_nothing_after_all_stays(pair: Callable[[], Pair]) -> None:
     assert one.came + two.came in ([b"a", b"b", b"b"], [b"b", b"a", b"b"])
 
 
-def test_with_the_last_that_leaves_there_are_no_moments(pair: Callable[[], Pair]) -> None:
+def test_after_the_last_stream_leaves_no_moments_are_scheduled(pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     for each in (one, two):
         each.join(loop)
@@ -190,7 +190,7 @@ def test_with_the_last_that_leaves_there_are_no_moments(pair: Callable[[], Pair]
     assert two.came == [b"a"]
 
 
-def test_one_that_leaves_twice_has_left(pair: Callable[[], Pair]) -> None:
+def test_a_stream_may_leave_twice(pair: Callable[[], Pair]) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
     one.leave_coalescing()
@@ -198,7 +198,7 @@ def test_one_that_leaves_twice_has_left(pair: Callable[[], Pair]) -> None:
     assert not loop.moments
 
 
-def test_whose_socket_has_been_closed_does_not_take_the_place_of_the_next(pair: Callable[[], Pair]) -> None:
+def test_a_closed_socket_does_not_affect_the_next_with_its_descriptor(pair: Callable[[], Pair]) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
     number = one.here.fileno()
@@ -216,7 +216,7 @@ def test_whose_socket_has_been_closed_does_not_take_the_place_of_the_next(pair: 
     assert not loop.moments
 
 
-def test_who_raises_has_failed_and_the_others_are_read(pair: Callable[[], Pair]) -> None:
+def test_a_stream_whose_reader_raises_fails_and_others_are_read(pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     defect = BlockingIOError("not of the read")
 
@@ -234,7 +234,7 @@ def test_who_raises_has_failed_and_the_others_are_read(pair: Callable[[], Pair])
     assert two.came == [b"a", b"b"]
 
 
-def test_one_that_cannot_be_read_has_failed(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_cannot_be_read_fails(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
     one.there.send(b"a")
@@ -244,7 +244,7 @@ def test_one_that_cannot_be_read_has_failed(pair: Callable[[], Pair], monkeypatc
     assert (one.failed, one.came) == ([reset], [])
 
 
-def test_one_that_brings_more_than_a_read_leaves(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_with_more_than_one_read_leaves(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     loop, one, two = Loop(), pair(), pair()
     monkeypatch.setattr(coalescing, "_MAX_READ_BYTES", 4)
     for each in (one, two):
@@ -255,7 +255,7 @@ def test_one_that_brings_more_than_a_read_leaves(pair: Callable[[], Pair], monke
     assert (one.came, one.left, two.came, two.left) == ([b"abcd"], 1, [b"abc"], 0)
 
 
-def test_where_the_system_has_no_room_nothing_has_changed(
+def test_a_failed_registration_changes_nothing(
     together: ReadCoalescer, pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, one = Loop(), pair()
@@ -272,7 +272,7 @@ def test_where_the_system_has_no_room_nothing_has_changed(
     assert one.came == [b"a"]
 
 
-def test_a_loop_that_ended_keeps_nobody_in_the_next(pair: Callable[[], Pair]) -> None:
+def test_a_closed_loop_leaves_no_streams_to_the_next(pair: Callable[[], Pair]) -> None:
     ended, loop, one, two = Loop(), Loop(), pair(), pair()
     one.join(ended)
     two.join(loop)
@@ -296,7 +296,7 @@ def moments_until_all_leave(loop: Loop, streams: list[Pair], *, bring_in_four: i
 
 
 @pytest.mark.parametrize(("bring_in_four", "moments"), [(0, 17), (1, 32), (2, None), (3, None), (4, None)])
-def test_all_leave_where_most_moments_bring_nothing(
+def test_all_streams_leave_if_most_moments_bring_nothing(
     pair: Callable[[], Pair], bring_in_four: int, moments: int | None
 ) -> None:
     loop, streams = Loop(), [pair() for _ in range(3)]
@@ -306,7 +306,7 @@ def test_all_leave_where_most_moments_bring_nothing(
     assert [each.left for each in streams] == [0 if moments is None else 1] * 3
 
 
-def test_who_have_brought_much_for_long_are_not_waited_for_longer(pair: Callable[[], Pair]) -> None:
+def test_streams_that_flowed_for_long_are_not_waited_for_longer(pair: Callable[[], Pair]) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
     assert moments_until_all_leave(loop, [one], bring_in_four=4) is None
@@ -331,7 +331,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.mark.parametrize(
     ("apart_ms", "pays_after_ms"), [(1.1, 35.2), (3.9, 62.4), (4.1, 32.8), (7.9, 63.2), (8.1, None), (20, None)]
 )
-def test_it_pays_after_eight_spans_in_a_row_in_which_somebody_asked(
+def test_joining_pays_after_eight_spans_in_a_row_with_a_request(
     clock: Clock, together: ReadCoalescer, apart_ms: float, pays_after_ms: float | None
 ) -> None:
     began = clock.now
@@ -342,7 +342,7 @@ def test_it_pays_after_eight_spans_in_a_row_in_which_somebody_asked(
     assert (pytest.approx((clock.now - began) * 1000) if answers[-1] else None) == pays_after_ms
 
 
-def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock, together: ReadCoalescer) -> None:
+def test_joining_does_not_pay_if_steps_of_an_engine_are_sent_at_once(clock: Clock, together: ReadCoalescer) -> None:
     answers = []
     for _ in range(100):
         for _ in range(64):
@@ -352,11 +352,11 @@ def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock,
     assert not any(answers)
 
 
-def test_streams_that_begin_together_ask_at_different_reads(together: ReadCoalescer) -> None:
+def test_streams_that_begin_together_request_joining_at_different_reads(together: ReadCoalescer) -> None:
     assert sorted(together.next_stagger() for _ in range(2 * READS_PER_JOIN_CHECK)) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_it_pays_to_join_others_of_the_same_loop(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
+def test_joining_others_of_the_same_loop_pays(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
     loop: Any = Loop()
     one = pair()
     one.join(loop)

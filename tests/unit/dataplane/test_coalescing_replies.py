@@ -150,7 +150,7 @@ async def test_a_reply_whose_reader_has_to_be_woken_leaves(pushed: bool) -> None
     assert reply.read()
 
 
-async def test_a_reply_that_nobody_waits_for_leaves() -> None:
+async def test_a_reply_without_a_waiting_reader_leaves() -> None:
     reply = await flowing()
     reply.connection.waiter = None
     assert reply.read()
@@ -174,7 +174,7 @@ async def test_a_reply_whose_reader_is_behind_does_not_join() -> None:
     assert not reply.together.members
 
 
-async def test_a_reply_that_has_no_room_with_others_is_read_as_it_comes() -> None:
+async def test_a_reply_that_cannot_join_is_read_as_it_arrives() -> None:
     reply = Reply()
     reply.together.is_full = True
     await reply.begin()
@@ -213,7 +213,7 @@ async def test_a_reset_is_nothing_to_log() -> None:
         reply.connection.take()
 
 
-async def test_a_reply_that_is_no_http_any_more_leaves_before_its_socket_is_closed(
+async def test_a_reply_with_invalid_http_leaves_before_its_socket_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reply = await flowing()
@@ -228,13 +228,13 @@ async def test_a_reply_that_is_no_http_any_more_leaves_before_its_socket_is_clos
     assert reply.socket.closing
 
 
-async def test_a_reply_that_is_given_up_leaves() -> None:
+async def test_an_abandoned_reply_leaves() -> None:
     reply = await flowing()
     reply.connection.close()
     assert not reply.together.members
 
 
-async def test_a_reply_that_is_put_back_leaves() -> None:
+async def test_a_reply_that_is_returned_to_its_pool_leaves() -> None:
     reply = await flowing()
     assert not reply.connection.end_exchange()
     assert not reply.together.members
@@ -248,7 +248,7 @@ async def test_a_connection_that_is_lost_leaves() -> None:
     assert not reply.together.members
 
 
-async def test_the_first_ask_of_each_reply_may_be_later() -> None:
+async def test_the_first_request_of_each_reply_may_be_later() -> None:
     together = Together()
     together.waits = 2
     reply = Reply(together)
@@ -272,13 +272,13 @@ async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:
 
 
 @pytest.mark.parametrize(("tls", "seconds"), [(True, APART_S), (False, 0)], ids=["tls", "coalesce_ms 0"])
-async def test_some_are_always_read_as_it_comes(tls: bool, seconds: float) -> None:
+async def test_some_replies_are_always_read_as_they_arrive(tls: bool, seconds: float) -> None:
     reply = Reply(Together(seconds), socket=Socket(tls=tls))
     await reply.begin()
     assert all(reply.read() for _ in range(10 * READS_PER_JOIN_CHECK))
 
 
-async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_coalescing_follows_the_configuration_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     joined, apart = asyncio.Event(), []
     join = ReadCoalescer.join
 

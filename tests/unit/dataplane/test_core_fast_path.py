@@ -96,7 +96,7 @@ def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable
     size=st.sampled_from(["%x", "%X"]),
     sequence=st.integers(0, 1001),
 )
-def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, sequence: int) -> None:
+def test_deltas_have_the_bytes_of_the_encoder(texts: list[str], size: str, sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
     forward_chunks = passing(short.delta_template(run()), peer)
@@ -110,7 +110,7 @@ def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, 
 
 
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), at_once=st.booleans())
-def test_frames_without_numbers_are_encoded_as_the_encoder_encodes_them(texts: list[str], at_once: bool) -> None:
+def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], at_once: bool) -> None:
     short, long, peer = begun_message(), begun_message(), Peer()
     forward_chunks = passing(short.delta_template(run()), peer)
     chunks = [chunked(frame(text)) for text in texts]
@@ -135,7 +135,7 @@ def test_an_item_may_have_any_id() -> None:
 
 
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
-def test_chunks_of_one_read_are_told_at_once(texts: list[str], sequence: int) -> None:
+def test_chunks_of_one_read_are_translated_in_one_write(texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
     assert passing(short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
@@ -144,14 +144,14 @@ def test_chunks_of_one_read_are_told_at_once(texts: list[str], sequence: int) ->
     assert short.response == long.response
 
 
-def test_chunks_of_one_read_are_passed_at_once() -> None:
+def test_chunks_of_one_read_are_relayed_in_one_write() -> None:
     peer = Peer()
     data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
     assert passing(RelayTemplate(run(), ()), peer)(data)
     assert peer.written == data
 
 
-def test_when_it_was_sent_is_known() -> None:
+def test_the_time_of_the_last_write_is_known() -> None:
     peer = Peer()
     assert passing(begun().delta_template(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
@@ -183,7 +183,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
-def test_anything_else_is_left(data: bytes) -> None:
+def test_other_chunks_are_left_to_the_caller(data: bytes) -> None:
     encoder, peer = begun(), Peer()
     assert not passing(encoder.delta_template(run()), peer)(data)
     assert not passing(RelayTemplate(run(), ()), peer)(data)
@@ -196,7 +196,7 @@ def test_anything_else_is_left(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [data for data in OTHERS.values() if data], ids=[name for name in OTHERS if OTHERS[name]]
 )
-def test_what_comes_behind_chunks_of_the_run_is_left(data: bytes) -> None:
+def test_bytes_after_chunks_of_the_run_are_left_to_the_caller(data: bytes) -> None:
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
     taken = len(first)
     short, long, peer, other = begun(), begun(), Peer(), Peer()
@@ -214,7 +214,7 @@ NOT_ONE_TEXT = {
 
 
 @pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
-def test_chunks_that_are_not_one_text_each_are_not_retold(data: bytes) -> None:
+def test_chunks_that_are_not_one_text_each_are_not_translated(data: bytes) -> None:
     encoder, peer = begun(), Peer()
     assert not passing(encoder.delta_template(run()), peer)(data)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
@@ -228,7 +228,7 @@ def test_nothing_is_written_to_a_client_that_does_not_read(alike: DeltaTemplate 
     assert not peer.written
 
 
-def test_names_are_changed_in_what_is_passed() -> None:
+def test_model_names_are_changed_in_relayed_chunks() -> None:
     identity = {"id": "chatcmpl-ours", "created": 1}
     relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
     peer = Peer()
@@ -269,7 +269,7 @@ def socket_peer(transport: SocketTransport) -> Peer:
     return peer
 
 
-def test_what_is_compiled_writes_to_the_socket_itself() -> None:
+def test_the_compiled_core_writes_to_the_socket_itself() -> None:
     peer = socket_peer(transport := SocketTransport())
     assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (delta, b"")
@@ -277,13 +277,13 @@ def test_what_is_compiled_writes_to_the_socket_itself() -> None:
 
 
 @pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
-def test_it_does_not_where_the_transport_has_to(closing: bool, waiting: int) -> None:
+def test_the_compiled_core_leaves_writes_to_a_transport_with_a_buffer(closing: bool, waiting: int) -> None:
     peer = socket_peer(transport := SocketTransport(closing, waiting))
     assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (b"", delta)
 
 
-def test_what_the_socket_has_no_room_for_is_the_transport_s() -> None:
+def test_bytes_beyond_the_socket_buffer_go_to_the_transport() -> None:
     peer = socket_peer(transport := SocketTransport())
     delta = chunked(frame("two" * 100_000))
     forward_chunks = passing(RelayTemplate(run(), ()), peer)
@@ -296,7 +296,7 @@ def test_what_the_socket_has_no_room_for_is_the_transport_s() -> None:
     assert sent + kept == delta * (len(sent + kept) // len(delta))
 
 
-def test_a_socket_that_is_broken_is_the_transport_s_to_find_out() -> None:
+def test_a_broken_socket_is_detected_by_the_transport() -> None:
     peer = socket_peer(transport := SocketTransport())
     transport.there.close()
     assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
@@ -304,7 +304,7 @@ def test_a_socket_that_is_broken_is_the_transport_s_to_find_out() -> None:
     transport.here.close()
 
 
-def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
+def test_each_kind_of_template_has_a_fast_path() -> None:
     for alike in (begun().delta_template(run()), RelayTemplate(run(), ())):
         way = make_fast_path(alike, peer := Peer())
         assert way is not None
@@ -312,7 +312,7 @@ def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
         assert peer.written
 
 
-def test_there_is_none_without_anything_alike() -> None:
+def test_without_a_template_there_is_no_fast_path() -> None:
     class Other:
         fast_path_kind = None
 

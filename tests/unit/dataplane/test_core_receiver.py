@@ -110,7 +110,7 @@ class Reader:
         return passed
 
 
-async def test_from_the_end_of_a_chunk_on_the_next_go_past_the_parser() -> None:
+async def test_after_the_end_of_a_chunk_the_next_chunks_bypass_the_parser() -> None:
     cut = chunk(b"three")
     reader = Reader([HEAD, chunk(b"one"), chunk(b"two"), cut[:4], cut[4:], chunk(b"four"), chunk(b"five"), END])
     await reader.read()
@@ -118,7 +118,7 @@ async def test_from_the_end_of_a_chunk_on_the_next_go_past_the_parser() -> None:
     assert reader.chunks == [chunk(b"two"), chunk(b"four"), chunk(b"five")]
 
 
-async def test_chunks_that_others_follow_go_past_the_parser() -> None:
+async def test_consecutive_chunks_bypass_the_parser() -> None:
     reader = Reader([HEAD, chunk(b"one"), chunk(b"two") + chunk(b"three") + END[:2], END[2:]])
     await reader.read()
     assert bytes(reader.body) == b"onetwothree"
@@ -135,7 +135,7 @@ async def test_chunks_that_others_follow_go_past_the_parser() -> None:
         (b"1", b"3\r\nabc\r\n%b\r\n" % (b"x" * 14), b"abc\r\n%b" % (b"x" * 14)),
     ],
 )
-async def test_what_looks_like_a_chunk_within_another_is_none(begins: bytes, ends: bytes, body: bytes) -> None:
+async def test_data_that_resembles_a_chunk_is_not_taken_for_one(begins: bytes, ends: bytes, body: bytes) -> None:
     reader = Reader([HEAD, chunk(b"zero"), chunk(b"one") + begins, ends, chunk(b"two"), END])
     await reader.read()
     assert bytes(reader.body) == b"zeroone%btwo" % body
@@ -143,7 +143,7 @@ async def test_what_looks_like_a_chunk_within_another_is_none(begins: bytes, end
 
 
 @pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
-async def test_the_first_chunks_of_a_long_read_are_parsed_before_the_others_come() -> None:
+async def test_the_first_chunks_of_a_long_read_are_parsed_before_the_rest_arrives() -> None:
     chunks = [chunk(b"%d" % at * 100) for at in range(30)]
     reader = Reader([HEAD + b"".join(chunks), END])
     await reader.read()
@@ -151,7 +151,7 @@ async def test_the_first_chunks_of_a_long_read_are_parsed_before_the_others_come
     assert reader.chunks == [b"".join(chunks[3:])]
 
 
-async def test_nothing_is_passed_once_its_wait_was_cancelled() -> None:
+async def test_nothing_is_pushed_after_a_cancelled_wait() -> None:
     connection = await begun()
     passed: list[bytes] = []
 
@@ -188,7 +188,7 @@ async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> No
     assert pushed == [chunk(b"cd"), chunk(b"ef")]
 
 
-async def test_what_follows_a_reply_in_one_read_answers_no_other_request() -> None:
+async def test_bytes_after_a_reply_in_one_read_answer_no_other_request() -> None:
     pool = ConnectedPool()
     target = RequestTarget.of("POST", httpx.URL("http://upstream/x"), [])
     answers: list[bytes] = []
@@ -232,7 +232,7 @@ BODIES = st.lists(
     st.integers(0, 9),
     st.booleans(),
 )
-async def test_the_parser_stays_in_step_wherever_reads_are_cut(
+async def test_the_parser_stays_in_step_wherever_reads_are_split(
     bodies: list[bytes],
     cuts: list[int],
     unpushed: frozenset[int],

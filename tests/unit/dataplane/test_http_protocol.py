@@ -140,7 +140,7 @@ async def test_a_whole_reply_is_one_write() -> None:
     connection.close()
 
 
-async def test_a_request_in_line_is_answered_and_watched_in_its_turn() -> None:
+async def test_a_pipelined_request_is_answered_and_watched_in_its_turn() -> None:
     left: list[int] = []
     asked = 0
 
@@ -160,7 +160,7 @@ async def test_a_request_in_line_is_answered_and_watched_in_its_turn() -> None:
     assert (asked, left) == (2, [2])
 
 
-async def test_nothing_is_written_to_who_left_with_another_request_in_line() -> None:
+async def test_nothing_is_written_to_a_client_that_left_with_a_pipelined_request() -> None:
     said: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
 
 
 @pytest.mark.parametrize(("asked", "headers"), REFUSED.values(), ids=REFUSED)
-async def test_what_the_server_does_otherwise_is_left_to_it(asked: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+async def test_other_replies_are_left_to_uvicorn(asked: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     said: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -220,7 +220,7 @@ async def test_a_reply_is_not_ended_twice() -> None:
 
 
 @pytest.mark.parametrize("stop", ["pause_writing", "connection_lost"])
-async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
+async def test_nothing_is_written_directly_to_a_client_that_does_not_read(stop: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         client = client_of(scope)
         assert client.ready
@@ -243,7 +243,7 @@ async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
         connection.close()
 
 
-async def test_a_body_that_is_there_is_read_once() -> None:
+async def test_a_received_body_is_read_once() -> None:
     said: list[bytes | None] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -259,7 +259,7 @@ async def test_a_body_that_is_there_is_read_once() -> None:
 @pytest.mark.parametrize(
     "asked", [ASKED[:-1], ASKED_BY["a client that asks before it sends"]], ids=["a part of it", "it waits to be asked"]
 )
-async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None:
+async def test_an_incomplete_body_is_received(asked: bytes) -> None:
     said: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -274,7 +274,7 @@ async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None
     connection.close()
 
 
-async def test_the_edge_puts_its_id_on_what_goes_past_the_server() -> None:
+async def test_replies_that_bypass_the_server_have_the_request_id() -> None:
     async def app(scope: Any, receive: Any, send: ReplySender) -> None:
         if scope["path"] == "/whole":
             assert send.send_reply(HEADERS, b"{}")
@@ -341,7 +341,7 @@ class Socket(asyncio.Protocol):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("asked", HEADS.values(), ids=HEADS)
-async def test_a_request_is_what_it_is_to_uvicorn(asked: bytes, settings: dict[str, Any]) -> None:
+async def test_a_request_has_the_scope_that_uvicorn_gives_it(asked: bytes, settings: dict[str, Any]) -> None:
     """Its head is read here, where it is a plain one: what uvicorn's next version does otherwise is to be seen."""
     seen: dict[type[HttpToolsProtocol], list[Any]] = {}
     for protocol in (HttpProtocol, HttpToolsProtocol):

@@ -39,7 +39,7 @@ def test_a_text_is_measured_in_slices_of_any_size(value: Any, size: int) -> None
 
 @pytest.mark.parametrize("content", [b'\\"', b"\\\\", b",", b"[", b"]"], ids=repr)
 @pytest.mark.parametrize("measure", WAYS)
-def test_what_is_in_a_string_is_no_value(measure: Measure, content: bytes) -> None:
+def test_contents_of_strings_are_not_counted_as_values(measure: Measure, content: bytes) -> None:
     assert measure(b'{"a":"%b"}' % (content * 200_000)) == (2, 1)
 
 
@@ -49,7 +49,7 @@ def test_an_empty_list_counts_twice(measure: Measure) -> None:
 
 
 @given(text=some.lists(some.sampled_from([b'"', b"\\", b"[", b"]", b",", b"a"])).map(b"".join))
-def test_what_is_no_json_is_measured_without_failing(text: bytes) -> None:
+def test_invalid_json_is_measured_without_failing(text: bytes) -> None:
     for measure in (json_shape.measure_json, core.measure_json):
         values, depth = measure(text)
         assert 1 <= values <= 1 + len(text)

@@ -10,7 +10,7 @@ from dataplane.read_waiter import ReadWaiter
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
 
-async def test_the_waiter_goes_on_before_arrive_returns() -> None:
+async def test_the_waiter_resumes_before_arrive_returns() -> None:
     arrival = ReadWaiter(asyncio.get_running_loop())
     said: list[str] = []
 
@@ -28,7 +28,7 @@ async def test_the_waiter_goes_on_before_arrive_returns() -> None:
     assert said == ["waiter", "caller"]
 
 
-async def test_the_waiter_goes_on_in_its_own_context() -> None:
+async def test_the_waiter_resumes_in_its_own_context() -> None:
     arrival = ReadWaiter(asyncio.get_running_loop())
 
     async def wait() -> str:
@@ -42,14 +42,14 @@ async def test_the_waiter_goes_on_in_its_own_context() -> None:
     assert who.get() == "nobody"
 
 
-async def test_what_has_arrived_is_not_waited_for() -> None:
+async def test_a_read_that_has_arrived_is_not_waited_for() -> None:
     arrival = ReadWaiter(asyncio.get_running_loop())
     arrival.notify()
     arrival.notify()
     await arrival
 
 
-async def test_a_cancelled_waiter_goes_on_with_the_cancellation_and_nothing_arrives_after_it() -> None:
+async def test_a_cancelled_waiter_gets_the_cancellation_and_no_later_read() -> None:
     arrival = ReadWaiter(asyncio.get_running_loop())
 
     async def wait() -> None:

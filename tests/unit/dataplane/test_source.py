@@ -32,7 +32,7 @@ async def test_every_piece_is_read_once() -> None:
     assert pieces.closed
 
 
-async def test_a_failure_is_raised_after_what_came_before_it() -> None:
+async def test_a_failure_is_raised_after_the_pieces_before_it() -> None:
     pieces = Pieces("a", ValueError("no"))
     each = IteratedSource(pieces(), "").iterate()
     assert await anext(each) == "a"
@@ -41,21 +41,21 @@ async def test_a_failure_is_raised_after_what_came_before_it() -> None:
     assert pieces.closed
 
 
-async def test_leaving_in_the_middle_lets_go() -> None:
+async def test_closing_in_the_middle_releases_the_source() -> None:
     pieces = Pieces("a", "b")
     async with aclosing(IteratedSource(pieces(), "").iterate()) as each:
         assert await anext(each) == "a"
     assert pieces.closed
 
 
-async def test_every_piece_is_given_to_who_takes_them() -> None:
+async def test_every_piece_is_pushed_to_the_sink() -> None:
     pieces, taken = Pieces("a", "", "b"), list[str]()
     await IteratedSource(pieces(), "").feed_to(taken.append)
     assert taken == ["a", "b"]
     assert pieces.closed
 
 
-async def test_who_takes_no_more_lets_go() -> None:
+async def test_a_sink_that_takes_no_more_releases_the_source() -> None:
     pieces = Pieces("a", "b")
 
     def refuse(piece: str) -> None:
@@ -66,7 +66,7 @@ async def test_who_takes_no_more_lets_go() -> None:
     assert pieces.closed
 
 
-async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
+async def test_a_sink_takes_pieces_for_as_long_as_it_wants() -> None:
     incoming = IteratedSource(Pieces("a", "b", "c", "d")(), "")
     pushed: list[str] = []
 
@@ -82,7 +82,7 @@ async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
     await incoming.close()
 
 
-async def test_a_push_hears_of_the_end() -> None:
+async def test_a_sink_is_notified_of_the_end() -> None:
     incoming = IteratedSource(Pieces("a")(), "")
     await incoming.wait_for_read(FakeSink(lambda _: bool(incoming.take())))
     assert incoming.ended

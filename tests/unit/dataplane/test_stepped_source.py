@@ -39,7 +39,7 @@ async def test_steps_are_read_in_their_order_and_each_source_is_closed_before_th
 
 
 @pytest.mark.parametrize("steps", [["a", Pieces("b", ValueError("no"))], ["a", Pieces("b"), ValueError("no")]])
-async def test_a_failure_is_raised_after_what_came_before_it_and_all_is_closed(steps: list[str | Pieces]) -> None:
+async def test_a_failure_is_raised_after_the_pieces_before_it_and_all_is_closed(steps: list[str | Pieces]) -> None:
     closed: list[str] = []
     pieces = stepped(*steps, closed=closed).iterate()
     assert [await anext(pieces), await anext(pieces)] == ["a", "b"]

@@ -80,7 +80,7 @@ async def test_a_connection_is_used_again_once_its_reply_is_read() -> None:
         assert upstream.open_connections == 1
 
 
-async def test_leaving_a_reply_in_the_middle_hangs_up() -> None:
+async def test_closing_a_reply_in_the_middle_closes_the_connection() -> None:
     async with talking(reply(b"one", Hang())) as (transport, upstream):
         response = await transport.handle_async_request(post(upstream))
         async for piece in response.aiter_raw():
@@ -92,7 +92,7 @@ async def test_leaving_a_reply_in_the_middle_hangs_up() -> None:
             await request.closed
 
 
-async def test_being_cancelled_before_the_reply_hangs_up() -> None:
+async def test_a_cancellation_before_the_reply_closes_the_connection() -> None:
     async with talking(silence) as (transport, upstream):
         asking = asyncio.ensure_future(transport.handle_async_request(post(upstream)))
         request = await upstream.received(1)
@@ -110,7 +110,7 @@ BROKEN: dict[str, tuple[Script, type[httpx.TransportError]]] = {
 
 
 @pytest.mark.parametrize(("script", "failure"), BROKEN.values(), ids=BROKEN)
-async def test_a_body_that_breaks_off_is_an_error_after_what_came(
+async def test_a_truncated_body_is_an_error_after_the_received_bytes(
     script: Script, failure: type[httpx.TransportError]
 ) -> None:
     async def one_then_close(exchange: Exchange) -> None:
@@ -123,7 +123,7 @@ async def test_a_body_that_breaks_off_is_an_error_after_what_came(
             await body_of(response)
 
 
-async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
+async def test_an_end_received_before_the_data_was_read_reaches_the_next_reader() -> None:
     connection = UpstreamConnection(ReadCoalescer(0))
     connection.connection_made(FakeTransport())
     came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
@@ -144,7 +144,7 @@ async def test_silence_in_the_body_is_a_read_timeout() -> None:
             await body_of(response)
 
 
-async def test_no_one_at_the_address_is_a_connect_error() -> None:
+async def test_an_address_without_a_server_is_a_connect_error() -> None:
     async with PooledTransport() as transport:
         request = httpx.Request(
             "POST", f"http://127.0.0.1:{closed_port()}/x", content=b"", extensions={"timeout": LIMITS}
@@ -153,7 +153,7 @@ async def test_no_one_at_the_address_is_a_connect_error() -> None:
             await transport.handle_async_request(request)
 
 
-async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing() -> None:
+async def test_a_pooled_connection_that_the_server_closed_fails_no_request() -> None:
     async def answer_and_close(exchange: Exchange) -> None:
         await reply(b'{"n":1}', framing="length")(exchange)
         exchange.close()
@@ -191,7 +191,7 @@ async def test_a_reply_that_had_begun_is_not_reported_as_an_idle_connection() ->
         assert not isinstance(broken.value, ClosedWhileIdle)
 
 
-async def test_a_request_that_met_a_closing_connection_is_sent_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_on_a_closing_connection_is_retried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upstream_module, "_RETRY_DELAY_S", 600.0)
     first_pair = asyncio.Barrier(2)
 
@@ -223,7 +223,7 @@ async def test_requests_over_the_limit_wait_for_a_connection() -> None:
         assert await body_of(second.result()) == b"two"
 
 
-async def test_a_request_that_found_no_connection_free_is_told_to_come_again() -> None:
+async def test_a_request_without_a_free_connection_is_told_to_retry() -> None:
     async with ScriptedUpstream() as server:
         server.script(silence)
         config = ProviderConfig(type="vllm", base_url=server.url, max_connections=1, connect_s=0.05)
@@ -237,7 +237,7 @@ async def test_a_request_that_found_no_connection_free_is_told_to_come_again() -
         await upstream.aclose()
 
 
-async def test_a_slow_reader_holds_the_upstream_back() -> None:
+async def test_a_slow_reader_slows_the_upstream_down() -> None:
     size = 64 * 1024 * 1024
     sent = 0
 
@@ -257,7 +257,7 @@ async def test_a_slow_reader_holds_the_upstream_back() -> None:
         assert len(await body_of(response)) == size
 
 
-async def test_what_comes_after_the_end_of_a_reply_is_never_taken_for_the_next() -> None:
+async def test_bytes_after_the_end_of_a_reply_are_never_taken_for_the_next_reply() -> None:
     async with talking(
         reply(b"one", Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), framing="length", content_length=3),
         reply(b"two"),

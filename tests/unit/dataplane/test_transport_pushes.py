@@ -17,7 +17,7 @@ from tests.upstream.script import (
 )
 
 
-async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None:
+async def test_reads_are_pushed_to_the_waiting_sink_until_it_has_enough() -> None:
     go_on = [asyncio.Event() for _ in range(3)]
     steps: list[Step] = [b"zero", Pause(go_on[0]), b"one", Pause(go_on[1]), b"two", Pause(go_on[2]), b"three"]
     async with talking(reply(*steps)) as (transport, upstream):
@@ -45,7 +45,7 @@ async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None
         await body.close()
 
 
-async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
+async def test_nothing_is_pushed_after_its_wait_was_cancelled() -> None:
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), b"two")) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
@@ -94,7 +94,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
         await body.close()
 
 
-async def test_what_is_passed_is_no_silence() -> None:
+async def test_forwarded_reads_end_a_silence() -> None:
     async with talking(reply(b"one", Drip(b"abcde", per=0.3), Hang())) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
         assert isinstance(body, ReplyBody)
@@ -134,7 +134,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
         await body.close()
 
 
-async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None:
+async def test_the_last_piece_is_not_offered_as_one_that_more_may_follow() -> None:
     more = asyncio.Event()
     async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n0\r\n\r\n"))) as (transport, upstream):
         body = (await transport.handle_async_request(post(upstream))).stream
@@ -152,9 +152,7 @@ async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None
 
 
 @pytest.mark.parametrize(("first", "second"), [(5.0, 0.05), (0.05, 0.1)], ids=["a shorter one", "a longer one"])
-async def test_a_connection_that_is_used_again_waits_as_long_as_the_new_request_says(
-    first: float, second: float
-) -> None:
+async def test_a_reused_connection_has_the_timeouts_of_the_new_request(first: float, second: float) -> None:
     async with talking(reply(b"one"), reply(b"two", Hang())) as (transport, upstream):
         assert await body_of(await transport.handle_async_request(post(upstream, read=first))) == b"one"
         response = await transport.handle_async_request(post(upstream, read=second))

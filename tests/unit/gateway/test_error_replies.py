@@ -87,7 +87,7 @@ def test_every_failure_has_a_row_of_its_own(kind: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, ValueError], ids=lambda kind: kind.__name__)
-def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
+def test_every_error_has_all_four_keys(kind: type[Exception]) -> None:
     error = example(kind) if kind is not ValueError else ValueError("secret of the code")
     reply = build_error_reply(error)
     assert 400 <= reply.status_code < 600
@@ -100,7 +100,7 @@ def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_stream_ends_in_the_words_of_the_http_answer(kind: type[Exception]) -> None:
+def test_a_stream_ends_with_the_error_of_the_http_reply(kind: type[Exception]) -> None:
     error = example(kind)
     body, event = build_openai_error_body(error)["error"], build_failed_event(error)
     assert (event.message, event.param) == (body["message"], body["param"])
@@ -169,7 +169,7 @@ NAMED: dict[str, tuple[Exception, int, str]] = {
 
 
 @pytest.mark.parametrize(("error", "status", "code"), NAMED.values(), ids=NAMED)
-def test_what_happened_has_its_own_code(error: Exception, status: int, code: str) -> None:
+def test_each_kind_of_failure_has_its_own_code(error: Exception, status: int, code: str) -> None:
     row = resolve_error_reply(error)
     assert (row.status, row.code) == (status, code)
 
@@ -185,7 +185,7 @@ def test_no_row_of_a_rejection_blames_the_client_for_the_gateways_request() -> N
     assert all(row.status not in (401, 403, 404) for row in REJECTION_REPLIES.values())
 
 
-def test_headers_that_help_the_client_wait_are_passed_on() -> None:
+def test_retry_headers_are_forwarded() -> None:
     assert read_error_headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {
         "retry-after": "7"
     }
@@ -194,7 +194,7 @@ def test_headers_that_help_the_client_wait_are_passed_on() -> None:
     assert read_error_headers(ValueError("x")) == {}
 
 
-def test_a_call_that_turned_out_to_be_none_is_a_502_of_its_own_type() -> None:
+def test_an_invalid_call_is_a_502_of_its_own_type() -> None:
     error = TurnFailed(Failed("tool_call_parse_error", "no call"))
     assert resolve_error_reply(error).status == 502
     assert build_openai_error_body(error)["error"]["type"] == build_failed_event(error).code == "tool_call_parse_error"
@@ -215,7 +215,7 @@ OWN_CODES: dict[str, tuple[Exception, str | None]] = {
 
 
 @pytest.mark.parametrize(("error", "code"), OWN_CODES.values(), ids=OWN_CODES)
-def test_the_code_of_an_upstream_is_beside_ours(error: Exception, code: str | None) -> None:
+def test_the_code_of_an_upstream_is_beside_the_gateways(error: Exception, code: str | None) -> None:
     body = build_openai_error_body(error)["error"]
     assert body.get("upstream_code") == code
     assert body["code"] != code

@@ -32,13 +32,13 @@ def written(method: str, **fields: Any) -> dict[str, Any]:
     return line
 
 
-def test_a_line_has_a_level_a_time_and_what_was_said() -> None:
+def test_a_line_has_a_level_a_time_and_a_message() -> None:
     line = written("info", model="m", status=200)
     assert line.pop("timestamp").endswith("Z")
     assert line == {"level": "info", "message": "it happened", "model": "m", "status": 200}
 
 
-def test_what_is_noted_is_in_every_line_until_something_else_is() -> None:
+def test_bound_fields_are_in_every_line_until_they_change() -> None:
     reset_fields(client="a", model="m")
     bind_fields(model="n", provider="p")
     line = written("warning", provider="its own")
@@ -89,13 +89,13 @@ def test_a_status_of_the_upstream_is_in_the_line() -> None:
     assert read_bound_fields()["upstream_status"] == 500
 
 
-def test_what_a_copied_context_notes_is_its_own() -> None:
+def test_fields_bound_in_a_copied_context_stay_there() -> None:
     reset_fields(client="a")
     copy_context().run(bind_fields, model="m")
     assert "model" not in written("info")
 
 
-def test_the_line_of_an_exception_says_where_it_came_from() -> None:
+def test_the_line_of_an_exception_has_its_traceback() -> None:
     try:
         raise ZeroDivisionError
     except ZeroDivisionError:
@@ -110,6 +110,6 @@ def test_the_line_of_an_exception_says_where_it_came_from() -> None:
     [("half of \ud83d", "half of \ud83d"), (2**70, 2**70), ({1: 2, (): 3}, {"1": 2})],
     ids=["half a surrogate", "a number", "keys"],
 )
-def test_what_is_no_plain_json_is_written_all_the_same(value: object, expected: object) -> None:
+def test_values_that_are_no_json_are_written_all_the_same(value: object, expected: object) -> None:
     line = written("info", value=value)
     assert (line["level"], line["value"]) == ("info", expected)

@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("given", "complaint"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_work_is_refused(given: dict[str, Any], complaint: str) -> None:
+def test_impossible_configurations_are_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         ProviderConfig.model_validate(given)
 
@@ -85,7 +85,7 @@ NEEDED = {
 
 
 @pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
-def test_what_is_known_of_a_type_need_not_be_written(kind: str) -> None:
+def test_defaults_of_a_type_need_not_be_configured(kind: str) -> None:
     given = {"type": kind, "api_key": "k", **NEEDED.get(kind, {})}
     config = ProviderConfig.model_validate(given)
     known = PROVIDER_DEFAULTS[config.type]
@@ -98,7 +98,7 @@ def test_an_upstream_on_this_machine_needs_no_key(url: str) -> None:
     assert ProviderConfig(type="openai", base_url=url).key == ""
 
 
-def test_what_is_written_goes_over_the_type() -> None:
+def test_configured_values_override_the_type() -> None:
     config = ProviderConfig.model_validate({"type": "vllm", "base_url": "http://a/v1", "dialects": ["responses"]})
     assert (config.base_url, config.dialects) == ("http://a/v1", ("responses",))
 
@@ -107,7 +107,7 @@ def test_overrides_have_the_names_of_the_capabilities_but_for_dialects_which_sta
     assert set(CapabilityOverrides.model_fields) == {field.name for field in fields(Capabilities)} - {"dialects"}
 
 
-def test_no_key_and_no_header_shows_in_a_log() -> None:
+def test_no_key_and_no_header_is_in_a_representation() -> None:
     config = ProviderConfig.model_validate({"type": "vllm", "api_key": "s3cret", "headers": {"a": "s3cret"}})
     assert "s3cret" not in f"{config} {config!r}"
 

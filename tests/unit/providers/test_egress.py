@@ -123,7 +123,7 @@ def test_an_address_of_the_public_internet_is_known(address: str) -> None:
         *("[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "169.254.169.254", "[64:ff9b::7f00:1]"),
     ],
 )
-async def test_this_machine_is_not_asked_however_it_is_written(host: str) -> None:
+async def test_loopback_is_refused_in_every_notation(host: str) -> None:
     async with serving(PAGE) as server:
         told = await refusal(f"http://{host}:{server.port}/")
         assert "public internet" in told or "cannot be resolved" in told or "not valid" in told
@@ -153,14 +153,14 @@ async def test_a_name_is_refused_when_one_of_its_addresses_is_private() -> None:
         ("http://example.com/" + "a" * 9000, "longer than"),
     ],
 )
-async def test_what_is_no_plain_web_address_is_refused(url: str, told: str) -> None:
+async def test_other_urls_are_refused(url: str, told: str) -> None:
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise AssertionError("nothing is looked up")
 
     assert told in await refusal(url, nobody)
 
 
-async def test_what_a_public_host_has_is_returned_with_its_type(here: None) -> None:
+async def test_content_of_a_public_host_is_returned_with_its_type(here: None) -> None:
     async with serving(PAGE) as server:
         found = await get(f"http://pictures.example:{server.port}/a?b=c", names(pictures_example="127.0.0.1"))
         assert found == FetchResult("image/png", b"abcd")
@@ -170,7 +170,7 @@ async def test_what_a_public_host_has_is_returned_with_its_type(here: None) -> N
         assert b"accept-encoding: identity\r\n" in head
 
 
-async def test_a_name_is_looked_up_once_and_the_checked_address_is_asked(here: None) -> None:
+async def test_a_name_is_resolved_once_and_the_checked_address_is_used(here: None) -> None:
     looked_up: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -229,13 +229,13 @@ async def test_redirects_are_followed_by_name_and_path(here: None) -> None:
         assert all(b"outside.example" in head for head in server.asked)
 
 
-async def test_a_circle_of_redirects_ends(here: None) -> None:
+async def test_circular_redirects_end(here: None) -> None:
     async with serving(redirect("/again")) as server:
         assert "more than 5 times" in await refusal(f"http://127.0.0.1:{server.port}/")
         assert len(server.asked) == 6
 
 
-async def test_what_is_too_large_is_not_read_to_its_end(here: None) -> None:
+async def test_large_replies_are_not_read_to_their_end(here: None) -> None:
     declared = b"HTTP/1.1 200 OK\r\ncontent-length: 101\r\n\r\n"
     endless = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 101
     for reply in (declared, endless):
@@ -256,7 +256,7 @@ async def test_what_is_too_large_is_not_read_to_its_end(here: None) -> None:
         (b"", "complete reply"),
     ],
 )
-async def test_an_answer_that_is_none_is_named(here: None, reply: bytes, told: str) -> None:
+async def test_an_invalid_reply_is_reported(here: None, reply: bytes, told: str) -> None:
     async with serving(reply) as server:
         assert told in await refusal(f"http://127.0.0.1:{server.port}/")
 
@@ -267,7 +267,7 @@ async def test_the_deadline_holds_for_all_of_it(here: None) -> None:
             await EgressClient().fetch(f"http://127.0.0.1:{server.port}/", max_bytes=100, deadline_s=0.2)
 
 
-async def test_tls_asks_for_the_name_and_not_for_the_address(here: None) -> None:
+async def test_tls_verifies_the_name_and_not_the_address(here: None) -> None:
     async with serving(b"no TLS here") as server:
         url = f"https://secret.example:{server.port}/"
         assert "cannot be reached" in await refusal(url, names(secret_example="127.0.0.1"))
@@ -290,7 +290,7 @@ async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
         assert "public internet" in await refusal(f"http://other.internal:{server.port}/", resolve)
 
 
-async def test_what_the_operator_grants_is_what_adapters_fetch_with(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_adapters_fetch_with_the_operators_allowances(monkeypatch: pytest.MonkeyPatch) -> None:
     granted: list[EgressClient] = []
     monkeypatch.setattr(builder, "build_provider", lambda _name, _config, egress: granted.append(egress))
     written = {"allow": ["127.0.0.1"], "max_mb": 0.5, "deadline_s": 4}

@@ -25,11 +25,11 @@ def test_a_models_extra_params_are_added_to_the_types() -> None:
     assert extra_params == PROFILES["openrouter"].extra_params | {"mine"}
 
 
-def test_openrouters_routing_fields_are_passed_on() -> None:
+def test_openrouters_routing_fields_are_forwarded() -> None:
     assert {"provider", "route", "transforms", "models"} <= PROFILES["openrouter"].extra_params
 
 
-def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_otherwise() -> None:
+def test_calls_of_two_passes_are_parsed_from_text_unless_configured_otherwise() -> None:
     assert build_profile("vllm", {}).tool_parser == "openai"
     assert build_profile("vllm", {"two_pass": "engine"}).tool_parser == "openai"
     assert build_profile("vllm", {"two_pass": "on"}).tool_parser == "hermes"

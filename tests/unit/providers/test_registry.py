@@ -31,12 +31,12 @@ def test_every_type_can_be_built() -> None:
 
 
 @pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
-def test_only_types_that_can_go_on_from_tokens_have_two_passes(kind: ProviderType) -> None:
+def test_only_types_that_continue_from_tokens_have_two_passes(kind: ProviderType) -> None:
     assert capabilities(kind).two_pass == (kind in TOKEN_PROMPT_TYPES)
 
 
 @pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
-def test_only_types_that_load_a_model_have_an_engine_to_keep_alive(kind: ProviderType) -> None:
+def test_only_types_that_load_a_model_have_an_engine(kind: ProviderType) -> None:
     assert isinstance(build_provider("p", config(kind)), EngineHost) == (kind in LOADING)
 
 
@@ -47,7 +47,7 @@ def test_only_types_that_can_relay_have_endpoints_beside_the_client_apis(kind: P
 
 
 @pytest.mark.parametrize("engine", [{"mmproj": {"path": "x.gguf"}}, {"mmproj.path": "x.gguf"}])
-def test_llama_cpp_sees_pictures_through_a_projector_only(engine: dict[str, Any]) -> None:
+def test_llama_cpp_accepts_images_only_with_a_projector(engine: dict[str, Any]) -> None:
     assert not capabilities("llamacpp").images
     assert capabilities("llamacpp", engine=engine).images
 
@@ -81,6 +81,6 @@ def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(LOADING))
-def test_what_an_operator_says_of_an_engine_goes_over_its_type(kind: ProviderType) -> None:
+def test_configured_engine_capabilities_override_the_type(kind: ProviderType) -> None:
     assert capabilities(kind, capabilities={"images": True, "max_context_window": 9}).images
     assert capabilities(kind, capabilities={"images": True, "max_context_window": 9}).max_context_window == 9

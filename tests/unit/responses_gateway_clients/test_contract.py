@@ -111,7 +111,7 @@ def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: GatewayClient,
         )
 
 
-def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: GatewayClient) -> None:
+def test_the_example_requests_have_the_expected_replies(gateway: GatewayClient) -> None:
     replies = {name: whole(gateway, APIS[0], asked) for name, asked in ASKED.items()}
     assert replies["thinking"]["thinking"] == "The user wrote 2"
     assert replies["no thinking"]["thinking"] == ""
@@ -128,7 +128,7 @@ def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: Gatewa
 
 
 @each_api
-def test_what_is_beside_the_contract_goes_along(gateway: GatewayClient, api: Api) -> None:
+def test_parameters_beside_the_contract_are_sent(gateway: GatewayClient, api: Api) -> None:
     assert (
         api.build_body(ask(extra_fields={"seed": 3, "top_p": 0.5}), stream=True).items()
         >= {
@@ -146,14 +146,14 @@ def test_a_refusal_is_raised(gateway: GatewayClient, api: Api) -> None:
         gateway.post(api.path, api.build_body(GatewayRequest(messages=[HELLO], model="unheard-of"), stream=False))
 
 
-def test_generate_says_what_only_it_can() -> None:
+def test_generate_has_parameters_of_its_own() -> None:
     asked = ask(two_pass=True, think_tag="thinking", tool_parser="hermes")
     body = APIS[0].build_body(asked, stream=False)
     assert (body["two_pass"], body["think_tag"], body["tool_parser"]) == (True, "thinking", "hermes")
     assert not APIS[1].build_body(asked, stream=False).keys() & {"two_pass", "think_tag", "tool_parser"}
 
 
-def test_one_limit_stands_for_both_over_responses() -> None:
+def test_over_responses_one_limit_is_for_thinking_and_answer() -> None:
     body = APIS[1].build_body(ask(max_thinking_tokens=10, max_response_tokens=5), stream=False)
     assert (body["max_output_tokens"], body["reasoning"]) == (15, {"max_tokens": 10})
     assert body["store"] is False

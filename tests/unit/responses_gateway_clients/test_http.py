@@ -75,7 +75,7 @@ def answer(way: Any) -> tuple[Reply, Any]:
 
 
 @WAYS
-async def test_a_request_says_who_asks_and_what(way: Any, upstream: ScriptedUpstream) -> None:
+async def test_a_request_has_the_key_and_the_body(way: Any, upstream: ScriptedUpstream) -> None:
     reply, expected = answer(way)
     upstream.script(reply)
     assert await way(gateway(upstream.url, key="secret")) == expected
@@ -85,7 +85,7 @@ async def test_a_request_says_who_asks_and_what(way: Any, upstream: ScriptedUpst
 
 
 @WAYS
-async def test_what_may_pass_is_tried_again_after_the_time_that_was_asked_for(
+async def test_temporary_failures_are_retried_after_the_requested_delay(
     way: Any, upstream: ScriptedUpstream, waits: list[float]
 ) -> None:
     reply, expected = answer(way)
@@ -96,7 +96,7 @@ async def test_what_may_pass_is_tried_again_after_the_time_that_was_asked_for(
 
 
 @WAYS
-async def test_a_connection_that_is_cut_before_the_reply_is_tried_again(
+async def test_a_connection_that_breaks_before_the_reply_is_retried(
     way: Any, upstream: ScriptedUpstream, waits: list[float]
 ) -> None:
     reply, expected = answer(way)
@@ -106,7 +106,7 @@ async def test_a_connection_that_is_cut_before_the_reply_is_tried_again(
 
 
 @WAYS
-async def test_the_last_failure_is_told_in_the_gateways_words(
+async def test_the_last_failure_has_the_gateways_message(
     way: Any, upstream: ScriptedUpstream, waits: list[float]
 ) -> None:
     upstream.script(error_reply(429, "slow down", code="rate_limit_exceeded"))
@@ -117,7 +117,7 @@ async def test_the_last_failure_is_told_in_the_gateways_words(
 
 
 @WAYS
-async def test_a_mistake_is_not_repeated(way: Any, upstream: ScriptedUpstream) -> None:
+async def test_a_client_error_is_not_retried(way: Any, upstream: ScriptedUpstream) -> None:
     error = {"error": {"message": "no such parser", "param": "tool_parser", "code": "invalid_value"}}
     upstream.script(json_reply(error, 400))
     with pytest.raises(GatewayError, match="no such parser") as failed:
@@ -127,21 +127,21 @@ async def test_a_mistake_is_not_repeated(way: Any, upstream: ScriptedUpstream) -
 
 @WAYS
 @pytest.mark.parametrize("body", [b"<html>", b'"error"', b'{"error": "no"}', b"[]"])
-async def test_a_refusal_without_words_has_a_status(way: Any, body: bytes, upstream: ScriptedUpstream) -> None:
+async def test_a_refusal_without_a_message_has_a_status(way: Any, body: bytes, upstream: ScriptedUpstream) -> None:
     upstream.script(Reply(404, {"content-type": "text/html"}, body, framing="length"))
     with pytest.raises(GatewayError, match="status 404"):
         await way(gateway(upstream.url))
 
 
 @WAYS
-async def test_a_gateway_that_is_not_there_is_named(way: Any) -> None:
+async def test_an_unreachable_gateway_is_reported(way: Any) -> None:
     with pytest.raises(GatewayError, match="cannot be reached") as failed:
         await way(gateway(f"http://127.0.0.1:{closed_port()}", retries=1))
     assert (failed.value.code, failed.value.status) == ("unreachable", None)
 
 
 @WAYS
-async def test_a_gateway_that_is_silent_is_given_up(way: Any, upstream: ScriptedUpstream) -> None:
+async def test_a_silent_gateway_times_out(way: Any, upstream: ScriptedUpstream) -> None:
     upstream.script(Reply(headers=SSE, body=[Hang()]))
     with pytest.raises(GatewayError, match="in time") as failed:
         await way(gateway(upstream.url, retries=0, timeout_s=0.2))
@@ -150,7 +150,7 @@ async def test_a_gateway_that_is_silent_is_given_up(way: Any, upstream: Scripted
 
 @WAYS
 @pytest.mark.parametrize("body", [b"nonsense", b"[1]", b"3"])
-async def test_what_is_no_gateway_is_told_so(way: Any, body: bytes, upstream: ScriptedUpstream) -> None:
+async def test_a_reply_that_is_not_a_gateways_is_reported(way: Any, body: bytes, upstream: ScriptedUpstream) -> None:
     framed = b"data: " + body + b"\n\n" if way in (_stream, _astream) else body
     upstream.script(Reply(200, {"content-type": "text/plain"}, framed, framing="length"))
     with pytest.raises(GatewayError, match="is not a JSON object"):
@@ -158,14 +158,14 @@ async def test_what_is_no_gateway_is_told_so(way: Any, body: bytes, upstream: Sc
 
 
 @STREAMS
-async def test_a_stream_that_had_begun_is_not_begun_again(way: Any, upstream: ScriptedUpstream) -> None:
+async def test_a_stream_that_began_is_not_retried(way: Any, upstream: ScriptedUpstream) -> None:
     upstream.script(Reply(headers=SSE, body=[ONE, Hang()]))
     with pytest.raises(GatewayError):
         await way(gateway(upstream.url, timeout_s=0.2))
     assert len(upstream.requests) == 1
 
 
-async def test_leaving_a_stream_hangs_up(upstream: ScriptedUpstream) -> None:
+async def test_closing_a_stream_closes_the_connection(upstream: ScriptedUpstream) -> None:
     upstream.script(Reply(headers=SSE, body=[ONE, Hang()]))
 
     def leave() -> None:
@@ -199,5 +199,5 @@ def test_frames_are_the_same_wherever_they_are_cut() -> None:
         assert frames == [(None, {"response": text}), ("done", {})]
 
 
-def test_waits_grow_and_stay_bounded() -> None:
+def test_retry_delays_grow_and_stay_bounded() -> None:
     assert list(gateway("http://x", retries=8)._retry_waits()) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]

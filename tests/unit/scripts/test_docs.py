@@ -25,6 +25,6 @@ def test_every_parameter_of_responses_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
-def test_what_every_field_of_a_profile_does_is_said_in_a_sentence(field: str) -> None:
+def test_every_field_of_a_profile_is_described_by_a_sentence(field: str) -> None:
     told = [(ROOT / "docs" / page).read_text() for page in ("providers.md", "thinking.md", "tools.md", "generate.md")]
     assert any(f"`{field}`" in page or f"`{field}:" in page for page in told)

@@ -135,7 +135,7 @@ ACCEPTED: dict[str, object] = {
 
 
 @pytest.mark.parametrize("body", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_fits_the_schema_passes(body: object) -> None:
+def test_valid_bodies_pass(body: object) -> None:
     check_body(ADAPTER, body)
 
 

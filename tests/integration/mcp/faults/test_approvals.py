@@ -24,7 +24,9 @@ def refused(code: str, param: str | None = "input[0].approval_request_id") -> tu
     return 400, code, param
 
 
-async def test_fault_29_unknown_and_foreign_ids_are_refused_alike(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_29_unknown_and_foreign_ids_are_refused_in_the_same_way(
+    calc: CountingServer, tmp_path: Path
+) -> None:
     async with approving(calc, tmp_path) as gateway:
         asked = await gateway.ask(store=False)
         request = request_of(asked)
@@ -107,7 +109,7 @@ CHANGES: dict[str, Json] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("store", [True, False])
-async def test_fault_34_a_tool_that_has_changed_is_asked_for_again(
+async def test_fault_34_a_changed_tool_needs_a_new_approval(
     change: str, store: bool, calc: CountingServer, tmp_path: Path
 ) -> None:
     lists = [reply(list_result(LOOK_UP)), reply(list_result(CHANGES[change]))]
@@ -134,7 +136,7 @@ async def test_fault_34_a_tool_that_has_changed_is_asked_for_again(
         assert len(server.calls) == 1
 
 
-async def test_fault_35_a_server_at_another_address_is_asked_for_again(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_35_a_server_at_another_address_needs_a_new_approval(calc: CountingServer, tmp_path: Path) -> None:
     async with (
         scripted_mcp(reply(text_result("found"))) as server,
         scripted_mcp(reply(text_result("stolen"))) as other,
@@ -151,7 +153,7 @@ async def test_fault_35_a_server_at_another_address_is_asked_for_again(calc: Cou
         assert server.calls == []
 
 
-async def test_a_tool_that_is_gone_since_is_an_error_that_the_model_reads(calc: CountingServer, tmp_path: Path) -> None:
+async def test_a_removed_tool_is_an_error_that_the_model_reads(calc: CountingServer, tmp_path: Path) -> None:
     lists = [reply(list_result(LOOK_UP)), reply(list_result({**LOOK_UP, "name": "other"}))]
     async with (
         scripted_mcp(reply(text_result("found")), methods={"tools/list": lists}) as server,
@@ -253,7 +255,7 @@ async def test_a_client_that_leaves_before_an_approved_call_can_use_the_approval
         assert len(server.calls) == 1
 
 
-async def test_nothing_is_asked_for_that_cannot_be_stored(calc: CountingServer, tmp_path: Path) -> None:
+async def test_no_approval_is_requested_that_cannot_be_stored(calc: CountingServer, tmp_path: Path) -> None:
     async def lose_the_store(exchange: Exchange) -> None:
         (tmp_path / "state.db").unlink()
         await chat_calls(ADD)(exchange)
@@ -334,7 +336,7 @@ async def test_approvals_on_a_websocket(calc: CountingServer, tmp_path: Path) ->
             assert calc.runs["add"] == number
 
 
-async def test_the_model_is_not_asked_before_an_approved_call_has_run(calc: CountingServer, tmp_path: Path) -> None:
+async def test_the_model_is_prompted_after_an_approved_call_has_run(calc: CountingServer, tmp_path: Path) -> None:
     order: list[str] = []
 
     async def note_call(exchange: Exchange) -> None:

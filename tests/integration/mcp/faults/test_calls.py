@@ -191,7 +191,7 @@ async def test_8_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str
     assert sent < 32 * 1024 * 1024
 
 
-async def test_8_the_beginning_of_a_result_that_is_too_large_is_kept_and_marked_as_cut() -> None:
+async def test_8_the_beginning_of_a_result_that_is_too_large_is_used_and_marked_as_cut() -> None:
     text = "".join(f"row {number}, " for number in range(200_000))
     async with scripted_mcp(answer(text_result(text))) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
         error = error_text(call_of(await gateway.ask(mcp_tool(server.url))))
@@ -262,7 +262,7 @@ DATA = base64.b64encode(b"\0" * 3000).decode()
         ({"type": "image", "data": DATA, "mimeType": "text/html"}, "[image: text/html]"),
     ],
 )
-async def test_9_what_a_model_cannot_read_is_a_note(content: Json, note: str) -> None:
+async def test_9_unreadable_content_becomes_a_note(content: Json, note: str) -> None:
     models = {"m": {"provider": "up", "capabilities": {"images": True}}}
     async with (
         scripted_mcp(answer({"content": [content], "resultType": "complete"})) as server,

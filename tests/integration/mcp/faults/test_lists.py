@@ -21,7 +21,7 @@ def dead_tool(label: str = "dead") -> Any:
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_asked(streams: bool) -> None:
+async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_prompted(streams: bool) -> None:
     async with hosting(chat_text("never")) as gateway:
         with pytest.raises(APIStatusError, match="MCP server: 'dead': the server cannot be reached") as failed:
             await gateway.client.responses.create(model="m", input="Hi", tools=[dead_tool()], stream=streams)

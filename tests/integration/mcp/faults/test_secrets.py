@@ -38,7 +38,7 @@ QUOTING: Sequence[Script] = [
 """Calls whose answers quote credentials: in errors of each kind, in a result, and where a message is cut."""
 
 
-async def test_77_a_credential_that_a_server_quotes_is_removed_everywhere(tmp_path: Path) -> None:
+async def test_77_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_path: Path) -> None:
     async with scripted_mcp([*QUOTING, *QUOTING, *QUOTING]) as server, ScriptedUpstream() as model:
         model.on("/chat/completions", *[chat_calls(LOOK_UP), chat_text("Done.")] * 3 * len(QUOTING))
         config = {
@@ -109,7 +109,7 @@ async def test_without_credentials_the_clients_key_is_not_sent() -> None:
         ({"server_url": "http://example.com:99999/"}, "server_url", "valid URL"),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_by_name(more: Json, param: str, message: str) -> None:
+async def test_credentials_that_cannot_be_sent_are_refused_by_name(more: Json, param: str, message: str) -> None:
     async with hosting() as gateway:
         with pytest.raises(BadRequestError, match=message) as refused:
             await gateway.ask({**mcp_tool("http://127.0.0.1:9/mcp"), **more})

@@ -41,7 +41,7 @@ async def browse(settings: Settings, **answers: str) -> dict[str, list[str]]:
     return query
 
 
-async def test_a_server_is_used_after_somebody_logged_in(tmp_path: Path) -> None:
+async def test_a_server_is_used_after_a_login(tmp_path: Path) -> None:
     async with ScriptedUpstream() as issuer, scripted_mcp(answer(text_result("found"))) as server:
         issuer.on("/token", json_reply(ISSUED))
         mcp = configured(lookup={"url": server.url, "auth": auth_of(issuer)})

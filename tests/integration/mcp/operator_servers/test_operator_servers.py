@@ -137,7 +137,7 @@ async def test_an_operators_credentials_are_in_no_text_of_the_server(reason: str
         assert "the-operators-token" not in str(await gateway.last_request())
 
 
-async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_the_operator_says_so() -> None:
+async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_configured() -> None:
     lost = Reply(404, body=[b"{}"])
     for repeat, calls, output in (("safe", 2, "found"), ("unsafe", 1, None)):
         async with (
@@ -219,7 +219,7 @@ async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> N
         assert len(scripted.calls) == 1
 
 
-async def test_57_a_server_that_asks_for_more_input_is_declined_and_the_loop_goes_on() -> None:
+async def test_57_a_request_for_more_input_is_declined_and_the_loop_continues() -> None:
     """An older server asks by a request of its own, a newer one by its result."""
     form = {"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
     question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": form}

@@ -34,7 +34,7 @@ def limited(gateway: Hosting) -> Hosting:
     return gateway._replace(client=gateway.client.with_options(api_key=LIMITED))
 
 
-async def test_a_server_that_a_key_may_not_use_is_exactly_like_one_there_is_not(calc: CountingServer) -> None:
+async def test_a_server_that_a_key_may_not_use_is_exactly_like_an_unknown_one(calc: CountingServer) -> None:
     async with hosting(chat_text("Hi."), **config(calc)) as gateway:
         texts = []
         for label in ("secret", "nowhere"):
@@ -88,7 +88,7 @@ async def test_an_error_of_a_server_names_no_other_that_a_key_may_not_know(calc:
         assert "secret" not in str(failed.value.body)
 
 
-async def test_a_key_that_may_use_none_of_them_gets_a_plain_answer(calc: CountingServer) -> None:
+async def test_a_key_that_may_use_no_server_gets_an_answer_without_tools(calc: CountingServer) -> None:
     models = model_with("secret")
     async with hosting(chat_text("Hi."), **{**config(calc), "models": models}) as gateway:
         response = await limited(gateway).ask()

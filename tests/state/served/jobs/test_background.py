@@ -70,9 +70,7 @@ async def test_a_stream_is_replayed_byte_for_byte_from_any_of_its_events(
             assert events[-1]["response"] == await asking.read(response_id)
 
 
-async def test_a_client_that_leaves_can_come_back_and_has_stopped_nothing(
-    store_url: str, upstream: ScriptedUpstream
-) -> None:
+async def test_a_client_that_leaves_stops_nothing_and_can_return(store_url: str, upstream: ScriptedUpstream) -> None:
     gate = asyncio.Event()
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
     kinds: list[Json] = [{"background": True}, {"resumable": True}, {"model": "lasting"}]
@@ -151,7 +149,7 @@ async def test_cancelling_ends_the_stream_and_the_upstream_on_another_replica(
     postgres.give_back(url)
 
 
-async def test_a_deleted_response_runs_no_longer_and_tells_its_followers(
+async def test_a_deleted_response_stops_and_its_followers_are_notified(
     postgres: Postgres, upstream: ScriptedUpstream
 ) -> None:
     url = postgres.lease()

@@ -33,7 +33,7 @@ LEASE: Json = {"lease_s": 1.0}
 FAST: Json = {"background": LEASE}
 
 
-async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_it_failed(
+async def test_a_stream_of_a_killed_server_ends_as_failed_on_another_replica(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     url = postgres.lease()
@@ -68,7 +68,7 @@ async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_i
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
+async def test_a_job_without_delivered_events_is_finished_by_another_replica(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream, streamed: bool
 ) -> None:
     url = postgres.lease()
@@ -99,7 +99,7 @@ async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
     postgres.give_back(url)
 
 
-async def test_a_job_that_kills_every_server_is_given_up(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+async def test_a_job_that_kills_every_server_is_abandoned(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     store_url = databases.ready_sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", sse_reply(Hang()))
     sections: Json = {"background": {"lease_s": 0.5, "max_attempts": 2}}
@@ -143,7 +143,7 @@ async def test_jobs_that_end_in_time_are_finished_before_the_server_stops(
     assert len(upstream.requests) == 1
 
 
-async def test_a_job_the_server_had_no_time_for_is_run_by_the_next(
+async def test_a_job_that_a_stopping_server_did_not_finish_is_run_by_the_next(
     store_url: str, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", sse_reply(Hang()), chat_text(*PIECES))
@@ -160,7 +160,7 @@ async def test_a_job_the_server_had_no_time_for_is_run_by_the_next(
     assert (response["status"], text(response)) == ("completed", "".join(PIECES))
 
 
-async def test_followers_of_a_server_that_stops_are_told_to_go_on_elsewhere(
+async def test_followers_of_a_stopping_server_are_told_to_reconnect(
     postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     url = postgres.lease()
@@ -265,7 +265,7 @@ async def test_what_cannot_be_streamed_resumed_or_cancelled_is_refused_by_name(
             assert (await ended(asking, quiet))["status"] == "completed"
 
 
-async def test_a_log_that_is_no_longer_kept_is_refused_by_name(store_url: str, upstream: ScriptedUpstream) -> None:
+async def test_an_expired_log_is_refused_by_name(store_url: str, upstream: ScriptedUpstream) -> None:
     upstream.on("/chat/completions", chat_sse(text_chunks("a")))
     store = {"events_hours": 0.000001, "sweep_s": 0.1}
     with served(store_url, upstream.url, store=store) as server:

@@ -36,7 +36,7 @@ def numbers(frames: Sequence[bytes], told: int) -> list[tuple[int, int, list[tup
     return [(entry.first, entry.last, events(entry.frames)) for entry in entries]
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_delivered_events_are_not_repeated() -> None:
     beginning = frame("response.created", 0, response={}) + frame("response.in_progress", 1, response={})
     delta = frame("response.output_text.delta", 2, delta="a")
     rest = [(2, 2, [(2, "response.output_text.delta")])]
@@ -59,12 +59,12 @@ def test_numbers_have_no_gaps_whatever_an_upstream_counts() -> None:
     ]
 
 
-def test_an_end_that_comes_early_is_told_after_what_was_told() -> None:
+def test_an_early_end_follows_the_delivered_events() -> None:
     reads = [frame("response.created", 0, response={}), frame("response.failed", 1, response={})]
     assert numbers(reads, 1) == [(2, 2, [(2, "response.failed")])]
 
 
-async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
+async def test_a_follower_starts_at_its_clients_position(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ScriptedWire(head))
@@ -113,7 +113,7 @@ class LookedAt(SqlStore):
         return held
 
 
-async def test_what_is_dropped_while_the_runner_looks_is_ended_all_the_same(store_url: str) -> None:
+async def test_a_job_released_during_a_check_is_ended_all_the_same(store_url: str) -> None:
     store = LookedAt(store_url)
     await store.open()
     async with replica(store, lease_s=3 * PATIENCE_S) as here:

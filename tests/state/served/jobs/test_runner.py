@@ -40,7 +40,7 @@ class ClingingWire(ScriptedWire):
             raise UpstreamBroken("too late to matter")
 
 
-async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: SqlStore) -> None:
+async def test_a_job_runs_where_it_was_accepted_and_is_stored_whole(store: SqlStore) -> None:
     head = queued()
     wire = ScriptedWire(head)
     async with replica(store) as here:
@@ -54,7 +54,7 @@ async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: S
         assert stored.losses == "input=truncated"
 
 
-async def test_jobs_of_others_are_begun_from_what_they_left(store: SqlStore) -> None:
+async def test_jobs_of_other_workers_are_restarted_from_their_stored_state(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
         await store.create_response(logged(head))
@@ -78,7 +78,7 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
     assert await read_log_events(store, head) == [(0, "response.created"), (1, "response.failed")]
 
 
-async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> None:
+async def test_an_upstream_failure_ends_the_response(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
@@ -86,7 +86,7 @@ async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> No
     assert await read_log_events(store, head) == [*WHOLE[:-1], (4, "response.failed")]
 
 
-async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) -> None:
+async def test_a_failure_after_the_end_changes_nothing(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ClingingWire(head))
@@ -94,7 +94,7 @@ async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) ->
     assert await read_log_events(store, head) == WHOLE
 
 
-async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlStore) -> None:
+async def test_an_internal_error_ends_the_response_and_nothing_else(store: SqlStore) -> None:
     head, other = queued(), queued()
     async with replica(store) as here:
         await here.runner.submit_job(logged(head), ScriptedWire(head, error=ZeroDivisionError("ours")))
@@ -104,7 +104,7 @@ async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlSt
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])
-async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore, store_url: str, end: str) -> None:
+async def test_a_lost_lease_closes_the_upstream(store: SqlStore, store_url: str, end: str) -> None:
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
     async with replica(store) as here, open_store(store_url) as elsewhere:
@@ -126,7 +126,7 @@ async def test_a_living_worker_keeps_its_job_for_longer_than_a_lease(store: SqlS
         assert there.reopened == []
 
 
-async def test_more_than_may_run_are_left_to_whoever_is_free(store: SqlStore, store_url: str) -> None:
+async def test_jobs_over_the_limit_are_left_to_other_workers(store: SqlStore, store_url: str) -> None:
     gate, heads = asyncio.Event(), [queued() for _ in range(3)]
     async with replica(store, max_running=1) as here:
         for head in heads:
@@ -179,7 +179,7 @@ class Flaky(SqlStore):
         await super().append_log_entry(owner, response_id, entry, worker=worker)
 
 
-async def test_every_event_is_in_the_log_once_though_the_store_comes_and_goes(store_url: str) -> None:
+async def test_every_event_is_in_the_log_once_despite_store_outages(store_url: str) -> None:
     heads = [queued() for _ in range(4)]
     async with open_store(store_url, Flaky) as store, replica(store, lease_s=30) as here:
         for head in heads:
@@ -196,7 +196,7 @@ class Deaf(SqlStore):
         raise StoreUnavailable
 
 
-async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> None:
+async def test_a_job_whose_lease_cannot_be_renewed_is_left_to_others(store_url: str) -> None:
     head = queued()
     wire = ScriptedWire(head)
     async with open_store(store_url, Deaf) as deaf, open_store(store_url) as store, replica(deaf, lease_s=0.3) as here:
@@ -211,7 +211,7 @@ async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> No
         assert await read_log_events(store, head) == WHOLE
 
 
-async def test_what_is_held_without_being_worked_on_is_ended(store: SqlStore) -> None:
+async def test_leased_responses_without_a_job_are_ended(store: SqlStore) -> None:
     kept, left = response(), response()
     async with replica(store, lease_s=0.5) as here:
         here.runner.track_response("ann", kept["id"])

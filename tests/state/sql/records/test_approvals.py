@@ -112,7 +112,7 @@ async def test_a_response_that_is_stored_at_its_end_stores_its_answers_too(store
     assert await state_of(store) == ("denied", begun["id"])
 
 
-async def test_what_was_denied_stays_denied(store: SqlStore) -> None:
+async def test_a_denied_request_stays_denied(store: SqlStore) -> None:
     await store.store_approvals("ann", [build_approval("mcpr_1")])
     await store.answer_approvals("ann", denies("mcpr_1"), "resp_1")
     await store.answer_approvals("ann", denies("mcpr_1"), "resp_2")
@@ -142,7 +142,7 @@ async def test_only_the_response_that_used_an_approval_can_open_or_void_it(store
     assert await code_of(store.answer_approvals("ann", gives("mcpr_2"), "resp_3")) == "approval_already_used"
 
 
-async def test_expired_records_are_swept_a_week_later(store: SqlStore) -> None:
+async def test_expired_records_are_deleted_a_week_later(store: SqlStore) -> None:
     old = build_approval("mcpr_1", expires_us=in_us(0) - 8 * DAY_US)
     late = build_approval("mcpr_2", expires_us=in_us(0) - 6 * DAY_US)
     await store.store_approvals("ann", [old, late, *(replace(old, id=f"mcpr_old_{number}") for number in range(60))])
@@ -196,7 +196,7 @@ async def test_a_request_that_lost_an_approval_to_another_does_not_open_it_again
     assert await state_of(store) == ("used", "resp_1")
 
 
-async def test_what_a_call_asks_for_is_stored_sealed_and_given_once(store: SqlStore, other: SqlStore) -> None:
+async def test_requested_input_is_stored_sealed_and_used_once(store: SqlStore, other: SqlStore) -> None:
     form = InputForm(key="who", message="Who?", schema={"type": "object", "properties": {"name": {}}})
     requested = RequestedInput(forms=(form,), state="a secret of the server")
     record = build_approval("mcpr_1", sealed_input=SEAL.seal_input(requested, "ann", "mcpr_1"))

@@ -35,7 +35,7 @@ async def test_a_call_is_written_before_it_is_sent_and_removed_when_it_has_ended
     assert await rows(store) == {"mcp_2": "started"}
 
 
-async def test_a_call_that_nobody_waits_for_is_unknown_if_it_was_sent(store: SqlStore) -> None:
+async def test_a_sent_call_of_an_abandoned_reply_is_unknown(store: SqlStore) -> None:
     for reply_id in ("chatcmpl_1", "chatcmpl_2"):
         await store.open_calls("ann", reply_id, [STARTED, INTENDED])
     with capture_logs() as lines:
@@ -63,7 +63,7 @@ async def test_calls_of_a_process_that_died_are_found(store: SqlStore) -> None:
     assert [line["event"] for line in lines] == ["tool_call_outcome_unknown"]
 
 
-async def test_they_are_deleted_with_age_and_with_their_owner(store: SqlStore) -> None:
+async def test_open_calls_are_deleted_with_age_and_with_their_owner(store: SqlStore) -> None:
     await store.open_calls("ann", "chatcmpl_1", [STARTED])
     await store.open_calls("bob", "chatcmpl_2", [STARTED])
     await store.delete_expired(before=0)

@@ -7,7 +7,7 @@ from bench.load.replies import whole_reply
 from bench.load.requests import LoadSpec
 
 
-async def test_a_question_goes_out_on_a_new_connection_where_the_old_one_was_closed() -> None:
+async def test_a_request_uses_a_new_connection_if_the_old_one_was_closed() -> None:
     connections = 0
 
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

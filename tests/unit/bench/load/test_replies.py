@@ -49,7 +49,7 @@ def test_a_whole_answer_is_wrong_when_its_text_is_another(dialect: Dialect) -> N
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stamped_stream_says_when_each_delta_was_sent(dialect: Dialect) -> None:
+def test_a_stamped_stream_has_the_time_of_each_delta(dialect: Dialect) -> None:
     model = Model.named("bench-4-50ps-stamped")
     writes = [stamp_write(write, 100 + at) for at, write in enumerate(stream_writes(4, dialect))]
     assert list(map(len, writes)) == list(map(len, stream_writes(4, dialect)))

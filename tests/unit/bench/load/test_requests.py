@@ -29,20 +29,20 @@ def test_a_spec_reads_itself() -> None:
     assert LoadSpec.read(json.dumps(asdict(given))) == given
 
 
-def test_a_question_is_asked_in_either_dialect() -> None:
+def test_a_request_is_built_in_either_dialect() -> None:
     assert body_of(build_request(spec(), "bench-4"))["input"] == "Say the tokens."
     chat = body_of(build_request(spec("/v1/chat/completions"), "bench-4"))
     assert chat["messages"] == [{"role": "user", "content": "Say the tokens."}]
 
 
-def test_a_history_is_what_the_gateway_reads_as_so_many_items() -> None:
+def test_a_history_has_the_requested_number_of_items() -> None:
     content = build_request(spec(history=HISTORY), "bench-4")
     turn = lift(body_of(content))
     assert len(turn.items) == HISTORY.items + 1
     assert len(content) == pytest.approx(5_000_000, rel=0.1)
 
 
-def test_images_are_spread_and_no_two_are_alike() -> None:
+def test_images_are_spread_and_all_different() -> None:
     items = body_of(build_request(spec(history=HISTORY), "bench-4"))["input"]
     places = [at for at, item in enumerate(items) if "input_image" in str(item)[:1000]]
     assert len(places) == HISTORY.images
@@ -56,7 +56,7 @@ def test_every_call_of_a_history_has_its_output() -> None:
     assert calls == [item["call_id"] for item in items if item.get("type") == "function_call_output"] != []
 
 
-def test_a_replay_asks_for_what_was_kept() -> None:
+def test_a_replay_requests_the_stored_stream() -> None:
     assert build_replay_request(spec(), "resp_1").startswith(
         b"GET /v1/responses/resp_1?stream=true&starting_after=0 HTTP/1.1\r\n"
     )

@@ -86,7 +86,7 @@ def test_a_run_without_peers_has_no_table_of_them() -> None:
     )
 
 
-def test_what_is_saved_says_each_round(tmp_path) -> None:
+def test_saved_results_have_each_round(tmp_path) -> None:
     row = scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
     start = CostRow("start-up, CPU", "", "ms", 100.0, 300.0, ratios=(3.0,))
     write_results(scenario_table.build_run_results([row], [], [start], "this machine"), tmp_path / "latest.json")
@@ -96,7 +96,7 @@ def test_what_is_saved_says_each_round(tmp_path) -> None:
     assert saved["start"][0]["ratios"] == [3.0]
 
 
-def test_a_start_is_told_beside_a_bare_server() -> None:
+def test_a_start_is_reported_beside_a_bare_server() -> None:
     (line,) = render_start_costs([CostRow("start-up, CPU", "", "ms", 100.0, 350.0)]).splitlines()[2:]
     assert line.split() == ["start-up,", "CPU", "ms", "100", "350", "250", "3.50"]
 
@@ -155,7 +155,7 @@ def test_a_package_is_unwanted_whichever_of_its_modules_is_imported() -> None:
     assert find_unwanted_packages(["vllm", "torch.nn.functional", "opentelemetry.trace"]) == ["torch", "vllm"]
 
 
-def test_a_process_is_seen_to_hold_and_to_spend() -> None:
+def test_memory_and_cpu_of_a_process_are_measured() -> None:
     used = read_tree_usage(os.getpid())
     assert used.resident_bytes > 1_000_000
     assert used.threads >= 1

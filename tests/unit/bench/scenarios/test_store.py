@@ -17,7 +17,7 @@ def stored(text: str = MODEL.text, status: str = "completed") -> dict:
     return {"id": "resp_1", "status": status, "output": [message]}
 
 
-def test_kept_answers_are_right_whatever_is_older() -> None:
+def test_stored_answers_are_verified_despite_older_ones() -> None:
     assert find_stored_fault({"data": [stored(), stored(), stored("older")]}, MODEL, 2) is None
 
 
@@ -31,7 +31,7 @@ def test_kept_answers_are_right_whatever_is_older() -> None:
     ],
     ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
 )
-def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
+def test_stored_answers_are_wrong_when(newest: list[dict]) -> None:
     assert find_stored_fault({"data": newest}, MODEL, 2)
 
 
@@ -72,6 +72,6 @@ def test_the_table_shows_what_is_added_and_what_missed() -> None:
     assert size == ["size", "SQLite", "KiB", "-", "2,900", "-", "-"]
 
 
-def test_a_request_says_how_it_is_kept() -> None:
+def test_a_request_declares_its_storage() -> None:
     spec = LoadSpec(8080, "/v1/responses", "bench-4", stream=True, connections=1, seconds=1, fields={"store": True})
     assert b'"store":true' in build_request(spec, "bench-4")

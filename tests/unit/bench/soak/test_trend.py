@@ -32,21 +32,21 @@ def test_noise_around_a_level_is_flat() -> None:
     assert fit_trend(TIMES, [100 + shift for shift in noise(5)]).verdict == "flat"
 
 
-def test_what_never_changes_is_flat() -> None:
+def test_a_constant_series_is_flat() -> None:
     assert fit_trend(TIMES, [7.0] * len(TIMES)).verdict == "flat"
     assert fit_trend(TIMES, [0.0] * len(TIMES)).verdict == "flat"
 
 
-def test_what_rose_and_then_stayed_has_filled() -> None:
+def test_a_series_that_rose_and_stayed_has_filled() -> None:
     found = fit_trend(TIMES, [100 + min(at, 250) / 50 + shift for at, shift in zip(TIMES, noise(0.2), strict=True)])
     assert found.verdict == "filled"
 
 
-def test_what_rises_slower_and_goes_on_grows() -> None:
+def test_a_series_that_rises_ever_slower_grows() -> None:
     assert fit_trend(TIMES, [100 + min(at, 300) / 20 + at / 100 for at in TIMES]).verdict == "grows"
 
 
-def test_what_shrinks_is_flat() -> None:
+def test_a_falling_series_is_flat() -> None:
     assert fit_trend(TIMES, [1000 - at for at in TIMES]).verdict == "flat"
 
 
@@ -70,7 +70,7 @@ def test_the_warm_up_is_no_part_of_the_trend() -> None:
     )
 
 
-def test_the_table_says_what_grows() -> None:
+def test_the_table_reports_growth() -> None:
     samples = [[at, at, 20.0, 10.0, 5.0, 8.0, 0.0] for at in TIMES]
     _, _, memory, files, *_ = (line.split() for line in render_trends(fit_trends(samples)).splitlines())
     assert memory == ["memory,", "MiB", *memory[2:-1], "grows"]

@@ -81,7 +81,7 @@ def test_an_address_without_the_path_of_its_api_is_good_and_hinted_at(
 
 
 @pytest.mark.parametrize("words", [["check-config"], ["models", "--config"], ["serve", "--config"]])
-def test_a_bad_configuration_is_told_on_stderr_with_exit_code_2(words: list[str], config: Path) -> None:
+def test_an_invalid_configuration_is_reported_on_stderr_with_exit_code_2(words: list[str], config: Path) -> None:
     config.write_text("server: {prot: 1}\nmodles: {}\n")
     done = run(*words, str(config))
     assert done.exit_code == 2
@@ -168,7 +168,7 @@ def test_help_shows_options_without_their_python_types(name: str) -> None:
     assert not {"<bool>", "<str>", "<int>"} & set(output.split())
 
 
-def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:
+def test_serve_combines_settings_and_command_line_options(config: Path, served: list[Settings]) -> None:
     assert run("serve", "--config", str(config), "--host", "0.0.0.0", "--port", "0", "--workers", "3").exit_code == 0
     (settings,) = served
     assert (settings.server.host, settings.server.port, settings.server.workers) == ("0.0.0.0", 0, 3)
@@ -181,7 +181,7 @@ def test_serve_takes_config_yaml_from_the_working_directory(config: Path, served
     assert list(served[0].models) == ["demo", "qwen"]
 
 
-def test_serve_without_any_file_serves_what_it_finds(
+def test_serve_without_a_file_serves_discovered_upstreams(
     config: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")

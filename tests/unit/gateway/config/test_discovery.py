@@ -111,7 +111,7 @@ async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) 
 
 
 @pytest.mark.anyio
-async def test_what_a_server_tells_of_its_models_holds() -> None:
+async def test_facts_that_a_server_reports_about_its_models_are_used() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2", "llava"))
         upstream.on("/api/show", ollama_shown("completion", "tools", num_ctx=8192), ollama_error(500, "boom"))
@@ -123,7 +123,7 @@ async def test_what_a_server_tells_of_its_models_holds() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_server_that_tells_nothing_in_time_is_served_all_the_same() -> None:
+async def test_a_server_that_does_not_describe_its_models_in_time_is_served_all_the_same() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2"))
         upstream.on("/api/show", silence)

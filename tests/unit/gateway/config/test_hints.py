@@ -67,7 +67,7 @@ def warnings_of(text: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("text", "warning"), SUSPECT.values(), ids=SUSPECT)
-def test_what_is_probably_not_meant_is_a_warning_with_its_line(text: str, warning: str, tmp_path: Path) -> None:
+def test_probable_mistakes_are_warnings_with_their_line(text: str, warning: str, tmp_path: Path) -> None:
     (line,) = warnings_of(text, tmp_path)
     assert line.startswith(warning)
     assert "secret" not in line
@@ -90,7 +90,7 @@ def test_a_pattern_that_can_be_reached_is_no_warning(names: list[str], tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["demo", "scripted"])
-def test_servers_for_a_model_whose_engine_says_what_it_can_do_are_no_warning(kind: str, tmp_path: Path) -> None:
+def test_servers_for_a_model_with_reported_capabilities_cause_no_warning(kind: str, tmp_path: Path) -> None:
     text = "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n" + PROVIDER.replace("scripted", kind)
     assert warnings_of(text + "models: {a: {provider: local, tools: {mcp: [s]}}}\n", tmp_path) == []
 

@@ -48,7 +48,7 @@ def test_any_other_address_is_an_upstreams(server: Any, provider: Any) -> None:
     assert list(check_own_addresses({"server": server, "providers": {"p": provider}})) == []
 
 
-def test_a_configuration_that_asks_itself_is_refused_and_another_port_is_the_way_out() -> None:
+def test_a_configuration_that_names_the_gateway_itself_is_refused_with_advice() -> None:
     tree = {"providers": {"p": LOCAL}, "models": {"a": {"provider": "p"}}}
     with pytest.raises(ConfigError, match=r"providers\.p\.base_url: http://127\.0\.0\.1:8080/v1 is where"):
         parse_settings(tree, environ={})

@@ -34,7 +34,7 @@ def test_keys_are_written_or_read_from_the_environment(sealing: Any, keys: list[
         ({"keys": [KEY], "keys_env": "SEALING_KEYS"}, "not both"),
     ],
 )
-def test_what_is_wrong_with_a_key_is_said_without_it(sealing: Any, told: str) -> None:
+def test_a_problem_with_a_key_is_reported_without_the_key(sealing: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=told) as refused:
         parse_settings({"sealing": sealing}, environ={"SEALING_KEYS": OTHER})
     assert "sealing.keys" in str(refused.value)

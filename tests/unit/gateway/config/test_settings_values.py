@@ -22,7 +22,7 @@ def test_models_keep_the_order_of_the_file() -> None:
     ]
 
 
-def test_what_the_command_line_says_of_the_server_goes_over_the_file(tmp_path: Path) -> None:
+def test_command_line_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("server: {port: 1, workers: 2}\n")
     assert load_settings(file, server={"port": 3}).server == ServerSettings(port=3, workers=2)
@@ -50,7 +50,7 @@ def test_another_address_is_allowed_with_keys() -> None:
 
 
 @pytest.mark.parametrize("written", [{"two_pass": {"bridge": None}}, {"two_pass": True, "bridge": None}])
-def test_a_bridge_that_is_null_is_none(written: dict[str, Any]) -> None:
+def test_a_null_bridge_disables_the_bridge(written: dict[str, Any]) -> None:
     assert ModelConfig.model_validate({"provider": "p", **written}).profile_overrides()["bridge"] == ""
     assert "bridge" not in ModelConfig.model_validate({"provider": "p", "two_pass": True}).profile_overrides()
 
@@ -69,17 +69,17 @@ def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
     assert set(ModelConfig.model_fields) - own == {field.name for field in fields(Profile)}
 
 
-def test_a_family_is_named_and_what_is_written_beside_it_goes_before() -> None:
+def test_fields_beside_a_family_override_it() -> None:
     model = ModelConfig(provider="p", profile="deepseek", empty_reasoning=False)
     assert model.profile_overrides() == {"replay_reasoning": "reasoning_content", "empty_reasoning": False}
 
 
-def test_only_what_a_model_says_goes_over_its_profile() -> None:
+def test_only_fields_of_a_model_override_its_profile() -> None:
     model = ModelConfig(provider="p", think_open=False, extra_params=frozenset({"a"}))
     assert model.profile_overrides() == {"think_open": False, "extra_params": frozenset({"a"})}
 
 
-def test_only_what_a_model_says_goes_over_its_providers_capabilities() -> None:
+def test_only_fields_of_a_model_override_its_providers_capabilities() -> None:
     tree: dict[str, Any] = {
         "providers": {"p": {"type": "scripted"}},
         "models": {"a": {"provider": "p", "capabilities": {"images": False, "max_context_window": 10}}},

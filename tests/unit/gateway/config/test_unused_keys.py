@@ -40,7 +40,7 @@ def complaints(provider: str, **written: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("key", PASSES)
 @pytest.mark.parametrize("provider", ["vllm", "llama"])
-def test_keys_of_two_passes_want_a_word_on_two_passes(provider: str, key: str) -> None:
+def test_keys_of_two_passes_require_the_setting_two_passes(provider: str, key: str) -> None:
     assert complaints(provider, **{key: PASSES[key]}) == {
         key: "it has no effect without two passes: write two_pass: true, or two_pass: false if only requests to "
         "/generate ask for them"
@@ -48,7 +48,7 @@ def test_keys_of_two_passes_want_a_word_on_two_passes(provider: str, key: str) -
 
 
 @pytest.mark.parametrize("two_pass", [True, False, "on", "off"])
-def test_keys_of_two_passes_are_taken_beside_a_word_on_two_passes(two_pass: bool | str) -> None:
+def test_keys_of_two_passes_are_accepted_beside_the_setting_two_passes(two_pass: bool | str) -> None:
     assert complaints("vllm", two_pass=two_pass, **PASSES) == {}
     assert complaints("llama", two_pass=PASSES) == {}
 
@@ -69,21 +69,21 @@ def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -
         ("gemini", ("effort_budgets",)),
     ],
 )
-def test_where_there_are_no_two_passes_only_what_is_read_is_taken(provider: str, read: tuple[str, ...]) -> None:
+def test_without_two_passes_only_keys_that_are_read_are_accepted(provider: str, read: tuple[str, ...]) -> None:
     said = complaints(provider, **PASSES)
     assert said.keys() == PASSES.keys() - set(read)
     assert all(message.endswith("does not use it: leave it out") for message in said.values())
 
 
 @pytest.mark.parametrize("provider", ["claude", "gemini", "responses", "scripted"])
-def test_what_is_said_of_calls_in_text_is_refused_where_they_never_come_so(provider: str) -> None:
+def test_keys_about_calls_in_text_are_refused_where_they_have_no_effect(provider: str) -> None:
     written = {"tool_parser": "hermes", "text_tool_calls": "hermes", "tool_validation": "drop"}
     assert complaints(provider, **written).keys() == written.keys()
     assert complaints(provider, tool_parser="openai", text_tool_calls="none") == {}
 
 
 @pytest.mark.parametrize("provider", ["chat", "vllm"])
-def test_what_is_said_of_calls_in_text_is_taken_where_they_may_come_so(provider: str) -> None:
+def test_keys_about_calls_in_text_are_accepted_where_they_have_an_effect(provider: str) -> None:
     assert complaints(provider, tool_parser="hermes", tool_validation="report") == {}
 
 

@@ -27,7 +27,7 @@ async def test_notes_are_stored_found_and_listed() -> None:
         assert await call(client, "list_notes") == (False, "Green tiger\nred river")
 
 
-async def test_what_cannot_be_done_is_an_error_of_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_impossible_requests_are_errors_of_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_MAX_NOTES", 1)
     async with Client(server.build_notes_server()) as client:
         assert await call(client, "create_note", text="x" * 10_001) == (True, "a note may have 10000 characters")

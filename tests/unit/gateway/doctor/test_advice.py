@@ -29,7 +29,7 @@ SUBJECT = Subject(
         ("model_not_found", "base_url at providers.p"),
     ],
 )
-def test_errors_that_no_capability_mends_are_told_by_their_code(code: str, words: str) -> None:
+def test_errors_without_a_capability_have_advice_by_their_code(code: str, words: str) -> None:
     assert words in suggest_fix(SUBJECT, code, ("tools",), undeclared=False)
 
 
@@ -65,7 +65,7 @@ def test_a_cause_that_an_upstream_names_comes_first(code: str | None, detail: st
         ("ollama", "Write that setting"),
     ],
 )
-def test_output_that_is_not_parsed_is_first_the_matter_of_the_server(kind: ProviderType, words: str) -> None:
+def test_unparsed_output_is_first_blamed_on_the_server(kind: ProviderType, words: str) -> None:
     advice = suggest_fix(replace(SUBJECT, provider_type=kind), "misread", ("tools",), undeclared=False)
     assert advice.startswith(words)
     assert advice.endswith("rite that setting at models.m.")
@@ -80,16 +80,16 @@ def test_a_vllm_that_calls_nothing_may_have_another_models_parser() -> None:
     assert "--tool-call-parser" not in advice
 
 
-def test_what_is_declared_can_be_taken_back() -> None:
+def test_advice_may_be_to_withdraw_a_declared_capability() -> None:
     said = suggest_fix(SUBJECT, "upstream_rejected", ("tools", "streaming"), undeclared=False)
     assert said.startswith("If the model cannot do this, write capabilities: {streaming: false} at models.m")
 
 
-def test_what_holds_without_being_declared_can_be() -> None:
+def test_advice_may_be_to_declare_a_capability() -> None:
     subject = replace(SUBJECT, capabilities=Capabilities(tools=True))
     said = suggest_fix(subject, None, ("tools", "streaming"), undeclared=True)
     assert said == "If the model can do this, write capabilities: {streaming: true} at models.m."
 
 
-def test_where_no_capability_stands_for_it_the_upstream_is_to_be_mended() -> None:
+def test_without_a_capability_the_advice_is_to_correct_the_upstream() -> None:
     assert suggest_fix(SUBJECT, None, (), undeclared=False).startswith("Fix the upstream")

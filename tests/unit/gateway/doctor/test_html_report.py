@@ -74,7 +74,7 @@ def test_the_page_has_the_mcp_servers_too() -> None:
     assert 'id="servers"' not in render_html([diagnosis("one")], ORIGIN)
 
 
-def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
+def test_the_page_begins_with_failures_and_their_transcripts() -> None:
     page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")], ORIGIN)
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
     cards = page[page.index("What to do") : page.index("<caption>Checks")]
@@ -87,7 +87,7 @@ def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
     assert Reader(page).open == []
 
 
-def test_the_advice_that_mends_most_comes_first() -> None:
+def test_the_advice_for_most_failures_is_first() -> None:
     findings = [replace(each, advice="Rare.") if each.check == "stop" else each for each in FAILING.findings]
     page = render_html([replace(FAILING, findings=tuple(findings))], ORIGIN)
     assert page.index("<h3>Mend &lt;it&gt;.</h3>") < page.index("<h3>Rare.</h3>")
@@ -111,7 +111,7 @@ def test_a_report_names_product_version_date_configuration_and_scores() -> None:
     assert (said["product_version"], said["date"], said["config_digest"]) == ("1.2.3", "2026-11-23T08:00:00Z", "abc123")
 
 
-def test_a_page_of_what_is_sound_has_no_failures() -> None:
+def test_a_page_without_failures_has_no_advice() -> None:
     assert "What to do" not in render_html([diagnosis("sound")], ORIGIN)
 
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.doctor.interrupts import interrupt_waits
 
 
-def test_an_interrupt_that_woke_nobody_is_heard() -> None:
+def test_an_interrupt_just_before_a_system_call_is_noticed() -> None:
     here, there = socket.socketpair()
     handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)]
     with here, there:

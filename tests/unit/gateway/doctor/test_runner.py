@@ -71,7 +71,7 @@ def instead(reply: Script, **when: Any) -> Script:
     return play
 
 
-async def test_a_sound_model_passes_all_that_it_can_show(upstream: ScriptedUpstream) -> None:
+async def test_a_correct_model_passes_all_applicable_checks(upstream: ScriptedUpstream) -> None:
     diagnosis = await examined(settings_for(upstream))
     # It never thinks, whatever effort it is asked for, and counts no cached tokens.
     skipped = {"reasoning", "replay", "messages_thinking", "prefix_cache"}
@@ -82,7 +82,7 @@ async def test_a_sound_model_passes_all_that_it_can_show(upstream: ScriptedUpstr
     assert "write capabilities: {reasoning: false}" in finding(diagnosis, "reasoning").detail
 
 
-async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstream) -> None:
+async def test_undeclared_features_are_refused_by_name(upstream: ScriptedUpstream) -> None:
     none = dict.fromkeys(("tools", "parallel_tools", "streaming", "json_schema", "images", "reasoning"), False)
     diagnosis = await examined(settings_for(upstream, none))
     refused = {name for name, verdict in verdicts(diagnosis).items() if verdict == "refused"}
@@ -105,7 +105,7 @@ async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upst
     assert diagnosis.failed
 
 
-async def test_a_model_that_uses_a_tool_of_the_gateway_passes_and_what_it_does_not_do_is_named(
+async def test_a_model_with_gateway_tools_passes_and_missing_behaviour_is_reported(
     upstream: ScriptedUpstream,
 ) -> None:
     async def reluctant(exchange: Exchange) -> None:
@@ -132,14 +132,14 @@ async def test_a_model_that_uses_a_tool_of_the_gateway_passes_and_what_it_does_n
         assert ("write capabilities: {tools: false}" in found.advice) == (verdict == "fail")
 
 
-async def test_what_lacks_tools_is_not_told_to_do_without_streams(upstream: ScriptedUpstream) -> None:
+async def test_a_model_without_tools_is_not_advised_to_disable_streams(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(400, "no tools here"), tools=...))
     diagnosis = await examined(settings_for(upstream), "text", "tools", "tools_parallel", "tools_streamed")
     for check in ("tools", "tools_parallel", "tools_streamed"):
         assert "write capabilities: {tools: false}" in finding(diagnosis, check).advice
 
 
-async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUpstream) -> None:
+async def test_a_model_that_calls_only_when_forced_passes(upstream: ScriptedUpstream) -> None:
     async def reluctant(exchange: Exchange) -> None:
         body = exchange.request.json
         is_free = body.get("tools") and body.get("tool_choice", "auto") == "auto"
@@ -181,7 +181,7 @@ async def test_usage_that_is_missing_or_does_not_add_up_fails(upstream: Scripted
     assert finding(await examined(settings_for(upstream), "usage"), "usage").detail == "usage.input_tokens is 0"
 
 
-async def test_a_stream_that_falls_silent_fails_by_the_name_of_that(upstream: ScriptedUpstream) -> None:
+async def test_a_silent_stream_fails_with_a_timeout(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
     diagnosis = await examined(settings_for(upstream), "text", "streaming")
     found = finding(diagnosis, "streaming")
@@ -189,7 +189,7 @@ async def test_a_stream_that_falls_silent_fails_by_the_name_of_that(upstream: Sc
     assert finding(diagnosis, "text").verdict == "pass"
 
 
-async def test_a_stream_without_end_is_given_up(upstream: ScriptedUpstream) -> None:
+async def test_an_endless_stream_is_abandoned(upstream: ScriptedUpstream) -> None:
     async def endless(exchange: Exchange) -> None:
         if not exchange.request.streams:
             await answer_to(exchange.request.json)(exchange)
@@ -212,7 +212,7 @@ async def test_a_stream_that_breaks_off_fails(upstream: ScriptedUpstream) -> Non
     assert found.verdict == "fail"
 
 
-async def test_a_limit_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
+async def test_an_ignored_limit_fails(upstream: ScriptedUpstream) -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 60, "total_tokens": 69}
     upstream.script(instead(chat_text("1, 2, 3", usage=usage), max_tokens=16))
     assert finding(await examined(settings_for(upstream), "length"), "length").detail == (
@@ -220,14 +220,14 @@ async def test_a_limit_that_is_not_kept_fails(upstream: ScriptedUpstream) -> Non
     )
 
 
-async def test_a_stop_sequence_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
+async def test_an_ignored_stop_sequence_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text("11, 12, 13"), stop=...))
     assert (
         finding(await examined(settings_for(upstream), "stop"), "stop").detail == "the stop sequence is in the answer"
     )
 
 
-async def test_an_answer_without_the_stop_sequence_does_not_show_that_it_is_kept(upstream: ScriptedUpstream) -> None:
+async def test_an_answer_without_the_stop_sequence_proves_nothing(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("I would rather not count."))
     diagnosis = await examined(settings_for(upstream), "stop", "chat_stop")
     for check in ("stop", "chat_stop"):
@@ -238,9 +238,7 @@ async def test_an_answer_without_the_stop_sequence_does_not_show_that_it_is_kept
 @pytest.mark.parametrize(
     ("said", "complaint"), [("seven", "the answer is not JSON"), ('{"a": 3}', "the answer does not fit its schema")]
 )
-async def test_an_answer_that_is_not_what_its_schema_says_fails(
-    said: str, complaint: str, upstream: ScriptedUpstream
-) -> None:
+async def test_an_answer_that_violates_its_schema_fails(said: str, complaint: str, upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text(said), response_format=...))
     assert finding(await examined(settings_for(upstream), "json_schema"), "json_schema").detail.startswith(complaint)
 
@@ -251,7 +249,7 @@ async def test_a_context_that_holds_more_than_declared_fails(upstream: ScriptedU
     assert (found.verdict, str(WINDOW) in found.detail) == ("fail", True)
 
 
-async def test_an_overflow_that_is_refused_by_another_name_fails(upstream: ScriptedUpstream) -> None:
+async def test_an_overflow_with_another_code_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(400, "bad"), max_tokens=16))
     found = finding(await examined(settings_for(upstream), "overflow"), "overflow")
     assert (found.verdict, "upstream_rejected" in found.detail) == ("fail", True)
@@ -277,20 +275,20 @@ async def test_missing_tool_flags_of_vllm_are_advised_before_anything_else(upstr
     assert failing[0].advice.startswith("Start vLLM with --enable-auto-tool-choice and --tool-call-parser")
 
 
-async def test_a_failing_upstream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
+async def test_a_failing_upstream_is_reported_with_its_error(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(500, "boom"), model="doctor-no-such-model"))
     found = finding(await examined(settings_for(upstream), "errors"), "errors")
     assert (found.verdict, "502" in found.detail) == ("fail", True)
 
 
-async def test_an_upstream_that_is_busy_tells_nothing(upstream: ScriptedUpstream) -> None:
+async def test_a_busy_upstream_decides_nothing(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(429, "slow down", code="rate_limit_exceeded"), stop=...))
     diagnosis = await examined(settings_for(upstream), "text", "stop")
     assert finding(diagnosis, "stop").verdict == "skipped"
     assert not diagnosis.failed
 
 
-async def test_a_fail_says_what_was_asked_what_came_and_what_to_do(upstream: ScriptedUpstream) -> None:
+async def test_a_failure_has_its_request_reply_and_advice(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text("seven"), response_format=...))
     diagnosis = await examined(settings_for(upstream), "text", "json_schema", "chat_json_schema", "chat_streaming")
     assert {each.asked + each.came + each.advice for each in diagnosis.findings if each.verdict == "pass"} == {""}
@@ -302,7 +300,7 @@ async def test_a_fail_says_what_was_asked_what_came_and_what_to_do(upstream: Scr
     assert finding(diagnosis, "chat_json_schema").asked.startswith("POST /v1/chat/completions\n")
 
 
-async def test_of_a_stream_that_fails_its_last_frames_are_shown(upstream: ScriptedUpstream) -> None:
+async def test_a_failing_stream_is_reported_with_its_last_frames(upstream: ScriptedUpstream) -> None:
     pieces = [f"piece {number}" for number in range(9)]
     upstream.script(instead(chat_sse([chat_chunk({"content": each}) for each in pieces], done=False), stream=True))
     found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
@@ -320,12 +318,12 @@ async def test_long_texts_of_a_request_are_cut(upstream: ScriptedUpstream) -> No
     assert "characters)" in found.asked
 
 
-async def test_a_model_that_the_upstream_does_not_have_is_told_where_to_mend(upstream: ScriptedUpstream) -> None:
+async def test_an_unknown_upstream_model_is_reported_with_the_configuration_key(upstream: ScriptedUpstream) -> None:
     found = finding(await examined(settings_for(upstream, model="unknown"), "text"), "text")
     assert found.advice.startswith("Correct model at models.sound: the upstream has no model unknown.")
 
 
-async def test_a_model_that_was_not_asked_to_think_is_not_blamed_for_it(upstream: ScriptedUpstream) -> None:
+async def test_a_model_without_thinking_is_not_blamed_for_missing_thoughts(upstream: ScriptedUpstream) -> None:
     upstream.script(anthropic_text("pong"))
     provider = {"type": "anthropic", "base_url": upstream.url, "api_key": "k", "retries": 0}
     model = {"provider": "p", "model": "claude-sonnet-4-5", "capabilities": {"max_context_window": WINDOW}}
@@ -334,13 +332,13 @@ async def test_a_model_that_was_not_asked_to_think_is_not_blamed_for_it(upstream
     assert (found.verdict, "reasoning=no room for it" in found.detail) == ("skipped", True)
 
 
-async def test_a_failure_inside_a_chat_stream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
+async def test_a_failure_inside_a_chat_stream_is_reported_with_its_error(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
     found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
     assert (found.verdict, "sent no data in time" in found.detail) == ("fail", True)
 
 
-async def test_where_nobody_answers_only_the_first_check_is_made(upstream: ScriptedUpstream) -> None:
+async def test_without_any_reply_only_the_first_check_runs(upstream: ScriptedUpstream) -> None:
     settings = settings_for(upstream)
     away = settings.providers["upstream"].model_copy(update={"base_url": f"http://127.0.0.1:{closed_port()}/v1"})
     diagnosis = await examined(settings.model_copy(update={"providers": {"upstream": away}}))
@@ -371,7 +369,9 @@ async def test_the_keys_of_the_configuration_are_not_the_doctors(upstream: Scrip
 
 
 @pytest.mark.parametrize(("kind", "replies"), SPOKEN.items(), ids=SPOKEN)
-async def test_every_dialect_is_examined_alike(kind: ProviderType, replies: Script, upstream: ScriptedUpstream) -> None:
+async def test_every_dialect_has_the_same_checks(
+    kind: ProviderType, replies: Script, upstream: ScriptedUpstream
+) -> None:
     upstream.script(replies)
     provider = {"type": kind, "base_url": upstream.url, "api_key": "k", "retries": 0}
     settings = parse_settings({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
@@ -383,7 +383,7 @@ async def test_every_dialect_is_examined_alike(kind: ProviderType, replies: Scri
     assert found["tools"] == ("skipped" if kind == "ollama" else "fail")
 
 
-async def test_a_relayed_stream_is_held_to_the_same_order(upstream: ScriptedUpstream) -> None:
+async def test_a_relayed_stream_is_checked_for_the_same_order(upstream: ScriptedUpstream) -> None:
     events = text_events("po", "ng")
     events[4] = {**events[4], "item_id": "msg_of_another"}
     upstream.script(responses_sse(events))

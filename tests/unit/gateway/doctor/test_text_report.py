@@ -22,7 +22,7 @@ def test_the_table_has_a_row_for_every_feature_and_a_column_for_every_model() ->
     assert "12 ms" in text
 
 
-def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
+def test_other_verdicts_have_reasons_and_losses_are_listed() -> None:
     text = render_text([diagnosis("one", "tools")])
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
@@ -30,7 +30,7 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     assert text.endswith("1 model: 28 passed, 1 failed, 0 refused, 1 skipped")
 
 
-def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> None:
+def test_failures_have_advice_and_equal_advice_is_given_once() -> None:
     lines = render_text([diagnosis("one", "tools", "stop")]).splitlines()
     assert lines[lines.index("  fail Stop sequences: <b>why</b> & so") + 1] == "    Mend <it>."
     assert lines.count("    Mend <it>.") == 1
@@ -45,13 +45,13 @@ def test_features_that_are_skipped_for_one_reason_have_one_line() -> None:
     assert f"  skipped {len(CHECKS) - 1} features: the check Text got no reply" in text
 
 
-def test_verdicts_are_painted_and_nothing_else_is() -> None:
+def test_only_verdicts_are_coloured() -> None:
     plain, painted = render_text([diagnosis("pass")]), render_text([diagnosis("pass")], lambda word: f"[{word}]")
     assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                        pass"
     assert re.sub(r"[\[\]]", "", painted) == plain
 
 
-def test_models_that_do_not_fit_beside_each_other_come_below() -> None:
+def test_models_that_do_not_fit_are_listed_below() -> None:
     many = [diagnosis(f"model-{number:02}") for number in range(9)]
     lines = render_text(many, width=80).splitlines()
     heads = [line.split()[1:] for line in lines if line.startswith("FEATURE")]
@@ -61,7 +61,7 @@ def test_models_that_do_not_fit_beside_each_other_come_below() -> None:
     assert [line for line in render_text([diagnosis("m" * 200)], width=20).splitlines() if "FEATURE" in line] != []
 
 
-def test_json_says_everything_and_whether_all_is_well() -> None:
+def test_the_json_report_has_everything_and_the_overall_result() -> None:
     said = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")], ORIGIN))
     assert (said["version"], said["ok"]) == (1, False)
     assert [(each["model"], each["ok"]) for each in said["backends"]] == [("one", False), ("two", True)]
@@ -93,5 +93,5 @@ def test_every_verdict_is_counted() -> None:
     }
 
 
-def test_times_are_for_people() -> None:
+def test_durations_are_formatted_for_people() -> None:
     assert (format_duration(None), format_duration(0.0123), format_duration(75.04)) == ("-", "12 ms", "75.0 s")

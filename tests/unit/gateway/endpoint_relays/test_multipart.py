@@ -45,7 +45,7 @@ def test_parts_are_the_same_however_the_form_is_cut(size: int) -> None:
     ]
 
 
-def test_a_form_that_is_written_anew_has_the_same_parts() -> None:
+def test_a_re_encoded_form_has_the_same_parts() -> None:
     start = PartStart("image[]", 'a"b\\c\r\nd.png', "image/png")
     body = render_part_start("bound", start) + CONTENT + b"\r\n" + render_form_end("bound")
     assert split(body) == [(PartStart("image[]", "a%22b%5Cc%0D%0Ad.png", "image/png"), CONTENT)]
@@ -85,7 +85,7 @@ def test_lengths_and_plain_encodings_of_parts_are_left_out() -> None:
     }.items(),
     ids=lambda case: case[0],
 )
-def test_what_parsers_could_read_in_two_ways_is_refused(body: tuple[str, bytes]) -> None:
+def test_ambiguous_forms_are_refused(body: tuple[str, bytes]) -> None:
     with pytest.raises(InvalidRequest, match="malformed"):
         split(body[1])
 

@@ -55,7 +55,7 @@ async def test_a_large_body_is_parsed_beside_the_event_loop() -> None:
     assert await read(request([b'{"a":"%b"}' % text.encode()])) == {"a": text}
 
 
-async def test_a_body_that_says_it_is_plain_is_read() -> None:
+async def test_a_body_with_the_encoding_identity_is_read() -> None:
     assert await read(request([b"{}"], content_encoding="identity")) == {}
 
 
@@ -81,7 +81,7 @@ async def test_a_body_is_refused_that_is(asked: Request, kind: type[GatewayError
         await read(asked)
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+async def test_a_missing_body_times_out() -> None:
     with pytest.raises(BodyTooSlow, match=r"server\.body_s"):
         await read(request([]), deadline_s=0.01)
 
@@ -91,7 +91,7 @@ async def test_a_client_that_leaves_while_it_sends_is_gone() -> None:
         await read(request([b'{"a":', None]))
 
 
-async def test_what_a_client_still_sends_is_dropped_before_it_is_refused() -> None:
+async def test_the_rest_of_a_refused_body_is_dropped() -> None:
     asked = request([b" " * MB] * 4, content_length=str(4 * MB))
     with pytest.raises(BodyTooLarge) as refusal:
         await read(asked)
@@ -101,7 +101,7 @@ async def test_what_a_client_still_sends_is_dropped_before_it_is_refused() -> No
             await asyncio.wait_for(asked.receive(), 0.001)
 
 
-async def test_a_client_that_asks_before_it_sends_is_not_read() -> None:
+async def test_a_client_that_expects_100_continue_is_refused_without_its_body() -> None:
     asked = request([b" "], content_length=str(4 * MB), expect="100-continue")
     with pytest.raises(BodyTooLarge):
         await read(asked)

@@ -114,7 +114,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
         await task
 
 
-async def test_the_beginning_of_draining_is_told_once_to_those_who_listen() -> None:
+async def test_listeners_are_notified_of_draining_once() -> None:
     drain = DrainState()
     told: list[str] = []
     with drain.notify_on_begin(lambda: told.append("a")):
@@ -142,7 +142,7 @@ def sender_over(flow: Flow) -> Sender:
     return Sender(cycle, asyncio.get_running_loop(), -1)
 
 
-async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
+async def test_a_server_that_reports_disconnects_is_not_polled() -> None:
     client, flow = Client(), Flow()
     sender = sender_over(flow)
     asyncio.get_running_loop().call_later(0.01, sender.on_disconnect)
@@ -152,14 +152,14 @@ async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
     assert not flow.read_paused, "who does not read does not hear"
 
 
-async def test_who_left_before_the_block_ends_it_at_once() -> None:
+async def test_a_client_that_left_before_the_block_ends_it_at_once() -> None:
     sender = sender_over(Flow())
     sender.on_disconnect()
     with pytest.raises(ClientDisconnected):
         await guarded(Client(), DrainState(), sender)
 
 
-async def test_who_leaves_after_the_block_ends_nothing() -> None:
+async def test_a_client_that_leaves_after_the_block_ends_nothing() -> None:
     sender = sender_over(Flow())
     with RequestGuard(Client(), DrainState(), sender):
         pass

@@ -36,7 +36,7 @@ def request_id(head: dict[str, Any]) -> str:
     return str(value.decode())
 
 
-async def test_a_plain_id_of_the_client_is_kept() -> None:
+async def test_a_plain_id_of_the_client_is_used() -> None:
     head = await ask((b"x-request-id", b"mine-1"))
     assert request_id(head) == "mine-1"
     assert (b"a", b"b") in head["headers"]
@@ -47,7 +47,7 @@ async def test_a_plain_id_of_the_client_is_kept() -> None:
     [b"", b"x" * 129, b"a\tb", "größe".encode(), b"a\r\nb"],
     ids=["empty", "long", "a tab", "not ASCII", "a line break"],
 )
-async def test_any_other_id_is_replaced(given: bytes) -> None:
+async def test_an_invalid_id_of_the_client_is_replaced(given: bytes) -> None:
     assert request_id(await ask((b"x-request-id", given))).startswith(MADE)
 
 
@@ -55,7 +55,7 @@ async def test_two_requests_get_two_ids() -> None:
     assert request_id(await ask()) != request_id(await ask())
 
 
-async def test_one_line_says_what_was_asked_and_answered() -> None:
+async def test_one_line_has_the_request_and_its_status() -> None:
     with capture_logs(processors=[_merge]) as lines:
         await ask((b"x-request-id", b"mine-1"), (b"authorization", b"Bearer secret"))
     [line] = lines
@@ -121,7 +121,7 @@ async def test_a_websocket_that_is_refused_has_the_status_it_was_answered() -> N
     assert [line["status"] for line in lines] == [401]
 
 
-async def test_what_is_no_request_passes_through() -> None:
+async def test_other_scopes_are_passed_through() -> None:
     seen: list[Any] = []
 
     async def take(scope: Any, receive: Any, send: Any) -> None:

@@ -9,12 +9,12 @@ from gateway.state.paging import Page, PageRequest
 from translation.errors import InvalidRequest
 
 
-def test_nothing_asked_is_the_first_twenty_in_the_lists_own_order() -> None:
+def test_the_default_page_is_the_first_twenty_in_the_lists_order() -> None:
     assert parse_page_request(QueryParams("")) == PageRequest(None, 20, "desc")
     assert parse_page_request(QueryParams(""), "asc") == PageRequest(None, 20, "asc")
 
 
-def test_what_is_asked_is_taken_as_it_is() -> None:
+def test_valid_query_parameters_are_used() -> None:
     asked = parse_page_request(QueryParams("after=msg_1&limit=100&order=asc&beta=true"))
     assert asked == PageRequest("msg_1", 100, "asc")
     assert parse_page_request(QueryParams("limit=1&include[]=a"), extra_names=("include",)).limit == 1
@@ -42,7 +42,7 @@ def test_what_is_asked_is_taken_as_it_is() -> None:
         ("x=" + "y" * 5000, "x", "unknown_parameter"),
     ],
 )
-def test_what_is_not_allowed_is_refused_by_name(query: str, param: str, code: str) -> None:
+def test_invalid_query_parameters_are_refused_by_name(query: str, param: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_page_request(QueryParams(query))
     assert (refused.value.param, refused.value.code) == (param, code)
@@ -64,7 +64,7 @@ def test_a_page_has_the_ids_of_its_ends() -> None:
 @pytest.mark.parametrize(
     "query", ["include=reasoning.encrypted_content", "include[]=code_interpreter_call.outputs", ""]
 )
-def test_what_the_api_can_include_may_be_asked_for(query: str) -> None:
+def test_known_includes_are_accepted(query: str) -> None:
     query_of.check_include(QueryParams(query))
 
 

@@ -17,7 +17,7 @@ REQUEST: Json = {
 }
 
 
-def test_credentials_come_back_where_they_were() -> None:
+def test_credentials_are_restored_in_their_places() -> None:
     credentials = JobCredentials(KEYS)
     sealed = credentials.seal(REQUEST, "ann", "resp_1")
     assert sealed is not None

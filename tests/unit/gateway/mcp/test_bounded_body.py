@@ -44,14 +44,14 @@ def test_pieces_make_no_difference(messages: list[Any], data: st.DataObject) -> 
     assert notifications.held_bytes == 0
 
 
-def test_the_last_id_of_what_is_dropped_stays_so_that_the_stream_can_be_resumed() -> None:
+def test_the_last_id_of_dropped_events_stays_so_that_the_stream_can_be_resumed() -> None:
     notifications = NotificationFilter()
     passed = notifications.feed(frame(PROGRESS, "id: 1\n") + frame(PROGRESS, "id: 2\n"))
     assert passed == b"id: 2\ndata:\n\n"
     assert notifications.feed(frame(PROGRESS, "id: 3\n") + frame(ANSWER, "id: 4\n")) == frame(ANSWER, "id: 4\n")
 
 
-def test_what_is_no_message_is_passed_on() -> None:
+def test_other_events_are_forwarded() -> None:
     notifications = NotificationFilter()
     for other in (b": a comment\n\n", b'data: {"method"\n\n', b"\n\n"):
         assert notifications.feed(other) == other
@@ -62,7 +62,7 @@ def test_a_message_over_several_lines_is_one() -> None:
     assert notifications.feed(b'data: {"method":\ndata: "notifications/progress"}\n\n') == b""
 
 
-def test_an_event_that_has_not_ended_is_held() -> None:
+def test_an_incomplete_event_is_buffered() -> None:
     notifications = NotificationFilter()
     assert notifications.feed(b"data: 12345") == b""
     assert notifications.held_bytes == 11

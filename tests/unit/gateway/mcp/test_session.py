@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(("calls", "is_declined"), [(1, True), (2, False)])
-async def test_a_question_without_its_call_is_that_of_a_call_that_runs_alone(
+async def test_a_request_without_its_call_belongs_to_the_only_running_call(
     calls: int, is_declined: bool, tmp_path: Path
 ) -> None:
     script = tmp_path / "server.py"

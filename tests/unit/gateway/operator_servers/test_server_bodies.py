@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "param", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_a_server_that_is_added_cannot_have_is_refused_by_name(
+def test_keys_that_an_added_server_cannot_have_are_refused_by_name(
     body: dict[str, Any], param: str, message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -93,7 +93,7 @@ def test_credentials_are_found_and_hidden() -> None:
     assert find_credential(read_server_settings("crm", {"url": URL})) is None
 
 
-def test_what_was_hidden_can_be_read_again() -> None:
+def test_hidden_credentials_can_be_restored() -> None:
     own = read_server_settings("crm", {"url": URL, "approval": {"never": {"tool_names": ["a"]}}, "allow": ["a", "b*"]})
     assert read_server_settings("crm", hide_credentials(own)) == own
 

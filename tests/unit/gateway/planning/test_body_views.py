@@ -43,12 +43,12 @@ def route(**capabilities: Any) -> Route:
         ({"background": True, "stream": True}, False, StorageOptions(stored=True, background=True, logged=True)),
     ],
 )
-def test_what_a_response_wants_kept(more: Json, resumable: bool, kept: StorageOptions) -> None:
+def test_what_a_response_stores_follows_its_parameters(more: Json, resumable: bool, kept: StorageOptions) -> None:
     assert parse_storage_options("responses", {**BODY, **more}, resumable=resumable) == kept
 
 
 @pytest.mark.parametrize(("store", "stored"), [(None, False), (False, False), (True, True)])
-def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> None:
+def test_completions_are_stored_if_requested(store: bool | None, stored: bool) -> None:
     assert parse_storage_options("chat", {"store": store}, resumable=True) == StorageOptions(stored=stored)
 
 
@@ -60,20 +60,20 @@ def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> N
         ({"resumable": True}, "resumable"),
     ],
 )
-def test_wishes_that_exclude_each_other_are_refused_by_name(more: Json, param: str) -> None:
+def test_contradictory_state_parameters_are_refused_by_name(more: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_storage_options("responses", {**BODY, **more}, resumable=False)
     assert refused.value.param == param
 
 
-def test_a_reply_reads_back_what_is_really_kept() -> None:
+def test_a_reply_reports_what_is_really_stored() -> None:
     body = {**BODY, "conversation": "conv_1", "background": None, "store": None}
     view = build_echoed_body("responses", body, STORED, Profile())
     assert (view["store"], view["background"], view["conversation"]) == (True, False, {"id": "conv_1"})
     assert build_echoed_body("responses", {**BODY, "store": True}, StorageOptions(), Profile())["store"] is False
 
 
-def test_an_upstream_is_told_nothing_of_what_is_kept_here() -> None:
+def test_parameters_about_stored_state_are_not_sent_upstream() -> None:
     body = {**BODY, "previous_response_id": "r", "conversation": None, "background": False, "resumable": True}
     history: Json = {"type": "message", "role": "user", "content": []}
     own: Json = {"type": "message", "role": "user", "content": []}
@@ -85,12 +85,12 @@ def test_an_upstream_is_told_nothing_of_what_is_kept_here() -> None:
     }
 
 
-def test_an_input_without_history_goes_out_as_it_came() -> None:
+def test_an_input_without_history_is_sent_unchanged() -> None:
     state = Continuation(history=(), new_items=[{"type": "message"}])
     assert build_upstream_body("responses", BODY, route(), STORED, state)["input"] == "a"
 
 
-def test_reasoning_is_asked_for_sealed_where_it_is_kept_and_can_be_had() -> None:
+def test_encrypted_reasoning_is_requested_if_it_is_stored_and_available() -> None:
     sealing = route(sealed_reasoning=True)
     wanted = ["reasoning.encrypted_content"]
     assert build_upstream_body("responses", BODY, sealing, STORED, None)["include"] == wanted
@@ -100,7 +100,7 @@ def test_reasoning_is_asked_for_sealed_where_it_is_kept_and_can_be_had() -> None
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_what_goes_on_alone_is_watched_piece_by_piece_where_it_can_be(streaming: bool) -> None:
+def test_background_responses_are_streamed_from_upstream_if_possible(streaming: bool) -> None:
     kept = StorageOptions(stored=True, background=True)
     assert build_upstream_body("responses", BODY, route(streaming=streaming), kept, None)["stream"] is streaming
 
@@ -120,5 +120,5 @@ def test_the_configured_parallel_tool_calls_are_read_back(more: Json, echoed: bo
     assert view["parallel_tool_calls"] is echoed
 
 
-def test_parallel_tool_calls_that_nobody_set_are_left_to_their_default() -> None:
+def test_unset_parallel_tool_calls_are_left_to_their_default() -> None:
     assert "parallel_tool_calls" not in build_echoed_body("responses", BODY, STORED, Profile())

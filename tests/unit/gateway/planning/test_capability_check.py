@@ -54,7 +54,7 @@ REFUSALS: dict[str, tuple[Json, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("asked", "needed", "responses", "chat"), REFUSALS.values(), ids=REFUSALS)
-def test_what_an_upstream_cannot_do_is_refused_by_name(asked: Json, needed: str, responses: str, chat: str) -> None:
+def test_unsupported_features_are_refused_by_name(asked: Json, needed: str, responses: str, chat: str) -> None:
     gap: Json = {needed: False}
     lacking = replace(EVERYTHING, **gap)
     params: dict[Dialect, str] = {"responses": responses, "chat": chat}
@@ -76,7 +76,7 @@ FINE: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("asked", FINE.values(), ids=FINE)
-def test_what_asks_for_nothing_needs_nothing(asked: Json) -> None:
+def test_empty_features_need_no_capability(asked: Json) -> None:
     losses: list[Loss] = []
     apply_capabilities(turn(**asked), Capabilities(), "responses", losses, relayed=False)
     assert losses == []
@@ -111,7 +111,7 @@ def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, para
     assert refusal.value.message == told
 
 
-def test_what_is_reported_as_dropped_is_dropped() -> None:
+def test_parameters_reported_as_dropped_are_dropped() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
     lacking = replace(EVERYTHING, parallel_tools=False, reasoning=False)
@@ -121,7 +121,7 @@ def test_what_is_reported_as_dropped_is_dropped() -> None:
     assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
 
 
-def test_what_the_upstream_can_do_goes_out_as_asked() -> None:
+def test_supported_features_are_sent_as_requested() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
     assert apply_capabilities(asked, EVERYTHING, "chat", losses, relayed=False) == (asked, set())

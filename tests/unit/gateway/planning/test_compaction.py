@@ -118,14 +118,14 @@ async def test_a_failure_counts_what_was_spent_before_it() -> None:
     assert failed.usage == Usage(11, 3, reasoning=1)
 
 
-async def test_what_is_not_due_is_not_touched() -> None:
+async def test_a_reply_without_compaction_is_unchanged() -> None:
     answer = Script([Started("m"), *message("hi"), Finished("stop")])
     exchange, asked = compacting(answer, due=False)
     assert len(await played(exchange)) == 7
     assert asked == [TURN]
 
 
-async def test_leaving_closes_what_is_open() -> None:
+async def test_closing_closes_the_open_sources() -> None:
     answer = Script([Started("m"), *message("hi")], [Finished("stop")])
     exchange, _ = compacting(answer)
     batches = exchange.batches()
@@ -144,7 +144,7 @@ async def test_leaving_closes_what_is_open() -> None:
         (Usage(1, 2, cache_read=1), Usage(3, None, cache_write=0), Usage(4, 2, cache_read=1, cache_write=0)),
     ],
 )
-def test_what_nobody_reported_stays_unknown(one: Usage | None, other: Usage | None, expected: Usage | None) -> None:
+def test_unreported_usage_stays_unknown(one: Usage | None, other: Usage | None, expected: Usage | None) -> None:
     assert add_usage(one, other) == expected
 
 
@@ -158,7 +158,7 @@ RUNNING = {
 """Parameters that say where and how a model runs."""
 
 
-def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
+def test_a_summary_is_not_limited_by_the_parameters_of_the_answer() -> None:
     turn = Turn(
         model="m",
         items=[],

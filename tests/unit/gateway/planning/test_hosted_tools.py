@@ -145,7 +145,7 @@ LEFT_OUT: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("tool", "settings"), LEFT_OUT.values(), ids=LEFT_OUT)
-def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) -> None:
+def test_tools_that_are_not_run_are_left_out_and_reported(tool: Json, settings: Json) -> None:
     planned = plan("chat", tools=[tool], settings=settings)
     assert not calls_tools(planned)
     assert planned.losses == [Loss("tools[0]", "mcp left out")]
@@ -158,7 +158,7 @@ def test_what_is_not_run_is_left_out_and_reported(tool: Json, settings: Json) ->
         ({"allowed_callers": ["programmatic"]}, "tools[0].allowed_callers"),
     ],
 )
-def test_what_is_not_done_with_tools_that_are_run_is_reported(fields: Json, param: str) -> None:
+def test_unsupported_options_of_hosted_tools_are_reported(fields: Json, param: str) -> None:
     planned = plan("chat", tools=[{**DOCS, **fields}])
     assert calls_tools(planned)
     assert planned.losses == [Loss(param, "dropped")]
@@ -216,13 +216,13 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 
 
 @pytest.mark.parametrize(("asked", "param", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_is_refused_by_name(asked: Json, param: str, code: str) -> None:
+def test_invalid_combinations_are_refused_by_name(asked: Json, param: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         plan("chat", **asked)
     assert (refused.value.param, refused.value.code) == (param, code)
 
 
-def test_a_compaction_is_refused_where_nobody_counts_tokens() -> None:
+def test_a_compaction_without_token_counts_is_refused() -> None:
     managed = [{"type": "compaction", "compact_threshold": 1000}]
     assert calls_tools(plan("chat", tools=[DOCS], context_management=managed))
     with pytest.raises(Unrepresentable, match="cannot count tokens") as refused:

@@ -90,7 +90,7 @@ def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, .
 
 
 @pytest.mark.parametrize("endpoint", [CHAT, RESPONSES], ids=["chat", "Responses"])
-def test_what_is_reported_as_dropped_does_not_go_out(endpoint: Endpoint) -> None:
+def test_parameters_reported_as_dropped_are_not_sent(endpoint: Endpoint) -> None:
     tool = TOOL if endpoint is RESPONSES else {"type": "function", "function": {"name": "f"}}
     model = {"capabilities": {"parallel_tools": False}}
     planned, provider = plan(endpoint, endpoint.dialect, model=model, tools=[tool], parallel_tool_calls=True)
@@ -124,7 +124,7 @@ OURS: dict[str, tuple[Endpoint, Json, Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("endpoint", "model", "asked", "losses"), OURS.values(), ids=OURS)
-def test_a_relay_reports_what_only_the_gateway_could_have_said(
+def test_a_relay_reports_losses_of_parameters_that_the_gateway_implements(
     endpoint: Endpoint, model: Json, asked: Json, losses: list[Loss]
 ) -> None:
     planned, provider = plan(endpoint, endpoint.dialect, model=model, **asked)
@@ -194,7 +194,7 @@ def test_a_request_without_a_loss_passes_in_strict_mode() -> None:
     assert planned.losses == []
 
 
-def test_losses_and_refusals_are_told_under_the_clients_names() -> None:
+def test_losses_and_refusals_have_the_clients_names() -> None:
     planned, _ = plan(CHAT, "responses", losses=[Loss("input", "reasoning dropped")])
     assert list(planned.losses) == [Loss("messages", "reasoning dropped")]
     with pytest.raises(Unrepresentable) as refusal:
@@ -227,7 +227,7 @@ CALLED: dict[str, tuple[Endpoint, Json]] = {
 
 
 @pytest.mark.parametrize(("endpoint", "asked"), CALLED.values(), ids=CALLED)
-def test_a_relayed_reply_knows_the_ids_that_its_upstream_was_told(endpoint: Endpoint, asked: Json) -> None:
+def test_a_relayed_reply_knows_the_ids_that_were_sent_upstream(endpoint: Endpoint, asked: Json) -> None:
     planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **asked)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.used_ids == {"x", "x__2"}
@@ -243,13 +243,15 @@ KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
 
 
 @pytest.mark.parametrize(("endpoint", "asked", "renames"), KEEPING.values(), ids=KEEPING)
-def test_ids_are_changed_unless_the_upstream_goes_on_from_them(endpoint: Endpoint, asked: Json, renames: bool) -> None:
+def test_ids_are_changed_unless_the_upstream_continues_from_them(
+    endpoint: Endpoint, asked: Json, renames: bool
+) -> None:
     planned, _ = plan(endpoint, endpoint.dialect, **asked)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.renames_ids is renames
 
 
-def test_what_the_upstream_of_a_relay_will_not_do_is_a_loss() -> None:
+def test_parameters_that_a_relays_upstream_ignores_are_losses() -> None:
     unheld = Loss("response_format", "uniqueItems not enforced")
     planned, _ = plan(CHAT, "chat", losses=[unheld])
     assert isinstance(planned, RelayPlan)
@@ -265,9 +267,7 @@ SEARCH_TOOL: Json = {"type": "web_search_20250305", "name": "web_search"}
 @pytest.mark.parametrize(
     ("search_sources", "tools", "asks"), [(True, [SEARCH_TOOL], True), (True, [], False), (False, [SEARCH_TOOL], False)]
 )
-def test_pages_of_searches_are_asked_for_where_they_can_be_had(
-    *, search_sources: bool, tools: list[Json], asks: bool
-) -> None:
+def test_pages_of_searches_are_requested_if_available(*, search_sources: bool, tools: list[Json], asks: bool) -> None:
     hosted = frozenset({"web_search"})
     capabilities = replace(CAPABILITIES["openai_compatible"], hosted_tools=hosted, search_sources=search_sources)
     provider = Recorder("up", capabilities)

@@ -101,7 +101,7 @@ def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
 
 @pytest.mark.parametrize(("capabilities", "habits"), UPSTREAMS.values(), ids=UPSTREAMS)
 @pytest.mark.parametrize("asked", [*PLAIN.values(), *OTHER.values()], ids=[*PLAIN, *OTHER])
-def test_not_being_looked_at_changes_nothing(
+def test_skipping_the_check_changes_nothing(
     capabilities: Capabilities, habits: Json, asked: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = planned(capabilities, habits, asked)
@@ -115,7 +115,7 @@ def test_text_and_scalars_are_plain(asked: Json) -> None:
 
 
 @pytest.mark.parametrize("asked", OTHER.values(), ids=OTHER)
-def test_anything_else_is_looked_at(asked: Json) -> None:
+def test_other_requests_are_checked(asked: Json) -> None:
     assert not is_plain_request({"model": "m", "messages": [USER], **asked})
 
 

@@ -40,7 +40,7 @@ def test_a_name_without_a_row_is_unknown(name: str) -> None:
     assert len(refusal.value.message) < 400
 
 
-def test_a_model_a_key_may_not_use_is_as_unknown_as_any_other() -> None:
+def test_a_model_that_a_key_may_not_use_is_unknown() -> None:
     models = resolver(MODELS, A, B)
     assert models.resolve("gpt-4o", ("gpt-*",)).name == "gpt-4o"
     refusals = []
@@ -51,7 +51,7 @@ def test_a_model_a_key_may_not_use_is_as_unknown_as_any_other() -> None:
     assert refusals[0] == refusals[1]
 
 
-def test_a_model_says_what_is_its_own() -> None:
+def test_fields_of_a_model_override_its_provider() -> None:
     route = resolver(MODELS, A, B).resolve("qwen3")
     assert route.strict
     assert route.request_defaults == {"temperature": 0.1}
@@ -73,7 +73,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("name", "parsing_format", "tool_parser"), FAMILIES.values(), ids=FAMILIES)
-def test_a_models_name_says_how_it_writes_its_text(name: str, parsing_format: str, tool_parser: str) -> None:
+def test_a_models_name_decides_how_its_text_is_parsed(name: str, parsing_format: str, tool_parser: str) -> None:
     tree: dict[str, Any] = {
         "providers": {"a": {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}},
         "families": {"acme": {"patterns": ["ACME-*"], "parsing_format": "think_tags"}, "smollm3": {}},
@@ -92,7 +92,7 @@ def test_a_models_name_says_how_it_writes_its_text(name: str, parsing_format: st
     ("loaded", "tool_parser"),
     [("/models/Mistral-7B-Instruct.gguf", "mistral"), ("/models/7b.gguf", "hermes"), ("glm-4.6.gguf", "openai")],
 )
-def test_an_engine_runs_what_it_loads_whatever_it_is_called(
+def test_an_engine_runs_its_model_under_any_name(
     loaded: str, tool_parser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.config.checks._check_engines", lambda tree: ())  # there are no such files

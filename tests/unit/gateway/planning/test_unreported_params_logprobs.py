@@ -50,7 +50,7 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
     ],
     ids=["a text without any", "a text with some", "no text", "a reply that failed"],
 )
-def test_a_reply_tells_whether_it_lacks_what_was_asked_for(events: Sequence[Event], told: str | None) -> None:
+def test_a_reply_reports_missing_log_probabilities(events: Sequence[Event], told: str | None) -> None:
     watch = LogprobsCheck("include", None)
     batches = [list(watch.feed([event])) for event in events]
     assert collect_unreported(collect_facts(batches[-1])) == ([told] if told else [])
@@ -68,6 +68,6 @@ class Doubling:
         return None
 
 
-def test_it_watches_what_is_left_of_a_reply_whose_calls_are_mapped() -> None:
+def test_the_check_follows_a_reply_whose_calls_are_mapped() -> None:
     assert LogprobsCheck("logprobs", Doubling()).feed(CALL[1:2]) == [CALL[1], CALL[1]]
     assert LogprobsCheck("logprobs", Doubling()).feed([]) == []

@@ -23,7 +23,7 @@ REPLIES: dict[str, tuple[list[Event], list[str]]] = {
 
 
 @pytest.mark.parametrize(("events", "unreported"), REPLIES.values(), ids=REPLIES)
-def test_a_reply_without_a_tier_says_so_at_its_end(events: list[Event], unreported: list[str]) -> None:
+def test_a_reply_without_a_tier_reports_that_at_its_end(events: list[Event], unreported: list[str]) -> None:
     check = ServiceTierCheck(None)
     fed = [event for event in events for event in check.feed([event])]
     assert collect_unreported(collect_facts(fed)) == unreported
@@ -50,7 +50,7 @@ def test_the_stage_before_it_is_fed_first() -> None:
 
 
 @pytest.mark.parametrize("tier", [None, "auto", "default"])
-def test_tiers_that_everybody_has_ask_for_nothing(tier: str | None) -> None:
+def test_default_tiers_are_not_checked(tier: str | None) -> None:
     assert not requests_tier({"service_tier": tier})
 
 
@@ -62,7 +62,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], str | None, str, str | None]] = {
 
 
 @pytest.mark.parametrize(("kind", "reported", "sent", "answered", "loss"), ASKED.values(), ids=ASKED)
-async def test_a_client_hears_of_a_tier_that_it_may_not_have_got(
+async def test_a_client_is_informed_of_an_unconfirmed_tier(
     kind: str, reported: dict[str, Any], sent: str | None, answered: str, loss: str | None
 ) -> None:
     async with ScriptedUpstream() as upstream:

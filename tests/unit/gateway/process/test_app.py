@@ -68,7 +68,7 @@ WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
 
 
 @pytest.mark.parametrize(("method", "path", "status", "allow"), WRONG_PLACES.values(), ids=WRONG_PLACES)
-def test_a_wrong_place_is_told_in_the_apis_words(
+def test_an_unknown_path_or_method_has_an_error_of_the_api(
     method: str, path: str, status: int, allow: str | None, client: httpx.Client
 ) -> None:
     reply = client.request(method, path)
@@ -100,7 +100,7 @@ MEANT: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("method", "path", "meant"), MEANT.values(), ids=MEANT)
-def test_a_path_there_is_not_is_answered_with_the_one_that_is_meant(
+def test_an_unknown_path_is_answered_with_the_likely_one(
     method: str, path: str, meant: str, client: httpx.Client
 ) -> None:
     reply = client.request(method, path)
@@ -109,7 +109,7 @@ def test_a_path_there_is_not_is_answered_with_the_one_that_is_meant(
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/v1/embeddings", "/favicon.ico", "/v1/audio", "/" + "r" * 5000])
-def test_no_path_is_suggested_that_is_not_likely(path: str, client: httpx.Client) -> None:
+def test_unlikely_paths_are_not_suggested(path: str, client: httpx.Client) -> None:
     message = error_of(client.post(path))["message"]
     assert "did you mean" not in message
     assert len(message) < 300
@@ -132,7 +132,7 @@ def test_head_is_answered_without_a_body(client: httpx.Client) -> None:
     ],
     ids=["unknown", "with a slash", "empty", "not for this key", "long", "odd bytes"],
 )
-def test_a_model_there_is_not_is_a_404(path: str, client: httpx.Client) -> None:
+def test_an_unknown_model_is_a_404(path: str, client: httpx.Client) -> None:
     reply = client.get(path)
     assert reply.status_code == 404
     error = error_of(reply)
@@ -147,7 +147,7 @@ def test_a_key_sees_its_own_models(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/models", "/v1/models/demo"])
 @pytest.mark.parametrize("key", ["", "Bearer wrong"], ids=["no key", "a wrong one"])
-def test_nothing_is_said_without_a_key(path: str, key: str, gateway: Gateway) -> None:
+def test_without_a_key_nothing_is_revealed(path: str, key: str, gateway: Gateway) -> None:
     method = "GET" if "models" in path else "POST"
     reply = httpx.request(method, gateway.url + path, headers={"authorization": key}, verify=False, trust_env=False)
     assert reply.status_code == 401
@@ -165,15 +165,13 @@ STORED = {
 
 
 @pytest.mark.parametrize(("method", "rest"), STORED.values(), ids=STORED)
-def test_who_asks_for_a_stored_response_is_told_that_there_are_none(
-    method: str, rest: str, client: httpx.Client
-) -> None:
+def test_without_a_store_stored_responses_are_refused(method: str, rest: str, client: httpx.Client) -> None:
     reply = client.request(method, f"/v1/responses/resp_1{rest}")
     assert reply.status_code == 404
     assert error_of(reply)["message"] == "nothing is stored here: the server's config has no store.url"
 
 
-def test_only_answers_that_are_given_are_documented(client: httpx.Client) -> None:
+def test_only_possible_replies_are_documented(client: httpx.Client) -> None:
     document = client.get("/openapi.json").json()
     answers = {code for path in document["paths"].values() for route in path.values() for code in route["responses"]}
     assert answers == {"200", "default"}
@@ -230,7 +228,7 @@ def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
     assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
 
 
-def test_what_a_request_lost_is_in_the_header(client: httpx.Client) -> None:
+def test_losses_are_in_the_header(client: httpx.Client) -> None:
     for stream in (False, True):
         reply = client.post("/v1/responses", json={**LOSSY, "stream": stream})
         assert reply.headers["x-gateway-loss"] == "max_tool_calls=dropped"
@@ -260,7 +258,7 @@ def test_strict_mode(body: Json, headers: Json, status: int, client: httpx.Clien
         assert error_of(reply)["param"] == "max_tool_calls"
 
 
-def test_a_strictness_that_means_nothing_is_refused(client: httpx.Client) -> None:
+def test_an_invalid_strictness_is_refused(client: httpx.Client) -> None:
     reply = client.post("/v1/responses", json=QUESTION, headers={"x-gateway-strict": "yes"})
     assert reply.status_code == 400
     assert error_of(reply)["param"] == "x-gateway-strict"
@@ -282,7 +280,7 @@ def test_a_malformed_field_is_named(path: str, body: Json, param: str, client: h
     assert error_of(reply)["param"] == param
 
 
-def test_a_browser_on_the_list_may_ask_and_read_our_headers(client: httpx.Client) -> None:
+def test_an_allowed_origin_may_send_requests_and_read_headers(client: httpx.Client) -> None:
     origin = {"origin": "https://app.example.com"}
     asked = client.options("/v1/responses", headers={**origin, "access-control-request-method": "POST"})
     assert asked.status_code == 200
@@ -293,7 +291,7 @@ def test_a_browser_on_the_list_may_ask_and_read_our_headers(client: httpx.Client
     assert refused.headers["access-control-allow-origin"] == origin["origin"], "a browser may read errors too"
 
 
-def test_the_log_says_who_asked_for_what_and_no_more(client: httpx.Client) -> None:
+def test_the_log_has_the_principal_and_the_model_and_no_more(client: httpx.Client) -> None:
     with capture_logs() as lines:
         client.post("/v1/responses", json={**QUESTION, "input": "my secret"}, headers={"x-request-id": "mine"})
         # The line is written after the reply.

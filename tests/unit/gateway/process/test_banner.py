@@ -16,7 +16,7 @@ def banner_of(models: dict[str, str], **more: Any) -> str:
     return render_banner(parse_settings(tree, environ={"TEAM_KEY": "s3cret"}), URL)
 
 
-def test_it_lists_the_models_and_who_serves_them() -> None:
+def test_the_banner_lists_models_and_their_providers() -> None:
     assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[1:5] == [
         "MODEL  PROVIDER",
         "qwen3  local",
@@ -25,7 +25,7 @@ def test_it_lists_the_models_and_who_serves_them() -> None:
     ]
 
 
-def test_it_names_the_page_for_a_browser() -> None:
+def test_the_banner_has_the_address_of_the_page() -> None:
     assert banner_of({"demo": "demo"}).rstrip().splitlines()[-1] == f"In a browser: {URL}/"
 
 
@@ -45,11 +45,11 @@ CURLS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("models", "call"), CURLS.values(), ids=CURLS)
-def test_the_curl_calls_a_model_that_is_there(models: dict[str, str], call: str) -> None:
+def test_the_curl_command_calls_an_existing_model(models: dict[str, str], call: str) -> None:
     assert call in banner_of(models)
 
 
-def test_the_curl_names_the_variable_with_the_key_and_never_the_key() -> None:
+def test_the_curl_command_has_the_variable_of_the_key_and_never_the_key() -> None:
     text = banner_of({"demo": "demo"}, auth={"keys": [{"name": "a", "key_env": "TEAM_KEY"}]})
     assert '-H "Authorization: Bearer $TEAM_KEY"' in text
     assert "s3cret" not in text

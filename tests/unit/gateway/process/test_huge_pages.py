@@ -17,14 +17,14 @@ MAPS = """\
 """
 
 
-def test_only_what_the_process_has_itself_filled_is_heap() -> None:
+def test_only_memory_that_the_process_filled_is_heap() -> None:
     assert list(huge_pages.find_heap_ranges(MAPS)) == [
         (0x560000200000, 0x560000600000),
         (0x7F0000000000, 0x7F0000400000),
     ]
 
 
-def test_it_may_be_asked_for_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_huge_pages_may_be_requested_whatever_the_mappings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     maps = tmp_path / "maps"
     monkeypatch.setattr(huge_pages, "_MAPS_FILE", maps)
     huge_pages.use_huge_pages()

@@ -103,7 +103,7 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
         assert models_of(server) == ["new"]
 
 
-async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path: Path) -> None:
+async def test_a_removed_key_starts_no_turn_on_its_open_websocket(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {FIRST_KEY}"}
     with command(settings("old", key=FIRST_KEY), tmp_path, forked=True) as server:
         async with talking(server.v1, additional_headers=headers) as talk:
@@ -114,7 +114,7 @@ async def test_a_key_that_is_gone_starts_no_turn_on_its_open_websocket(tmp_path:
             assert (refusal["type"], refusal["status"]) == ("error", 401)
 
 
-async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) -> None:
+async def test_a_missing_or_malformed_file_changes_nothing(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, "models: [")
         await wait_until(lambda: "not YAML" in server.log.read_text())
@@ -125,7 +125,7 @@ async def test_a_file_that_is_gone_or_no_yaml_changes_nothing(tmp_path: Path) ->
         assert get(f"{server.url}/readyz").json()["status"] == "degraded"
 
 
-async def test_what_needs_a_restart_is_refused_by_name(tmp_path: Path) -> None:
+async def test_settings_that_need_a_restart_are_refused_by_name(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 2}))
         await wait_until(lambda: "configuration_rejected" in server.log.read_text())

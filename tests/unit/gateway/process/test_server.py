@@ -40,7 +40,7 @@ def client() -> Iterator[httpx.Client]:
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 @pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
-def test_a_server_that_is_told_to_stop_has_done_well(
+def test_a_server_that_is_asked_to_stop_exits_with_success(
     stop: signal.Signals, workers: str, tmp_path: Path, client: httpx.Client
 ) -> None:
     with command(CONFIG, tmp_path, "--workers", workers) as server:
@@ -92,7 +92,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) ->
 
 
 @needs_proc
-async def test_without_the_process_that_forks_workers_they_are_replaced_all_the_same(tmp_path: Path) -> None:
+async def test_workers_are_replaced_without_the_worker_template(tmp_path: Path) -> None:
     with command(CONFIG, tmp_path, "--workers", "2", forked=True) as server:
         before = worker_pids(server.process.pid)
         (template,) = child_pids(server.process.pid)

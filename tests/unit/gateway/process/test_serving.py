@@ -51,14 +51,14 @@ asyncio.run(open_and_close())
 """
 
 
-def test_a_server_that_keeps_nothing_loads_no_database_engine_sdk_or_exporter() -> None:
+def test_a_server_without_a_store_loads_no_database_engine_sdk_or_exporter() -> None:
     modules = loaded(MAKE, {"store": {"url": None}, "providers": {"demo": {"type": "scripted"}}})
     assert modules >= SERVING
     assert modules & (DATABASES | SHOWING) == set()
     assert find_unwanted_packages(modules) == []
 
 
-def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_databases_driver(tmp_path: Path) -> None:
+def test_a_current_store_loads_neither_migrations_nor_the_other_databases_driver(tmp_path: Path) -> None:
     settings = {"store": {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}}
     assert "alembic" in loaded(OPEN, settings), "there was no database"
     modules = loaded(OPEN, settings)
@@ -66,7 +66,7 @@ def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_d
     assert modules & ({"alembic", "asyncpg"} | SHOWING) == set()
 
 
-def test_whoever_watches_over_workers_does_not_load_what_they_need() -> None:
+def test_the_supervisor_of_workers_does_not_import_the_server() -> None:
     modules = loaded("with hide_terminal_packages():\n    import gateway.process.serving, gateway.process.workers", {})
     assert modules & (SERVING | DATABASES | SHOWING | VALIDATORS) == set()
 

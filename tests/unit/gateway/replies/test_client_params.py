@@ -30,7 +30,9 @@ CHAT_NAMES: dict[str, tuple[list[Json], str | None, str | None]] = {
 
 
 @pytest.mark.parametrize(("messages", "param", "expected"), CHAT_NAMES.values(), ids=CHAT_NAMES)
-def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, expected: str | None) -> None:
+def test_chat_clients_get_the_parameter_names_of_chat(
+    messages: list[Json], param: str | None, expected: str | None
+) -> None:
     body = {"model": "m", "messages": messages}
     assert ClientParams("chat", body, CHAT.lift(body)).client_name(param) == expected
 
@@ -50,13 +52,13 @@ MESSAGES_NAMES = {
 
 
 @pytest.mark.parametrize(("param", "expected"), MESSAGES_NAMES.items())
-def test_messages_clients_hear_their_apis_names(param: str, expected: str) -> None:
+def test_messages_clients_get_the_parameter_names_of_their_api(param: str, expected: str) -> None:
     body: Json = {"model": "m", "max_tokens": 5, "messages": ASKING, "tools": []}
     assert ClientParams("messages", body, MESSAGES.lift(body)).client_name(param) == expected
 
 
 @pytest.mark.parametrize("param", ["input", "text", "reasoning.max_tokens"])
-def test_what_a_chat_client_wrote_keeps_its_name(param: str) -> None:
+def test_parameters_that_a_chat_client_wrote_keep_their_names(param: str) -> None:
     sent: Json = {"model": "m", "messages": ASKING, "input": "x", "text": {}, "reasoning": {"max_tokens": 5}}
     assert ClientParams("chat", sent, CHAT.lift(sent)).client_name(param) == param
 
@@ -83,6 +85,6 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
     [(ASKING, "input[1].content"), ([ADDING, *ASKING], "input"), ("a", "input")],
     ids=["entries that are items are counted", "others put the count out of step", "a string has no entries"],
 )
-def test_responses_clients_hear_of_a_place_only_where_it_is_right(given: str | list[Json], expected: str) -> None:
+def test_responses_clients_get_a_place_only_if_it_is_exact(given: str | list[Json], expected: str) -> None:
     body: Json = {"model": "m", "input": given}
     assert ClientParams("responses", body, RESPONSES.lift(body)).client_name("input[1].content") == expected

@@ -72,14 +72,14 @@ def streaming(wire: FakeWire, client: Client, *, drain: DrainState | None = None
     return stream({"type": "http"}, client.receive, client.send)
 
 
-async def test_a_stream_is_sent_as_it_comes() -> None:
+async def test_a_stream_is_sent_as_it_arrives() -> None:
     client, wire = Client(), FakeWire(OPENING, CONTENT, END)
     await streaming(wire, client)
     assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + END, True)
     assert wire.closed
 
 
-def test_proxies_are_told_not_to_hold_it_back() -> None:
+def test_proxies_are_asked_not_to_buffer_a_stream() -> None:
     stream = EventStreamReply(FakeWire(), DrainState(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.headers["cache-control"] == "no-cache, no-transform"
@@ -87,7 +87,7 @@ def test_proxies_are_told_not_to_hold_it_back() -> None:
     assert stream.headers["x-gateway-loss"] == "seed=dropped"
 
 
-async def test_nothing_is_promised_before_content() -> None:
+async def test_no_status_is_sent_before_content() -> None:
     client, content = Client(), asyncio.Event()
 
     async def act() -> None:
@@ -131,7 +131,7 @@ async def test_a_failure_after_the_end_adds_nothing() -> None:
     assert client.done
 
 
-async def test_silence_before_content_is_filled_and_commits_to_success() -> None:
+async def test_silence_before_content_is_filled_and_sends_status_200() -> None:
     client, more = Client(), asyncio.Event()
 
     async def act() -> None:
@@ -156,7 +156,7 @@ async def test_silence_after_content_is_filled() -> None:
     assert client.body.replace(ALIVE, b"") == CONTENT + END
 
 
-async def test_a_client_that_does_not_read_holds_the_upstream_back() -> None:
+async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
     client = Client()
     client.reads.clear()
     wire = FakeWire(CONTENT, CONTENT, END)
@@ -173,7 +173,7 @@ async def test_a_client_that_does_not_read_holds_the_upstream_back() -> None:
     assert client.body == CONTENT + CONTENT + END
 
 
-async def test_no_comment_is_sent_into_a_frame_that_waits_for_its_reader() -> None:
+async def test_no_keep_alive_is_sent_into_an_unfinished_frame() -> None:
     client = Client()
     client.reads.clear()
 
@@ -207,7 +207,7 @@ async def test_the_end_of_draining_before_content_is_a_status() -> None:
         await streaming(FakeWire(OPENING, asyncio.Event()), Client(), drain=drain)
 
 
-async def test_what_its_reader_was_not_ready_for_is_sent_before_the_failure() -> None:
+async def test_buffered_frames_are_sent_before_the_failure() -> None:
     client, drain = Client(), DrainState()
     client.reads.clear()
 
@@ -221,7 +221,7 @@ async def test_what_its_reader_was_not_ready_for_is_sent_before_the_failure() ->
     assert client.body == CONTENT + FAILED % b"ShuttingDown"
 
 
-async def test_a_client_that_leaves_closes_the_upstream_and_is_told_nothing() -> None:
+async def test_a_client_that_leaves_closes_the_upstream_and_gets_nothing_more() -> None:
     client, wire = Client(), FakeWire(CONTENT, asyncio.Event())
 
     async def act() -> None:
@@ -271,7 +271,7 @@ def recorded(wire: FakeWire, client: Client, recording: FakeRecording, drain: Dr
     return stream({"type": "http"}, client.receive, client.send)
 
 
-async def test_the_end_is_told_once_it_is_kept() -> None:
+async def test_the_terminal_event_is_sent_after_the_commit() -> None:
     client = Client()
     recording = FakeRecording(client)
     await recorded(FakeWire(CONTENT, END), client, recording)
@@ -279,7 +279,7 @@ async def test_the_end_is_told_once_it_is_kept() -> None:
     assert client.body == CONTENT + END
 
 
-async def test_silence_while_the_end_is_kept_is_filled_and_not_the_end() -> None:
+async def test_silence_during_the_commit_is_filled() -> None:
     client, wire, kept = Client(), PushedWire(), asyncio.Event()
     wire.has_content = False
     recording = FakeRecording(client, until=kept)
@@ -295,7 +295,7 @@ async def test_silence_while_the_end_is_kept_is_filled_and_not_the_end() -> None
     assert client.done
 
 
-async def test_an_end_that_cannot_be_kept_becomes_a_failure() -> None:
+async def test_an_end_that_cannot_be_stored_becomes_a_failure() -> None:
     client = Client()
     recording = FakeRecording(client, StoreUnavailable("no"))
     await recorded(FakeWire(CONTENT, END), client, recording)
@@ -304,14 +304,14 @@ async def test_an_end_that_cannot_be_kept_becomes_a_failure() -> None:
     assert len(recording.tried) == 1
 
 
-async def test_an_end_that_cannot_be_kept_before_content_was_sent_is_a_status() -> None:
+async def test_an_end_that_cannot_be_stored_before_content_is_a_status() -> None:
     client = Client()
     with pytest.raises(StoreUnavailable):
         await recorded(FakeWire(END), client, FakeRecording(client, StoreUnavailable("no")))
     assert client.status is None
 
 
-async def test_the_end_of_draining_while_the_end_is_kept_is_a_failure() -> None:
+async def test_the_end_of_draining_during_the_commit_is_a_failure() -> None:
     client, drain = Client(), DrainState()
     recording = FakeRecording(client, until=asyncio.Event())
 
@@ -325,7 +325,7 @@ async def test_the_end_of_draining_while_the_end_is_kept_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, StoreUnavailable("no")], ids=["kept", "not kept"])
-async def test_a_failure_is_told_whether_it_can_be_kept_or_not(failure: Exception | None) -> None:
+async def test_a_failure_is_sent_whether_it_can_be_stored_or_not(failure: Exception | None) -> None:
     client = Client()
     recording = FakeRecording(client, failure)
     await recorded(FakeWire(CONTENT, UpstreamBroken("cut")), client, recording)

@@ -66,7 +66,7 @@ def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any
     return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
 
 
-async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
+async def test_reads_of_a_stream_that_has_begun_are_sent_in_the_same_call() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -79,7 +79,7 @@ async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
     assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
 
 
-async def test_what_comes_and_says_nothing_keeps_no_stream_alive() -> None:
+async def test_reads_without_frames_do_not_end_a_silence() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -93,7 +93,7 @@ async def test_what_comes_and_says_nothing_keeps_no_stream_alive() -> None:
     assert client.body == ALIVE + END
 
 
-async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:
+async def test_reads_of_a_delta_run_are_forwarded_without_being_decoded() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -108,7 +108,7 @@ async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:
     assert client.body == CONTENT + OPENING + END
 
 
-async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() -> None:
+async def test_reads_of_a_delta_run_are_decoded_if_the_client_is_not_ready() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -131,7 +131,7 @@ def beginning(wire: PushedWire, client: Client) -> Any:
     return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
 
 
-async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the_stream_with_it() -> None:
+async def test_frames_before_content_are_buffered_and_begin_the_stream() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -148,7 +148,7 @@ async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the
     assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + CONTENT + END, True)
 
 
-async def test_the_end_is_sent_on_the_spot() -> None:
+async def test_the_end_is_sent_in_the_same_call() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -192,7 +192,7 @@ async def test_a_stream_that_ends_without_content_is_sent_when_it_ends() -> None
     assert (client.body, client.done) == (OPENING + END, True)
 
 
-async def test_a_failure_that_comes_before_content_is_raised() -> None:
+async def test_a_failure_that_arrives_before_content_is_raised() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -205,7 +205,7 @@ async def test_a_failure_that_comes_before_content_is_raised() -> None:
     assert (client.status, wire.closed) == (None, True)
 
 
-async def test_no_comment_waits_for_a_reader_beyond_the_end() -> None:
+async def test_no_keep_alive_waits_for_a_client_beyond_the_end() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -248,7 +248,7 @@ async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(m
         await alongside(pushing(wire, client, keepalive_s), act)
 
 
-async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
+async def test_reads_wait_for_a_client_that_is_not_ready() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
@@ -266,7 +266,7 @@ async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
     assert client.body == CONTENT + OPENING + END
 
 
-async def test_a_failure_in_what_comes_is_the_last_event() -> None:
+async def test_a_failure_within_a_read_is_the_last_event() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:

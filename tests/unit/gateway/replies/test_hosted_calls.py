@@ -107,12 +107,12 @@ def test_an_upstreams_own_final_objects_have_the_paragraph_too() -> None:
     assert [event.part["text"] for event in events if isinstance(event, PartEnded) and event.part] == ["\n\nb"]
 
 
-def test_a_message_that_comes_whole_is_a_paragraph_too() -> None:
+def test_a_message_without_deltas_is_a_paragraph_too() -> None:
     pieces = [*whole(message("a"))(0), *call(1), *whole(message("b"))(2), *call(3), *whole(message(""))(4)]
     assert texts(passed(Started("m"), *pieces, Finished("stop"))) == ["a", "\n\nb", ""]
 
 
-def test_a_list_that_failed_is_a_loss_and_one_without_some_tools_is_none() -> None:
+def test_a_failed_list_is_a_loss_and_an_incomplete_one_is_none() -> None:
     losses: list[Loss] = []
     failed = {**LISTED, "error": "the server cannot be reached"}
     partial = {**LISTED, "tools": [{"name": "add"}], "error": "tools left out: x"}

@@ -34,14 +34,14 @@ def test_without_a_loss_there_is_no_header() -> None:
     [[Loss(f"parameter_{number}", "dropped") for number in range(500)], [Loss("x" * 100_000, "dropped")]],
     ids=["many", "one that is long"],
 )
-def test_what_there_is_no_room_for_is_counted(losses: list[Loss]) -> None:
+def test_losses_beyond_the_limit_are_counted(losses: list[Loss]) -> None:
     said = render_loss_header(losses)["x-gateway-loss"]
     assert len(said) < 2048
     *kept, rest = said.split(", ")
     assert rest == f"...={len(losses) - len(kept)} more"
 
 
-def test_losses_that_there_is_no_room_for_are_not_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_beyond_the_limit_are_not_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[Loss] = []
     render = Loss.__str__
 
@@ -56,7 +56,7 @@ def test_losses_that_there_is_no_room_for_are_not_rendered(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("told", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
-def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_ours(told: object) -> None:
+def test_warnings_of_an_upstream_are_not_the_gateways(told: object) -> None:
     assert read_reply_warnings({"tool_warnings": told}) == []
 
 

@@ -122,7 +122,7 @@ async def test_a_short_reply_that_fails_before_its_client_learns_of_it_leaves_no
     assert (log.said, lease.held) == ([], set())
 
 
-async def test_a_long_reply_is_stored_as_begun_although_its_client_knows_nothing_of_it(
+async def test_a_long_reply_is_stored_as_begun_before_its_client_knows_of_it(
     hurried: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     hurried.begin_unsent()
@@ -137,7 +137,7 @@ async def test_a_long_reply_is_stored_as_begun_although_its_client_knows_nothing
 @pytest.mark.parametrize(
     ("unfinished", "left"), [(None, ("delete", "resp_1")), ({**HEAD, "status": "failed"}, ("finish", "cancelled"))]
 )
-async def test_what_nobody_waits_for_is_cancelled_or_was_never_there(
+async def test_an_abandoned_reply_is_cancelled_or_never_stored(
     recording: ForegroundRecorder, log: Log, lease: Lease, unfinished: Json | None, left: tuple[str, str]
 ) -> None:
     recording.begin()
@@ -163,7 +163,7 @@ async def test_a_client_that_leaves_at_the_very_end_loses_nothing(
     assert log.said == [("begin", "in_progress"), ("finish", "completed")]
 
 
-async def test_a_store_that_is_away_is_told_and_nothing_stays_held(
+async def test_an_unavailable_store_is_reported_and_nothing_stays_leased(
     recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     log.failure = StoreUnavailable()
@@ -185,7 +185,7 @@ async def test_a_response_that_was_deleted_while_it_ran_is_not_brought_back(
     assert not lease.held
 
 
-async def test_a_client_that_leaves_what_could_not_begin_hears_nothing_of_it(
+async def test_a_failed_beginning_is_not_sent_to_a_client_that_left(
     recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     log.failure = InvalidRequest("its parent was deleted", param="previous_response_id")
@@ -195,12 +195,12 @@ async def test_a_client_that_leaves_what_could_not_begin_hears_nothing_of_it(
     assert not lease.held
 
 
-async def test_what_never_began_leaves_nothing(recording: ForegroundRecorder, log: Log) -> None:
+async def test_a_reply_that_never_began_stores_nothing(recording: ForegroundRecorder, log: Log) -> None:
     await recording.abandon(None)
     assert log.said == []
 
 
-async def test_a_completion_is_kept_with_its_messages_and_metadata(log: Log) -> None:
+async def test_a_completion_is_stored_with_its_messages_and_metadata(log: Log) -> None:
     store: Any = log
     body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
     recording = CompletionRecorder(store, "o", body, lambda: "n=dropped")

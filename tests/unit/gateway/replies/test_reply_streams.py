@@ -111,7 +111,7 @@ async def test_a_turn_that_broke_off_can_still_be_ended() -> None:
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
-async def test_leaving_a_stream_leaves_the_upstream(relayed: bool) -> None:
+async def test_closing_a_stream_closes_the_upstream(relayed: bool) -> None:
     upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[SAID, STOPPED])
     wire = RelayedReply(upstream, relay()) if relayed else translated(upstream)
     async with aclosing(wire.frames()) as frames:
@@ -119,7 +119,7 @@ async def test_leaving_a_stream_leaves_the_upstream(relayed: bool) -> None:
     assert upstream.closed
 
 
-async def test_a_relay_passes_on_what_came() -> None:
+async def test_a_relay_forwards_the_received_bytes() -> None:
     wire = RelayedReply(Upstream(reads=[OPENED, SAID, STOPPED, sse.DONE_FRAME]), relay())
     assert await sent(wire) == OPENED + SAID + STOPPED + sse.DONE_FRAME
     assert wire.has_content
@@ -169,7 +169,7 @@ async def test_a_relay_that_broke_off_can_still_be_ended() -> None:
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
-async def test_an_end_that_nobody_was_sent_can_still_become_a_failure(relayed: bool) -> None:
+async def test_an_unsent_end_can_still_become_a_failure(relayed: bool) -> None:
     upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[OPENED + SAID, STOPPED + sse.DONE_FRAME])
     wire = RelayedReply(upstream, relay()) if relayed else translated(upstream)
     stream = b"".join([frames async for frames in wire.frames()])
@@ -181,7 +181,7 @@ async def test_an_end_that_nobody_was_sent_can_still_become_a_failure(relayed: b
     assert wire.ended
 
 
-def test_a_stream_that_came_all_at_once_is_relayed_whole_or_raised() -> None:
+def test_a_stream_in_one_read_is_relayed_whole_or_raised() -> None:
     assert relay_buffered_stream(relay(), SAID + STOPPED + sse.DONE_FRAME) == SAID + STOPPED + sse.DONE_FRAME
     with pytest.raises(TurnFailed):
         relay_buffered_stream(relay(), SAID + ERROR)

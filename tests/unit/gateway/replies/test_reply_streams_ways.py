@@ -241,7 +241,9 @@ AGENT_STREAMS: dict[str, tuple[list[bytes], int]] = {
 @pytest.mark.parametrize("frames_per_read", [1, 3, 99])
 @pytest.mark.parametrize("stages", ["none", "normalizer", "mapper"])
 @pytest.mark.parametrize("reads", [reads for reads, _ in AGENT_STREAMS.values()], ids=AGENT_STREAMS)
-async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stages: str, frames_per_read: int) -> None:
+async def test_streams_of_agents_are_the_same_on_every_way(
+    reads: list[bytes], stages: str, frames_per_read: int
+) -> None:
     frames = [frame + b"\n\n" for frame in b"".join(reads).split(b"\n\n")[:-1]]
     cut = [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
     outcomes = []
@@ -258,13 +260,13 @@ async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stag
 
 
 @pytest.mark.parametrize(("reads", "short"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
-async def test_what_agents_get_goes_the_short_way(reads: list[bytes], short: int) -> None:
+async def test_streams_of_agents_use_the_fast_path(reads: list[bytes], short: int) -> None:
     server = Server(reads)
     assert (await sent(server, wire_of(server, calls=normalizer()), alike=True))[1] == short
 
 
 @pytest.mark.parametrize("part", ["reasoning_text", "summary_text"])
-async def test_reasoning_goes_the_short_way_in_both_forms(part: Literal["reasoning_text", "summary_text"]) -> None:
+async def test_reasoning_uses_the_fast_path_in_both_forms(part: Literal["reasoning_text", "summary_text"]) -> None:
     reads, short = AGENT_STREAMS["reasoning"]
     profile = Profile(reasoning_part=part)
     outcomes = []
@@ -281,7 +283,7 @@ async def test_reasoning_goes_the_short_way_in_both_forms(part: Literal["reasoni
     st.lists(st.tuples(st.sampled_from([text_chunk, thought, arguments]), st.text(max_size=4)), max_size=12),
     st.lists(st.integers(0, 3000)),
 )
-async def test_any_stream_of_an_agent_is_the_same_however_it_is_cut(pieces: list[Any], cuts: list[int]) -> None:
+async def test_any_stream_of_an_agent_is_the_same_however_it_is_split(pieces: list[Any], cuts: list[int]) -> None:
     chunks = [ROLE, *(make(text) for make, text in pieces), call("f", 1), arguments("{}", 1), CALLED]
     (whole,) = reads_of([chunks[0], call("g"), *chunks[1:]], 99)
     ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
@@ -295,7 +297,7 @@ async def test_any_stream_of_an_agent_is_the_same_however_it_is_cut(pieces: list
 
 
 @pytest.mark.parametrize(("reads", "short"), STREAMS.values(), ids=STREAMS)
-async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], short: int) -> None:
+async def test_the_fast_path_sends_the_bytes_of_the_decoded_way(reads: list[bytes], short: int) -> None:
     servers = Server(reads), Server(reads)
     wires = [wire_of(server) for server in servers]
     frames, taken = await sent(servers[0], wires[0], alike=True)
@@ -320,7 +322,7 @@ class EchoingSeal:
 @pytest.mark.parametrize(
     "reads", [reads for reads, _ in (STREAMS | AGENT_STREAMS).values()], ids=STREAMS | AGENT_STREAMS
 )
-async def test_the_short_way_says_the_same_to_clients_of_messages(
+async def test_the_fast_path_sends_the_same_bytes_to_messages_clients(
     reads: list[bytes], thinking: Literal["text", "none"]
 ) -> None:
     outcomes = []
@@ -331,7 +333,7 @@ async def test_the_short_way_says_the_same_to_clients_of_messages(
     assert outcomes[0][0] == outcomes[1][0]
 
 
-async def test_clients_of_messages_get_text_by_the_short_way() -> None:
+async def test_messages_clients_get_text_by_the_fast_path() -> None:
     reads, short = STREAMS["one by one"]
     server = Server(list(reads))
     encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
@@ -339,7 +341,7 @@ async def test_clients_of_messages_get_text_by_the_short_way() -> None:
 
 
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
-async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[str], cuts: list[int]) -> None:
+async def test_the_fast_path_sends_the_same_bytes_for_every_split(texts: list[str], cuts: list[int]) -> None:
     (whole,) = reads_of([ROLE, *map(text_chunk, texts), text_chunk("end"), STOP], 99)
     ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
     # Most frames come whole, as they do from most servers.
@@ -353,7 +355,7 @@ async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[st
 
 
 @pytest.mark.parametrize("way", ["its calls are mapped", "its dialect numbers nothing"])
-async def test_others_go_the_long_way(way: str) -> None:
+async def test_other_streams_are_decoded(way: str) -> None:
     reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), STOP], 1)
     chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
     server = Server(reads)
@@ -363,7 +365,7 @@ async def test_others_go_the_long_way(way: str) -> None:
     assert short == 0
 
 
-async def test_a_relay_passes_on_what_is_alike_as_it_came() -> None:
+async def test_a_relay_forwards_delta_runs_unchanged() -> None:
     reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), text_chunk("[DONE]"), STOP], 1)
     server = Server(reads)
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)

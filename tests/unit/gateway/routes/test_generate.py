@@ -86,7 +86,7 @@ def test_a_stream_ends_in_the_same_reply(gateway: Gateway) -> None:
     assert calls[0]["id"] == reply["tool_calls"][0]["id"]
 
 
-def test_a_call_and_its_result_go_back_as_they_came(gateway: Gateway) -> None:
+def test_a_call_and_its_result_are_sent_back_unchanged(gateway: Gateway) -> None:
     first = ask(gateway, tools=[ADD], tool_choice={"name": "add"}).json()
     assert (first["finish_reason"], [call["name"] for call in first["tool_calls"]]) == ("tool_calls", ["add"])
     asking = {"role": "assistant", "content": first["response"], "tool_calls": first["tool_calls"]}
@@ -95,7 +95,7 @@ def test_a_call_and_its_result_go_back_as_they_came(gateway: Gateway) -> None:
     assert second["response"] == "add returned: 3"
 
 
-def test_no_thinking_is_no_thinking(gateway: Gateway) -> None:
+def test_without_thinking_the_reply_has_no_thinking(gateway: Gateway) -> None:
     reply = ask(gateway, max_thinking_tokens=0).json()
     assert (reply["thinking"], reply["usage"]["thinking_tokens"]) == ("", 0)
 
@@ -106,7 +106,7 @@ def test_the_answer_ends_at_its_limit_or_the_operators(gateway: Gateway) -> None
     assert ask(gateway, model="short", max_response_tokens=2).json()["response"] == "You said:"
 
 
-def test_a_structured_answer_is_asked_for_as_in_chat(gateway: Gateway) -> None:
+def test_a_structured_answer_is_requested_as_in_chat(gateway: Gateway) -> None:
     schema = {"name": "n", "schema": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}}
     reply = ask(gateway, response_format={"type": "json_schema", "json_schema": schema}).json()
     assert json.loads(reply["response"]) == {"a": 1}
@@ -131,14 +131,14 @@ def test_a_structured_answer_is_asked_for_as_in_chat(gateway: Gateway) -> None:
         ({"tools": [ADD, {"name": "add"}]}, (400, "tools[1].name", None)),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(gateway: Gateway, body: Json, expected: tuple[int, str, Any]) -> None:
+def test_invalid_requests_are_refused_by_name(gateway: Gateway, body: Json, expected: tuple[int, str, Any]) -> None:
     for stream in (False, True):
         status, param, code = refusal(ask(gateway, stream=stream, **body))
         assert (status, param) == expected[:2]
         assert code == expected[2] or expected[2] is None
 
 
-def test_what_is_lost_is_told_or_refused_in_the_words_of_the_request(gateway: Gateway) -> None:
+def test_losses_are_reported_or_refused_with_the_clients_names(gateway: Gateway) -> None:
     assert ask(gateway, unheard_of=1).headers["x-gateway-loss"] == "unheard_of=dropped"
     for told in ({"headers": {"x-gateway-strict": "true"}}, {"model": "strict"}):
         assert refusal(ask(gateway, unheard_of=1, **told)) == (400, "unheard_of", "unsupported_parameter")
@@ -148,7 +148,7 @@ def test_what_is_lost_is_told_or_refused_in_the_words_of_the_request(gateway: Ga
     assert refusal(ask(gateway, headers={"x-gateway-strict": "maybe"}))[1] == "x-gateway-strict"
 
 
-def test_nothing_is_kept(gateway: Gateway) -> None:
+def test_nothing_is_stored(gateway: Gateway) -> None:
     ask(gateway)
     ask(gateway, stream=True)
     for kind in ("responses", "chat/completions"):
@@ -165,7 +165,7 @@ def test_a_key_opens_it_and_chooses_among_its_own_models() -> None:
         assert ask(gateway, headers=bearer, model="first").status_code == 404
 
 
-def test_a_server_of_patterns_wants_a_name() -> None:
+def test_a_server_with_patterns_only_requires_a_model_name() -> None:
     with serving({"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}) as gateway:
         assert refusal(ask(gateway)) == (400, "model", "missing_required_parameter")
         assert ask(gateway, model="any").status_code == 200
@@ -194,7 +194,7 @@ async def post(gateway: Gateway, **body: Any) -> httpx.Response:
     return await asyncio.to_thread(lambda: ask(gateway, **body))
 
 
-async def test_an_upstream_of_chat_is_asked_in_plain_chat(before: Gateway, upstream: ScriptedUpstream) -> None:
+async def test_a_chat_upstream_gets_plain_chat(before: Gateway, upstream: ScriptedUpstream) -> None:
     upstream.on("/chat/completions", chat_text("Hello", " you"), chat_calls(("add", '{"a": 1}')))
     reply = await post(before, max_response_tokens=9, temperature=0.5, max_thinking_tokens=5)
     assert reply.json()["response"] == "Hello you"
@@ -206,7 +206,7 @@ async def test_an_upstream_of_chat_is_asked_in_plain_chat(before: Gateway, upstr
     assert frames(reply)[-1][1]["tool_calls"][0]["arguments"] == {"a": 1}
 
 
-async def test_strict_is_refused_in_the_words_of_the_request(before: Gateway) -> None:
+async def test_a_strict_refusal_has_the_clients_names(before: Gateway) -> None:
     reply = await post(before, max_thinking_tokens=5, headers={"x-gateway-strict": "true"})
     assert refusal(reply) == (400, "max_thinking_tokens", "unsupported_parameter")
     assert "max_thinking_tokens=dropped" in reply.json()["error"]["message"]
@@ -236,7 +236,7 @@ async def test_a_stream_that_breaks_off_ends_in_one_error(before: Gateway, upstr
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
-async def test_a_client_that_leaves_hangs_up_on_the_upstream(
+async def test_a_client_that_leaves_closes_the_upstream_connection(
     before: Gateway, upstream: ScriptedUpstream, stream: bool
 ) -> None:
     upstream.script(Reply(headers=SSE, body=[data_frame(chat_chunk({"content": "Hel"})), Hang()]))
@@ -252,7 +252,7 @@ async def test_a_client_that_leaves_hangs_up_on_the_upstream(
         await upstream.requests[0].closed
 
 
-async def test_the_log_says_why_a_stream_ended_badly(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_the_log_has_the_reason_of_a_failed_stream(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     upstream.on("/chat/completions", chat_calls(("add", "{oops")), chat_text("Hello"))
     provider = {"type": "openai_compatible", "base_url": upstream.url}
     config = {"store": {"url": None}, "providers": {"up": provider}, "models": {"tiny": {"provider": "up"}}}

@@ -90,7 +90,7 @@ def test_the_last_report_of_the_doctor_is_on_the_page_for_models_that_are_served
     assert "removed" not in text
 
 
-def test_without_a_key_nothing_is_listed_and_with_one_what_it_may_use(locked: Gateway) -> None:
+def test_without_a_key_no_model_is_listed_and_with_a_key_its_own(locked: Gateway) -> None:
     closed = fetch(locked.url)
     assert (closed.status_code, "demo" in closed.text, 'type="password"' in closed.text) == (200, False, True)
     for header in ({"authorization": f"Bearer {KEYS['few']}"}, {"x-api-key": KEYS["few"]}):
@@ -109,7 +109,7 @@ def test_an_unknown_key_is_refused_and_a_password_of_a_proxy_is_no_key(locked: G
 
 
 @pytest.mark.parametrize("host", ["evil.example/$(id)", '"><script>', "a b", "[::1"])
-def test_a_host_that_is_no_host_is_not_repeated(host: str, gateway: Gateway) -> None:
+def test_an_invalid_host_is_not_repeated(host: str, gateway: Gateway) -> None:
     text = fetch(gateway.url, host=host).text
     assert html.escape(host) not in text
     assert "http://127.0.0.1:" in text
@@ -153,7 +153,7 @@ def test_the_api_page_describes_every_endpoint(locked: Gateway) -> None:
     assert "/docs" not in paths
 
 
-def test_the_page_of_a_server_whose_engine_is_down_says_so(tmp_path: Path) -> None:
+def test_the_page_reports_an_engine_that_is_down(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(MODEL_FILE.read_bytes()[:2_000_000])
     config = {**CONFIG, "providers": {**CONFIG["providers"], "engine": {"type": "llamacpp", "model": str(cut)}}}

@@ -31,7 +31,7 @@ def seal_item(item: Item, carrier: ReasoningSeal = HERE, *, included: bool = Fal
     return ReplyItemSeal(carrier, include_reasoning=included).seal_done_item(item)
 
 
-def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
+def test_data_for_the_upstream_is_sealed_and_restored() -> None:
     for item, carrier in ((SIGNED, HERE), (OWN, RELAY), ({**SIGNED, "type": "web_search_call"}, HERE)):
         sealed = seal_item(item, carrier)
         assert "details" not in sealed
@@ -42,13 +42,13 @@ def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("included", [True, False])
 @pytest.mark.parametrize("item", [MESSAGE, COMPACTION, {"type": "reasoning", "summary": [], "content": None}])
-def test_what_holds_nothing_to_seal_stays_itself(item: Item, included: bool) -> None:
+def test_items_without_sealable_data_are_unchanged(item: Item, included: bool) -> None:
     assert seal_item(item, included=included) is item
     assert ReplyItemSeal(HERE, include_reasoning=included).seal_added_item(item) is item
     assert HERE.unseal_item(item) is item
 
 
-def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
+def test_readable_reasoning_is_sealed_if_requested() -> None:
     item = {**THOUGHT, "content": CONTENT}
     assert seal_item(item) is item
     sealed = seal_item(item, included=True)
@@ -59,12 +59,12 @@ def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("other", [{"provider": "gemini"}, {"model": "sonnet"}])
-def test_another_upstream_gets_what_can_be_read(other: Any) -> None:
+def test_another_upstream_gets_the_readable_part(other: Any) -> None:
     sealed = seal_item({**SIGNED, "content": CONTENT}, included=True)
     assert replace(HERE, **other).unseal_item(sealed) == {**THOUGHT, "content": CONTENT}
 
 
-def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
+def test_another_upstream_learns_that_a_placeholder_is_no_thought() -> None:
     mark = {"type": "gemini.text", "thought": False, "signature": "s"}
     bare: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
     other = replace(HERE, provider="ollama")
@@ -73,12 +73,12 @@ def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
     assert HERE.unseal_item(seal_item({**bare, "details": [mark]})) == {**bare, "details": [mark]}
 
 
-def test_what_an_announced_item_holds_is_told_at_its_end() -> None:
+def test_the_data_of_a_started_item_is_sealed_at_its_end() -> None:
     seal = ReplyItemSeal(HERE, include_reasoning=False)
     assert seal.seal_added_item(SIGNED) == seal.seal_added_item(OWN) == THOUGHT
 
 
-def test_an_item_has_one_seal_however_often_it_is_told() -> None:
+def test_an_item_has_the_same_seal_in_every_event() -> None:
     seal = ReplyItemSeal(RELAY, include_reasoning=False)
     once = seal.seal_done_item(OWN)
     assert seal.seal_done_item(dict(OWN)) == once
@@ -91,7 +91,7 @@ def test_a_seal_of_another_gateway_is_sealed_like_any_other() -> None:
     assert RELAY.unseal_item(seal_item(theirs, RELAY)) == theirs
 
 
-def test_without_a_key_nothing_that_is_needed_back_is_given_out() -> None:
+def test_without_a_key_data_for_the_upstream_is_not_sent() -> None:
     keyless = replace(HERE, sealer=Sealer([], lambda: None))
     assert seal_item(SIGNED, keyless) == seal_item(OWN, keyless) == THOUGHT
 
@@ -110,7 +110,7 @@ UNREADABLE: dict[str, Item] = {
 
 
 @pytest.mark.parametrize("item", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_opened_is_refused_by_its_place(item: Item) -> None:
+def test_invalid_seals_are_refused_with_their_place(item: Item) -> None:
     with pytest.raises(InvalidRequest) as refused:
         HERE.check_input([MESSAGE, seal_item(SIGNED), item], 0)
     assert (refused.value.code, refused.value.param) == ("invalid_encrypted_content", "input[2].encrypted_content")
@@ -120,7 +120,7 @@ def test_what_cannot_be_opened_is_refused_by_its_place(item: Item) -> None:
 
 
 @pytest.mark.parametrize("item", UNREADABLE.values(), ids=UNREADABLE)
-def test_in_history_what_cannot_be_opened_is_left_out(item: Item) -> None:
+def test_invalid_seals_in_the_history_are_left_out(item: Item) -> None:
     HERE.check_input([item, MESSAGE], 1)
     assert HERE.unseal_item(item) == (item if item is OWN else THOUGHT)
 
@@ -130,21 +130,21 @@ def test_an_input_without_seals_passes(given: object) -> None:
     HERE.check_input(given, 0)
 
 
-def test_an_upstream_that_seals_reads_its_own_seals() -> None:
+def test_an_upstream_with_seals_of_its_own_gets_them_back() -> None:
     RELAY.check_input([OWN], 0)
     assert RELAY.unseal_item(OWN) is OWN
     with pytest.raises(InvalidRequest):
         RELAY.check_input([UNREADABLE["changed"]], 0)
 
 
-def test_a_turn_is_opened_where_something_in_it_is_sealed() -> None:
+def test_only_turns_with_seals_are_unsealed() -> None:
     turn = Turn(model="opus", items=[MESSAGE, seal_item(SIGNED)])
     assert HERE.unseal_turn(turn).items == [MESSAGE, SIGNED]
     plain = Turn(model="opus", items=[MESSAGE])
     assert HERE.unseal_turn(plain) is plain
 
 
-def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None:
+def test_a_relay_gets_its_own_data_back_and_other_data_as_its_profile_requires() -> None:
     foreign = seal_item({**SIGNED, "content": CONTENT}, included=True)
     given = [
         {"role": "user", "content": "Hi"},
@@ -170,5 +170,5 @@ def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None
         ({"item": MESSAGE}, True, False),
     ],
 )
-def test_events_are_only_looked_into_where_they_may_hold_something(event: Any, included: bool, concerned: bool) -> None:
+def test_only_events_that_may_have_sealable_data_are_parsed(event: Any, included: bool, concerned: bool) -> None:
     assert ReplyItemSeal(RELAY, include_reasoning=included).may_need_seal(orjson.dumps(event)) is concerned

@@ -9,7 +9,7 @@ OLD, NEW = b"o" * 32, b"n" * 32
 HELD = b'{"a":"\xc3\xa4"}'
 
 
-def test_what_is_sealed_can_be_opened_and_not_read() -> None:
+def test_sealed_data_can_be_unsealed_and_not_read() -> None:
     sealer = Sealer([OLD])
     text = sealer.seal(HELD, "ann")
     assert text is not None
@@ -32,7 +32,7 @@ def test_the_first_key_seals_and_all_open() -> None:
 
 
 @pytest.mark.parametrize("owner", ["bob", "", "Ann", "ann "])
-def test_what_is_another_owners_cannot_be_opened(owner: str) -> None:
+def test_seals_of_another_owner_cannot_be_unsealed(owner: str) -> None:
     sealer = Sealer([OLD])
     with pytest.raises(UnsealFailed):
         sealer.unseal(str(sealer.seal(HELD, "ann")), owner)
@@ -63,7 +63,7 @@ def test_a_change_at_any_place_is_found() -> None:
         "ß",
     ],
 )
-def test_what_was_never_sealed_is_called_so(text: str) -> None:
+def test_unsealed_text_is_reported_as_such(text: str) -> None:
     with pytest.raises(UnsealFailed):
         Sealer([OLD]).unseal(text, "ann")
 
@@ -90,7 +90,7 @@ def test_a_key_that_comes_late_is_used_from_then_on() -> None:
         sealer.unseal(str(Sealer([OLD]).seal(HELD, "ann")), "ann")
 
 
-def test_what_a_configured_key_sealed_needs_no_late_one() -> None:
+def test_seals_of_a_configured_key_do_not_wait_for_the_stores_key() -> None:
     sealer = Sealer([OLD], lambda: None)
     assert sealer.unseal(str(sealer.seal(HELD, "ann")), "ann") == HELD
 

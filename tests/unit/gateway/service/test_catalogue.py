@@ -44,7 +44,7 @@ async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
     assert await names(catalogue) == ["n"]
 
 
-async def test_an_upstream_that_answers_no_longer_keeps_what_it_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unavailable_upstream_keeps_its_last_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.service.catalogue._REFRESH_S", 0.0)
     a = Recorder("a", served=["m"])
     catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
@@ -56,7 +56,7 @@ async def test_an_upstream_that_answers_no_longer_keeps_what_it_listed_last(monk
     assert a.asked == len(found)
 
 
-async def test_an_upstream_is_asked_once_a_minute_and_only_for_patterns() -> None:
+async def test_upstreams_are_queried_once_a_minute_and_only_for_patterns() -> None:
     a, b = Recorder("a", served=["m"]), Recorder("b", served=["n"])
     catalogue = Catalogue(resolver({"n": {"provider": "b"}, "*": {"provider": "a"}}, a, b))
     for _ in range(3):
@@ -132,7 +132,7 @@ async def test_a_model_that_was_loaded_since_is_found(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("failing", [held(UpstreamUnreachable("down")), held("")], ids=["down", "an empty name"])
-async def test_a_list_that_cannot_be_had_refuses_nothing(failing: tuple[Catalogue, Recorder]) -> None:
+async def test_an_unavailable_list_refuses_no_name(failing: tuple[Catalogue, Recorder]) -> None:
     catalogue, a = failing
     a.served = a.served if isinstance(a.served, Exception) else []
     for _ in range(3):
@@ -140,7 +140,7 @@ async def test_a_list_that_cannot_be_had_refuses_nothing(failing: tuple[Catalogu
     assert a.asked == 1
 
 
-async def test_a_list_that_does_not_come_delays_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_list_delays_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.service.catalogue._LIST_WAIT_S", 0.01)
     a = Slow("a")
     catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
@@ -148,7 +148,7 @@ async def test_a_list_that_does_not_come_delays_one_request(monkeypatch: pytest.
     assert a.asked == 1
 
 
-async def test_a_list_that_cannot_be_had_any_more_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_becomes_unavailable_refuses_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
     catalogue, a = held("old")
     await require(catalogue, "old")
@@ -164,7 +164,7 @@ async def test_many_requests_wait_for_one_list() -> None:
     assert a.asked == 1
 
 
-async def test_names_of_the_configuration_are_not_held_against_a_list() -> None:
+async def test_configured_names_are_not_checked_against_a_list() -> None:
     models: dict[str, Any] = {"mine": {"provider": "a"}, "alias-*": {"provider": "a", "model": "m"}}
     catalogue, a = held("other", models=models)
     for name in ("mine", "alias-1"):

@@ -72,7 +72,7 @@ def get(url: str) -> httpx.Response:
     return httpx.get(url, verify=False, trust_env=False, timeout=READY_S)
 
 
-def test_a_server_answers_while_an_engine_starts_and_says_that_it_listens_afterwards() -> None:
+def test_a_server_replies_while_an_engine_starts_and_reports_that_it_listens_afterwards() -> None:
     host, ready = FakeHost(), threading.Event()
     host.engine_status = EngineStatus("starting", "loading tiny.gguf")
     with started(host, ready.set) as (_, url):
@@ -91,7 +91,7 @@ def test_a_server_answers_while_an_engine_starts_and_says_that_it_listens_afterw
     assert not host.is_running, "it ends with the server"
 
 
-def test_an_engine_that_failed_keeps_nobody_else_waiting() -> None:
+def test_a_failed_engine_does_not_delay_others() -> None:
     host, ready = FakeHost(), threading.Event()
     with started(host, ready.set) as (_, url):
         assert get(f"{url}/healthz").status_code == 200
@@ -120,7 +120,7 @@ WORST: dict[str, tuple[list[State], str | None]] = {
 
 
 @pytest.mark.parametrize(("states", "hindrance"), WORST.values(), ids=WORST)
-def test_the_worst_state_is_what_hinders(states: list[State], hindrance: str | None) -> None:
+def test_the_reported_state_is_the_worst_one(states: list[State], hindrance: str | None) -> None:
     hosts = [FakeHost(f"engine-{number}", state) for number, state in enumerate(states)]
     engines = EmbeddedEngines([*hosts, ScriptedProvider("none", ProviderConfig(type="scripted"))])
     assert engines.not_ready_reason == hindrance

@@ -41,20 +41,20 @@ async def swept(store: Swept, settings: StoreSettings) -> None:
         await asyncio.wait_for(store.done.wait(), WAIT_S)
 
 
-async def test_what_is_older_than_its_time_is_swept() -> None:
+async def test_expired_objects_are_deleted() -> None:
     store = Swept()
     await swept(store, StoreSettings(ttl_days=2, sweep_s=0.01))
     assert abs(store.asked[0] - (time.time() - 2 * 86_400)) < WAIT_S
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("down"), ValueError("a bug")])
-async def test_a_failure_is_not_the_end_of_it(failure: Exception) -> None:
+async def test_the_sweeper_continues_after_a_failure(failure: Exception) -> None:
     store = Swept(failure, failure)
     await swept(store, StoreSettings(sweep_s=0.01))
     assert len(store.asked) == 3
 
 
-async def test_it_ends_with_what_it_ran_beside() -> None:
+async def test_the_sweeper_ends_with_its_block() -> None:
     store = Swept()
     with pytest.raises(ExceptionGroup) as raised:
         async with run_sweeper(store, StoreSettings(sweep_s=1000)):

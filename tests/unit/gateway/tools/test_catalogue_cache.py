@@ -73,7 +73,7 @@ def test_the_same_tools_under_the_same_rules_are_built_once() -> None:
     ],
     ids=["filter", "address", "prefix", "operator", "definition", "order", "no list", "taken name"],
 )
-def test_whatever_differs_is_built_anew(requested: RequestedServer, lists: Json, taken: Sequence[str]) -> None:
+def test_different_tools_or_rules_are_built_anew(requested: RequestedServer, lists: Json, taken: Sequence[str]) -> None:
     builds = Builds()
     first = builds.find(server(), listed("search", "read"))
     assert builds.find(requested, lists, taken) is not first

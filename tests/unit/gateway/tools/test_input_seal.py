@@ -18,7 +18,7 @@ SEAL, OTHER = (InputSeal(Sealer([key * 32])) for key in (b"a", b"b"))
 ANSWERS = ApprovalAnswers({"mcpr_1": "digest"}, inputs={"mcpr_1": accept_input(REQUESTED, {"name": "Ann"})})
 
 
-def test_a_record_has_what_its_call_asks_for() -> None:
+def test_a_record_has_the_requested_input() -> None:
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
     assert "secret" not in sealed
     record = build_approval("mcpr_1", sealed_input=sealed)
@@ -28,7 +28,7 @@ def test_a_record_has_what_its_call_asks_for() -> None:
 
 
 @pytest.mark.parametrize(("state", "expected"), [("open", "expired"), ("used", "used")])
-def test_what_was_sealed_for_another_request_or_with_a_lost_key_has_expired(
+def test_a_record_sealed_for_another_request_or_with_a_lost_key_has_expired(
     state: ApprovalState, expected: ApprovalState
 ) -> None:
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
@@ -50,7 +50,7 @@ def test_the_answers_of_a_job_are_sealed() -> None:
     assert SEAL.load_answers(SEAL.save_answers(plain, "ann", "resp_1"), "ann", "resp_1") == plain
 
 
-def test_nothing_is_stored_unsealed_while_the_store_has_the_key_and_is_away() -> None:
+def test_nothing_is_stored_unsealed_while_the_key_is_unavailable() -> None:
     waiting = InputSeal(Sealer([], lambda: None))
     with pytest.raises(StoreUnavailable):
         waiting.seal_input(REQUESTED, "ann", "mcpr_1")

@@ -94,7 +94,7 @@ class _Exchange(SteppedSource[Batch]):
 
 
 @pytest.mark.parametrize(("reads", "short"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
-async def test_a_round_with_a_call_and_its_answer_are_the_same_by_every_way(reads: list[bytes], short: int) -> None:
+async def test_a_round_with_a_call_and_its_answer_is_the_same_on_every_way(reads: list[bytes], short: int) -> None:
     has_call = b"tool_calls" in b"".join(reads)
     rounds = [reads, ANSWER] if has_call else [reads]
     fast, slow = [await reply_to(rounds, fast=fast) for fast in (True, False)]

@@ -122,7 +122,7 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
         serving.cancel()
 
 
-async def test_an_idle_connection_is_told_that_its_hour_is_over() -> None:
+async def test_an_idle_connection_gets_an_event_at_its_time_limit() -> None:
     peer = Peer()
     async with connected(peer):
         peer.say(CREATE)
@@ -143,7 +143,7 @@ async def test_a_client_that_leaves_stops_the_clock() -> None:
     assert peer.clock.cancelled
 
 
-async def test_the_end_of_the_server_counts_once_the_hour_is_over() -> None:
+async def test_the_shutdown_counts_after_the_time_limit() -> None:
     peer = Peer()
     async with connected(peer):
         peer.say(CREATE)
@@ -161,14 +161,14 @@ async def test_a_connection_that_opens_while_the_server_stops_is_closed() -> Non
         assert (await peer.hear())["code"] == 1012
 
 
-async def test_a_peer_that_is_gone_ends_the_connection_without_a_word() -> None:
+async def test_a_lost_peer_ends_the_connection_without_an_event() -> None:
     peer = Peer()
     async with connected(peer):
         peer.gone = True
         peer.say({"type": "nonsense"})
 
 
-async def test_a_turn_whose_peer_is_gone_ends() -> None:
+async def test_a_turn_with_a_lost_peer_ends() -> None:
     peer = Peer()
     async with connected(peer):
         peer.gone = True
@@ -176,7 +176,7 @@ async def test_a_turn_whose_peer_is_gone_ends() -> None:
         peer.leave()
 
 
-async def test_a_failure_of_our_own_is_told_as_one_and_the_connection_goes_on() -> None:
+async def test_an_internal_error_is_reported_and_the_connection_stays_open() -> None:
     peer = Peer()
     service = service_of(peer)
     opening = service.accept
@@ -214,7 +214,7 @@ class FullDisk:
         self.abandoned.append(unfinished)
 
 
-async def test_the_end_of_a_response_that_cannot_be_kept_is_not_told() -> None:
+async def test_the_terminal_event_of_an_unstored_end_is_not_sent() -> None:
     peer, recording = Peer(), FullDisk()
     service = service_of(peer)
     opening = service.accept
@@ -234,7 +234,7 @@ async def test_the_end_of_a_response_that_cannot_be_kept_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("lane", [None, "a"])
-async def test_a_turn_that_waits_is_refused_when_the_hour_is_over(lane: str | None) -> None:
+async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None) -> None:
     peer = Peer()
     service = service_of(peer)
     opening, go_on = service.accept, asyncio.Event()

@@ -27,7 +27,7 @@ def test_the_body_of_a_create_event_is_that_of_a_request_for_a_stream() -> None:
 
 
 @pytest.mark.parametrize(("generate", "expected"), [(None, True), (True, True), (False, False)])
-def test_output_is_made_unless_told_otherwise(generate: bool | None, expected: bool) -> None:
+def test_output_is_generated_by_default(generate: bool | None, expected: bool) -> None:
     assert parse_turn_request({"generate": generate}, 1).generate is expected
 
 
@@ -38,7 +38,7 @@ def test_whether_to_generate_is_true_or_false() -> None:
 
 
 @pytest.mark.parametrize("name", ["background", "resumable"])
-def test_what_outlives_a_connection_is_refused_by_name(name: str) -> None:
+def test_background_parameters_are_refused_by_name(name: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_turn_request({name: True}, 1)
     assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
@@ -76,13 +76,13 @@ def test_steering_is_refused_as_the_api_refuses_it() -> None:
     ("steer", "param"),
     [({"input": "a"}, "previous_response_id"), ({"previous_response_id": "r"}, "input")],
 )
-def test_what_is_no_steering_is_refused_with_the_field_that_is_wrong(steer: dict[str, Any], param: str) -> None:
+def test_malformed_steering_is_refused_by_field(steer: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         encode_steer_failure(steer)
     assert refused.value.param == param
 
 
-def test_an_error_has_the_status_the_words_and_the_headers_of_http() -> None:
+def test_an_error_has_the_status_the_message_and_the_headers_of_http() -> None:
     assert json.loads(encode_error(ShuttingDown(), "a")) == {
         "type": "error",
         "status": 503,
@@ -103,7 +103,7 @@ def test_an_error_outside_of_lanes_names_none_and_always_has_a_code() -> None:
     assert event["error"]["code"] == "invalid_request_error"
 
 
-def test_messages_are_what_the_frames_hold() -> None:
+def test_messages_are_the_payloads_of_the_frames() -> None:
     frames = (
         encode_event("a", b'{"type":"a"}')
         + KEEP_ALIVE_COMMENT
@@ -136,6 +136,6 @@ def test_every_event_names_its_lane() -> None:
     assert [json.loads(message)["stream_id"] for message in messages_from_frames(frames, "x")] == ["x", "x"]
 
 
-def test_losses_are_told_with_the_first_event() -> None:
+def test_losses_are_in_the_first_event() -> None:
     told = json.loads(add_headers('{"type":"a","stream_id":"x"}', {"x-gateway-loss": "user=dropped"}))
     assert told == {"type": "a", "stream_id": "x", "headers": {"x-gateway-loss": "user=dropped"}}

@@ -43,7 +43,7 @@ def test_lanes_run_side_by_side() -> None:
     assert lanes.running_count == 3
 
 
-def test_only_so_many_run_at_once() -> None:
+def test_concurrent_turns_are_limited() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn(str(number)) for number in range(MAX_RUNNING + 1)))
     assert pop_all(lanes) == [str(number) for number in range(MAX_RUNNING)]
@@ -51,7 +51,7 @@ def test_only_so_many_run_at_once() -> None:
     assert pop_all(lanes) == [str(MAX_RUNNING)]
 
 
-def test_a_connection_has_only_so_many_named_lanes() -> None:
+def test_named_lanes_of_a_connection_are_limited() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn(str(number)) for number in range(MAX_LANES)), turn())
     with pytest.raises(InvalidRequest) as refused:
@@ -60,7 +60,7 @@ def test_a_connection_has_only_so_many_named_lanes() -> None:
     lanes.put(turn("0"))
 
 
-def test_only_so_many_wait() -> None:
+def test_queued_turns_are_limited() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn() for _ in range(MAX_QUEUED)))
     with pytest.raises(TooManyQueued):
@@ -69,14 +69,14 @@ def test_only_so_many_wait() -> None:
     lanes.put(turn())
 
 
-def test_what_waits_is_bounded_in_bytes_too_but_one_turn_always_may() -> None:
+def test_queued_turns_are_limited_in_bytes_but_one_is_always_accepted() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn(size=MAX_BYTES))
     with pytest.raises(TooManyQueued):
         lanes.put(turn(size=1))
 
 
-def test_turns_that_are_given_up_do_not_run() -> None:
+def test_abandoned_turns_do_not_run() -> None:
     lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn("a"), turn("a"), turn("b"))
     lanes.pop_runnable()
@@ -125,7 +125,7 @@ def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
     assert memory.size_of("r1") == 0
 
 
-def test_what_is_larger_than_a_request_may_be_is_not_remembered() -> None:
+def test_responses_larger_than_a_request_may_be_are_not_remembered() -> None:
     memory = ResponseCache(MAX_BYTES)
     memory.replace_latest("a", cached_response("r1"))
     memory.replace_latest("a", cached_response("r2", MAX_BYTES + 1))

@@ -35,12 +35,12 @@ def trained_turn(task: str, seed: int) -> Turn:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_the_model_was_trained_for_reaches_it(task: str) -> None:
+def test_trained_prompts_reach_the_model(task: str) -> None:
     turns = [select_trained_turn(trained_turn(task, seed)) for seed in range(60)]
     assert sum(turn is not None for turn in turns) > 57, "only long tools may be left out"
 
 
-def test_it_knows_the_words_of_the_training() -> None:
+def test_words_of_the_training_are_recognized() -> None:
     assert set(prompts.COUNTRIES) == set(words.CAPITALS)
     for name in ("CITIES", "NAMES", "WORDS", "TOOL_NAMES"):
         assert set(getattr(prompts, name)) == set(getattr(words, name))
@@ -53,7 +53,7 @@ def test_it_knows_the_words_of_the_training() -> None:
         "Repeat: foo bar", "My name is Max.", "What is my name?", "What is 3 + 4? Explain.", "Write me a poem.",
     ],
 )  # fmt: skip
-def test_another_prompt_is_beyond_it(prompt: str) -> None:
+def test_other_prompts_are_beyond_the_training(prompt: str) -> None:
     assert select_trained_turn(turn(prompt)) is None
 
 
@@ -75,11 +75,11 @@ def test_another_prompt_is_beyond_it(prompt: str) -> None:
     ],
     ids=["instructions", "a developer message", "tools", "nothing", "an image", "an output"],
 )
-def test_a_long_or_foreign_context_is_beyond_it(beyond: Turn) -> None:
+def test_a_long_or_foreign_context_is_beyond_the_training(beyond: Turn) -> None:
     assert select_trained_turn(beyond) is None
 
 
-def test_only_a_name_is_read_from_earlier_turns() -> None:
+def test_only_a_name_is_taken_from_earlier_turns() -> None:
     named = [message("user", "My name is Ada."), message("assistant", "Nice to meet you, Ada.")]
     other = [message("user", "word " * 900), message("assistant", "word " * 900)]
     system = message("developer", "Be brief.")

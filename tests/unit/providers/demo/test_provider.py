@@ -81,7 +81,7 @@ async def test_the_quote_is_what_the_user_wrote_last(demo: Provider) -> None:
     assert text_of(await run(demo, message("system", "Be brief."))) == BEYOND_DEMO
 
 
-async def test_earlier_turns_do_not_confuse_it(demo: Provider) -> None:
+async def test_earlier_turns_do_not_change_the_quote(demo: Provider) -> None:
     history = [message("user", "My name is Ada."), message("user", "Why?"), message("assistant", BEYOND_DEMO)]
     for prompt, answer in (("What is 3 + 4?", "The answer is 7."), ("What is my name?", "Your name is Ada.")):
         assert text_of(await run(demo, *history, message("user", prompt))).endswith(answer)

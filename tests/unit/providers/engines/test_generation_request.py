@@ -83,7 +83,7 @@ OFF = [
 
 
 @pytest.mark.parametrize("fields", OFF)
-def test_a_turn_that_is_not_to_think_is_one_run(fields: dict[str, Any]) -> None:
+def test_a_turn_without_thinking_is_one_pass(fields: dict[str, Any]) -> None:
     assert not may_think(turn(**fields))
     found = build_request(**fields)
     assert found.thinking_budget is None
@@ -95,19 +95,19 @@ def test_any_other_turn_thinks(fields: dict[str, Any]) -> None:
     assert may_think(turn(**fields))
 
 
-def test_templates_are_told_to_think_before_they_are_asked_for_a_thought() -> None:
+def test_templates_enable_thinking_for_a_thinking_pass() -> None:
     assert build_request().chat["chat_template_kwargs"] == {"enable_thinking": True}
     own = {"chat_template_kwargs": {"style": "x"}}
     assert build_request(extra=own).chat["chat_template_kwargs"] == {"style": "x", "enable_thinking": True}
 
 
-def test_in_one_run_the_template_hears_of_effort() -> None:
+def test_in_one_pass_the_template_gets_the_effort() -> None:
     assert build_request(ONE, reasoning={"effort": "low"}).chat["chat_template_kwargs"] == {"reasoning_effort": "low"}
     assert build_request(ONE).chat["chat_template_kwargs"] == {}
     assert build_request(ONE, thinking=True).chat["chat_template_kwargs"] == {"enable_thinking": True}
 
 
-def test_what_is_honoured_is_no_loss() -> None:
+def test_honoured_parameters_are_no_losses() -> None:
     honoured: dict[str, Any] = {
         "reasoning": {"effort": "low", "max_tokens": 5, "summary": "auto"},
         "thinking": True,
@@ -119,7 +119,7 @@ def test_what_is_honoured_is_no_loss() -> None:
     assert lost(**honoured) == set()
 
 
-def test_what_is_not_honoured_is_a_loss() -> None:
+def test_parameters_that_are_not_honoured_are_losses() -> None:
     assert lost(reasoning={"summary": "concise"}, verbosity="low") == {"reasoning.summary", "text.verbosity"}
     assert lost(text_format={**FORM, "description": "d"}) == {"text.format.description"}
     assert lost(sampling={"user": "u", "store": True, "metadata": {"a": "b"}}) == {"user", "store", "metadata"}
@@ -161,12 +161,12 @@ def test_tools_without_a_parser_are_refused_unless_they_are_not_to_be_called() -
     assert "tools" not in build_request(profile, tools=[WEATHER], tool_choice="none").chat
 
 
-def test_a_parser_for_text_only_upstreams_is_taken_too() -> None:
+def test_a_parser_for_text_only_upstreams_is_used_too() -> None:
     profile = replace(TWO, tool_parser="openai", text_tool_calls="hermes")
     assert build_request(profile, tools=[WEATHER]).parser is not None
 
 
-def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
+def test_parsers_of_the_engine_are_used() -> None:
     profile = replace(TWO, tool_parser="vllm:other")
     ours = build_request(tools=[WEATHER]).parser
     assert ours is not None
@@ -176,7 +176,7 @@ def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
     assert found.block_stop is None
 
 
-def test_one_call_cannot_be_asked_for_where_nothing_ends_it() -> None:
+def test_a_single_call_is_refused_if_nothing_can_end_it() -> None:
     assert lost(tools=[WEATHER], parallel_tool_calls=False) == set()
     assert lost(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], parallel_tool_calls=False) == {
         "parallel_tool_calls"
@@ -189,7 +189,7 @@ def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
     assert refused.value.param == "tool_choice"
 
 
-def test_a_form_holds_what_is_no_call() -> None:
+def test_a_form_constrains_text_that_is_no_call() -> None:
     found = build_request(tools=[WEATHER], text_format=FORM)
     assert (found.constraint, found.call_opening) == (OutputConstraint(json_schema={"type": "object"}), "<tool_call>")
     assert found.losses == ()
@@ -217,7 +217,7 @@ GUIDES: dict[str, tuple[dict[str, Any], OutputConstraint | None]] = {
 
 
 @pytest.mark.parametrize(("fields", "guide"), GUIDES.values(), ids=GUIDES)
-def test_an_answer_is_held_to(fields: dict[str, Any], guide: OutputConstraint | None) -> None:
+def test_an_answer_is_constrained_to(fields: dict[str, Any], guide: OutputConstraint | None) -> None:
     assert build_request(**fields).constraint == guide
 
 
@@ -234,7 +234,7 @@ BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "param"), BAD_GUIDES.values(), ids=BAD_GUIDES)
-def test_what_cannot_hold_an_answer_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+def test_invalid_constraints_are_refused_by_name(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         build_request(**fields)
     assert refused.value.param == param

@@ -71,7 +71,7 @@ def why_none(supervisor: Supervisor[FakeEngine]) -> EngineUnavailable:
     return raised.value
 
 
-async def test_entering_does_not_wait_and_says_what_the_engine_is_doing() -> None:
+async def test_entering_does_not_wait_and_the_state_is_known() -> None:
     world = World()
     supervisor = world.supervisor()
     async with supervisor.run_engine():
@@ -81,7 +81,7 @@ async def test_entering_does_not_wait_and_says_what_the_engine_is_doing() -> Non
         assert why_none(supervisor).headers == {"retry-after": "1"}
 
 
-async def test_an_engine_that_is_up_is_at_hand_and_ends_with_the_block() -> None:
+async def test_a_running_engine_is_available_and_ends_with_the_block() -> None:
     world = World()
     world.may_start.set()
     supervisor = world.supervisor()
@@ -131,7 +131,7 @@ async def test_an_engine_that_cannot_start_has_settled_and_is_tried_ever_more_ra
     assert reasons == ["no such file"] * 9, "every failure is logged with its reason"
 
 
-async def test_clients_are_told_to_wait_for_as_long_as_the_next_start_takes() -> None:
+async def test_clients_get_the_time_until_the_next_start() -> None:
     world = World(failures=[EngineUnavailable("no") for _ in range(4)])
     world.may_start.set()
     supervisor = world.supervisor()

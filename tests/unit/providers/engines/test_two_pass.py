@@ -48,7 +48,7 @@ async def test_the_second_run_goes_on_from_the_tokens_of_the_first(tag: str, wor
     assert made - 2 <= told.usage.reasoning <= made
 
 
-async def test_what_the_last_token_has_beyond_the_tag_begins_the_answer() -> None:
+async def test_text_of_the_last_token_after_the_tag_begins_the_answer() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>\n\nYes, I do.", " I do."], words=("</think", ">\n\nYes,"))
     told = await ask(engine)
     assert told.items == [("reasoning", "I think."), ("message", "Yes, I do.")]
@@ -57,7 +57,7 @@ async def test_what_the_last_token_has_beyond_the_tag_begins_the_answer() -> Non
 
 
 @pytest.mark.parametrize("words", [WORDS, ()], ids=["one token", "letters"])
-async def test_a_tag_that_the_engine_shows_is_taken_out(words: Any) -> None:
+async def test_a_tag_that_the_engine_sends_is_removed(words: Any) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>\n\nNo.", ANSWER], words=words, shows_stops=True)
     told = await ask(engine)
     assert told.items == [("reasoning", "I think."), ("message", ANSWER)]
@@ -174,7 +174,7 @@ async def test_the_limit_of_the_request_is_for_both_and_leaves_the_answer_its_sh
     assert (told.usage.output, told.usage.reasoning, told.end.reason) == (40, 30, "length")
 
 
-async def test_what_a_short_thought_leaves_of_the_limit_is_the_answers() -> None:
+async def test_the_answer_gets_the_limit_that_thinking_left() -> None:
     engine = FakeEngine(["hm</think>", "a" * 100])
     assert (await ask(engine, max_output_tokens=40)).usage.output == 40
     assert engine.runs[1].asked.max_tokens == 40 - len("hm</think>")
@@ -219,7 +219,7 @@ async def test_both_runs_stay_within_the_window() -> None:
 
 
 @pytest.mark.parametrize("run", [0, 1], ids=["thinking", "answering"])
-async def test_what_breaks_an_engine_breaks_the_turn(run: int) -> None:
+async def test_a_failure_of_the_engine_fails_the_turn(run: int) -> None:
     texts: list[Any] = [f"{THOUGHT}</think>", ANSWER]
     texts[run] = UpstreamTimeout("silence")
     engine = FakeEngine(texts, words=WORDS)
@@ -229,7 +229,7 @@ async def test_what_breaks_an_engine_breaks_the_turn(run: int) -> None:
 
 
 @pytest.mark.parametrize("run", [0, 1], ids=["thinking", "answering"])
-async def test_leaving_frees_the_engine_at_once(run: int) -> None:
+async def test_closing_frees_the_engine_at_once(run: int) -> None:
     engine = FakeEngine([f"{'h' * 40}</think>", "a" * 500], words=WORDS)
     exchange = prepare_engine_exchange(engine, Turn(model="m", items=[message("Hi")]), PROFILE)
     async with aclosing(exchange.batches()) as batches:
@@ -241,7 +241,7 @@ async def test_leaving_frees_the_engine_at_once(run: int) -> None:
 
 
 @pytest.mark.parametrize("run", [0, 1], ids=["thinking", "answering"])
-async def test_an_engine_that_ends_without_a_word_is_broken(run: int) -> None:
+async def test_an_engine_that_ends_without_output_is_broken(run: int) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", ANSWER], words=WORDS, endless=run)
     with pytest.raises(UpstreamBroken):
         await ask(engine)

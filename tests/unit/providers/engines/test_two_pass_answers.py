@@ -61,7 +61,7 @@ async def test_a_forced_call_is_begun_for_the_model_and_held_to_its_schema(choic
     assert told.usage.output == len(THOUGHT) + 1 + len(body)
 
 
-async def test_a_forced_call_that_is_cut_says_so() -> None:
+async def test_a_truncated_forced_call_is_incomplete() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", '{"name": "get_weather", "arguments": {"city": "Par'], words=WORDS)
     told = await ask(engine, tools=[WEATHER], tool_choice="required", max_output_tokens=60)
     assert told.end.reason == "length"
@@ -99,7 +99,7 @@ async def test_a_model_with_tools_that_begins_with_anything_else_is_held_to_its_
     assert engine.runs[2].prompt == engine.runs[1].prompt
 
 
-async def test_nothing_is_asked_of_a_model_that_has_no_room() -> None:
+async def test_a_model_without_room_for_tokens_is_not_prompted() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>"], words=WORDS, heeds_limit=False)
     told = await ask(engine, tools=[WEATHER], text_format=FORM, max_output_tokens=4)
     assert told.end.reason == "length"
@@ -186,7 +186,7 @@ async def test_one_run_may_keep_the_budget_itself() -> None:
 
 
 @pytest.mark.parametrize("is_told_to", [True, False])
-async def test_tools_that_the_template_does_not_say_are_said_in_words(is_told_to: bool) -> None:
+async def test_tools_that_the_template_does_not_render_are_described_in_text(is_told_to: bool) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", CALL], words=WORDS, tools=is_told_to)
     profile = Profile(two_pass="on", tool_parser="hermes", text_tool_calls="hermes" if is_told_to else "none")
     told = await ask(engine, profile, tools=[WEATHER])

@@ -56,7 +56,7 @@ async def never() -> str:
     return "not yet"
 
 
-async def test_an_engine_that_neither_answers_nor_computes_is_killed_and_the_reason_told() -> None:
+async def test_an_engine_that_neither_replies_nor_computes_is_killed_and_the_reason_reported() -> None:
     engine = Engine("answer", "nothing")
     async with asyncio.timeout(10):
         assert await wait_until_dead_or_hung(never(), engine.watch()) == f"it gave no sign of life for {PATIENCE_S:g} s"
@@ -74,7 +74,7 @@ async def test_an_engine_that_neither_answers_nor_computes_is_killed_and_the_rea
     ],
     ids=["it answers", "it refuses", "it answers every other time", "it computes"],
 )
-async def test_an_engine_with_a_sign_of_life_is_let_alone(engine_of: type[Engine]) -> None:
+async def test_an_engine_that_replies_or_computes_is_left_alone(engine_of: type[Engine]) -> None:
     engine = engine_of()
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
@@ -84,7 +84,7 @@ async def test_an_engine_with_a_sign_of_life_is_let_alone(engine_of: type[Engine
     assert not engine.killed
 
 
-async def test_an_engine_of_which_nothing_is_known_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_without_measurements_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine("nothing")
     monkeypatch.setattr(engine, "used_s", lambda: None)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
@@ -94,7 +94,7 @@ async def test_an_engine_of_which_nothing_is_known_is_let_alone(monkeypatch: pyt
     assert not engine.killed
 
 
-async def test_an_engine_that_nobody_wants_watched_is_never_asked() -> None:
+async def test_an_unwatched_engine_is_never_probed() -> None:
     engine = Engine("nothing")
     died = asyncio.Event()
 
@@ -109,7 +109,7 @@ async def test_an_engine_that_nobody_wants_watched_is_never_asked() -> None:
     assert (engine.asked, engine.killed) == (0, False)
 
 
-async def test_a_page_is_asked_for_on_a_connection_of_its_own() -> None:
+async def test_a_probe_uses_a_connection_of_its_own() -> None:
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -155,6 +155,6 @@ def test_processor_time_is_counted_with_that_of_children(worker: int) -> None:
     assert read_cpu_time([]) == 0
 
 
-def test_without_the_systems_word_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_operating_system_support_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(watching, "_PROC", tmp_path)
     assert read_cpu_time([os.getpid()]) is None

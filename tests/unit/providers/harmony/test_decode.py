@@ -33,14 +33,14 @@ def test_usage_is_what_the_server_counted() -> None:
     assert last.usage == Usage(input=9, output=6, cache_read=4, reasoning=0)
 
 
-def test_usage_is_counted_here_where_the_server_does_not_tell() -> None:
+def test_usage_is_counted_by_the_gateway_if_the_server_does_not_report_it() -> None:
     [*_, last] = decode(decoder(), [{"content": "Yes", "tokens": ANSWER, "stop": True}])
     assert isinstance(last, Finished)
     assert (last.reason, last.raw_reason) == ("stop", None)
     assert last.usage == Usage(input=9, output=len(ANSWER), reasoning=0)
 
 
-def test_tokens_that_a_stream_leaves_out_are_spelt_again() -> None:
+def test_tokens_that_a_stream_leaves_out_are_restored() -> None:
     woman, joiner = real().encode("\N{WOMAN}"), real().encode("!")
     assert len(woman) > 1
     chunks = [
@@ -52,7 +52,7 @@ def test_tokens_that_a_stream_leaves_out_are_spelt_again() -> None:
     assert text_of(chunks) == "\N{WOMAN}!"
 
 
-def test_marks_among_tokens_are_taken_as_they_came() -> None:
+def test_control_tokens_are_used_unchanged() -> None:
     chunks = [harmony.chunk("Yes", *ANSWER, predicted=len(ANSWER) + 3), harmony.last(len(ANSWER) + 4)]
     assert text_of(chunks) == "Yes"
 
@@ -120,7 +120,7 @@ BROKEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("chunk", BROKEN.values(), ids=BROKEN)
-def test_what_is_no_completion_is_named(chunk: Any) -> None:
+def test_invalid_completions_are_reported(chunk: Any) -> None:
     with pytest.raises(ProtocolViolation):
         decoder().feed(chunk)
 

@@ -21,12 +21,12 @@ def decoder() -> HarmonyDecoder:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
-def test_a_recording_is_understood(recording: Path, update_golden: bool) -> None:
+def test_a_recording_becomes_its_expected_events(recording: Path, update_golden: bool) -> None:
     check_events(recording, decode(decoder(), chunks_of(recording.read_bytes())), update=update_golden)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
-def test_one_piece_says_the_same_as_many(recording: Path) -> None:
+def test_one_piece_gives_the_same_events_as_many(recording: Path) -> None:
     streamed = decode(decoder(), chunks_of(recording.read_bytes()))
     whole = decode(decoder(), [orjson.loads(recording.with_suffix(".json").read_bytes())])
     assert collect(whole) == collect(streamed)

@@ -36,7 +36,7 @@ def test_text_that_spells_a_mark_is_text() -> None:
     assert real().decode(tokens) == "<|end|>"
 
 
-def test_a_configuration_is_told_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_without_the_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_engine_config(CONFIG) == []
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     [complaint] = check_engine_config(CONFIG)

@@ -62,7 +62,7 @@ def test_other_keys_may_follow_where_the_schema_says_so() -> None:
     assert rules["r-0-first"] == '"\\"a\\"" ws ":" ws r-0-value r-others | r-only'
 
 
-def test_what_is_required_and_not_described_may_be_anything() -> None:
+def test_required_and_undescribed_properties_may_be_anything() -> None:
     rules = rules_of({"type": "object", "required": ["x", 7]})
     assert rules["r-0-value"] == "value"
     assert '\\"x\\"' in rules["r-0-first"]
@@ -119,11 +119,11 @@ def test_a_schema_may_refer_to_itself() -> None:
     assert rules_of({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"})["r-ref"] == "value"
 
 
-def test_all_of_what_refers_to_itself_is_anything() -> None:
+def test_a_self_referring_all_of_is_unconstrained() -> None:
     assert rules_of({"$defs": {"a": {"$ref": "#/$defs/a"}}, "allOf": [{"$ref": "#/$defs/a"}]})["r"] == "value"
 
 
-def test_what_is_nested_too_deep_is_left_open() -> None:
+def test_schemas_nested_too_deep_are_unconstrained() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(100):
         schema = {"type": "array", "items": schema}
@@ -146,13 +146,13 @@ _A: Json = {"properties": {"a": {"type": "null"}}}
         ({"allOf": [{**_A, "type": "object"}, {**_A, "type": "object", "required": ["a"]}]}, set()),
     ],
 )
-def test_what_stands_beside_a_schema_that_is_taken_for_all_of_it_is_told_of(schema: Json, left_open: set[str]) -> None:
+def test_ignored_keywords_beside_a_schema_are_reported(schema: Json, left_open: set[str]) -> None:
     rules = GrammarRules()
     rules.add_schema({**schema, "$defs": {"a": {"type": "object", **_A}}}, "r")
     assert rules.unenforced == left_open
 
 
-def test_keywords_that_are_not_held_to_are_told_of_by_tool() -> None:
+def test_ignored_keywords_are_reported_by_tool() -> None:
     tools: list[Json] = [
         {"function": {"name": "a", "parameters": {"properties": {"x": {"type": "string", "pattern": "x"}}}}},
         {"function": {"name": "b"}},
@@ -169,7 +169,7 @@ def test_control_tokens_are_written_by_their_ids() -> None:
 
 
 @pytest.mark.parametrize("tools", [[], [{"function": {"name": "f"}}]], ids=["no tools", "tools"])
-def test_nothing_but_thoughts_may_stand_before_an_answer_that_is_held(tools: list[Json]) -> None:
+def test_only_thoughts_may_precede_a_constrained_answer(tools: list[Json]) -> None:
     text = HarmonyGrammar(MARKS, tools, answer_schema={"type": "null"}).text
     assert text.startswith("root ::= step* (")
     assert 'step ::= <[2]> ("analysis") <[4]>' in text
@@ -182,20 +182,20 @@ def test_a_literal_is_escaped() -> None:
     assert render_gbnf_literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
 
 
-def test_what_would_be_a_grammar_of_no_end_is_left_open() -> None:
+def test_schemas_with_an_endless_grammar_are_unconstrained() -> None:
     rules = GrammarRules()
     rules.add_schema({"type": "object", "properties": {f"k{n}": {"type": "null"} for n in range(6000)}}, "r")
     assert rules.unenforced == {"size"}
 
 
 @pytest.mark.parametrize("odd", [[], 7, "x", None, False, [{}]])
-def test_parts_that_are_no_schemas_say_nothing(odd: Any) -> None:
+def test_parts_that_are_no_schemas_are_unconstrained(odd: Any) -> None:
     closed = {"type": "object", "properties": {"a": {"type": "null"}}}
     for keyword in ("allOf", "anyOf"):
         assert rules_of({**closed, keyword: [odd, {"required": ["a"]}]})
 
 
-def test_alternatives_that_double_with_every_level_are_given_up() -> None:
+def test_alternatives_that_double_with_every_level_are_unconstrained() -> None:
     doubling: Json = {"$defs": {"0": {"type": "null"}}}
     for n in range(1, 50):
         twice = [{"allOf": [{"$ref": f"#/$defs/{n - 1}"}]} for _ in range(2)]

@@ -95,13 +95,13 @@ def test_thoughts_before_a_final_answer_are_left_out_and_those_after_it_are_not(
     ],
     ids=["an answer", "a thought", "both"],
 )
-def test_the_model_goes_on_with_what_it_has_begun(items: list[Item], ends: str) -> None:
+def test_the_model_continues_its_begun_message(items: list[Item], ends: str) -> None:
     asked = build_completion_request(turn(user("Hi"), *items), DEFAULT_PROFILE, real())
     assert real().decode(asked.body["prompt"]).endswith(f"<|start|>assistant{ends}")
     assert list(asked.prefill) == marked(ends)
 
 
-def test_a_thought_without_words_cannot_be_gone_on_with() -> None:
+def test_a_thought_without_text_cannot_be_continued() -> None:
     sealed = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
     body, losses = lower_to_harmony(turn(user("Hi"), sealed))
     assert real().decode(body["prompt"]).endswith("<|start|>assistant")
@@ -124,13 +124,13 @@ BEGUN: dict[str, tuple[Item, Json, str]] = {
 
 
 @pytest.mark.parametrize(("begun", "held", "root"), BEGUN.values(), ids=BEGUN)
-def test_what_follows_what_is_begun_is_held_to_its_form(begun: Item, held: Json, root: str) -> None:
+def test_the_continuation_of_a_begun_message_is_constrained_to_its_form(begun: Item, held: Json, root: str) -> None:
     body, losses = lower_to_harmony(turn(user("Hi"), begun, **{"tools": [WEATHER], **held}))
     assert body["grammar"].splitlines()[0] == f"root ::= {root}"
     assert losses == ()
 
 
-def test_a_begun_answer_is_not_held_to_a_schema() -> None:
+def test_a_begun_answer_is_not_constrained_to_a_schema() -> None:
     with pytest.raises(Unrepresentable, match="end the input with a user"):
         lower_to_harmony(turn(user("Hi"), assistant("It"), text_format={"type": "json_object"}))
 
@@ -174,7 +174,7 @@ def test_no_text_becomes_a_control_token(trick: str) -> None:
     assert marks(trick) == marks("plain")
 
 
-def test_a_body_asks_for_tokens_and_samples_as_told() -> None:
+def test_a_body_requests_tokens_and_has_the_sampling_parameters() -> None:
     asked = turn(
         sampling={"temperature": 0.5, "stop": ["END"], "seed": 1, "metadata": {}, "top_logprobs": 1},
         max_output_tokens=7,
@@ -203,13 +203,13 @@ def test_a_body_asks_for_tokens_and_samples_as_told() -> None:
     ]
 
 
-def test_what_a_call_is_not_held_to_is_told_of_its_tool() -> None:
+def test_unenforced_schema_keywords_are_reported_by_tool() -> None:
     bounded = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
     _, losses = lower_to_harmony(turn(user("Hi"), tools=[WEATHER, {**WEATHER, "name": "g", "parameters": bounded}]))
     assert losses == (Loss("tools[1].parameters", "minimum not enforced"),)
 
 
-def test_a_form_is_told_to_the_model_and_held() -> None:
+def test_a_form_is_in_the_prompt_and_enforced() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
     asked = turn(text_format={"type": "json_schema", "name": "n", "schema": schema})
     body, losses = lower_to_harmony(asked)
@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest]]] = {
 
 
 @pytest.mark.parametrize(("asked", "kind"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused(asked: dict[str, Any], kind: type[InvalidRequest]) -> None:
+def test_unsupported_parameters_are_refused(asked: dict[str, Any], kind: type[InvalidRequest]) -> None:
     with pytest.raises(kind):
         lower_to_harmony(Turn(**{"model": "m", "items": [user("Hi")], **asked}))
 
@@ -262,7 +262,7 @@ def test_parameters_that_are_nested_too_deep_are_refused() -> None:
         lower_to_harmony(turn(tools=[{**WEATHER, "parameters": schema}]))
 
 
-def test_a_choice_of_texts_is_told_to_the_model() -> None:
+def test_a_choice_of_texts_is_in_the_prompt() -> None:
     unit = {"enum": ["c", "f"]}
     properties = {"unit": unit, "units": {"type": "array", "items": unit}, "n": {"enum": [1, 2]}, "enum": {"const": []}}
     said = prompt_of(turn(tools=[{**WEATHER, "parameters": {"type": "object", "properties": properties}}]))

@@ -41,7 +41,7 @@ def test_a_run_is_encoded_in_pieces(text: str) -> None:
     "text", ["", "a few words", "\u5929\u6c14\u5f88\u597d\uff0c" * 300, '{"ab":"cd","ef":[]}' * 90]
 )
 @pytest.mark.parametrize("end", ["", "\n\n", " and on"])
-def test_texts_of_people_and_programs_have_the_tokens_that_they_have_whole(text: str, end: str) -> None:
+def test_ordinary_texts_have_the_same_tokens_as_without_splitting(text: str, end: str) -> None:
     assert real().encode(text + end) == marked(text + end)
 
 
@@ -61,7 +61,7 @@ def messages_of(role: str, text: str) -> list[Json]:
 
 @pytest.mark.parametrize("tools", [[], [TOOL]], ids=["without tools", "with tools"])
 @pytest.mark.parametrize("role", ["system", "later", "user", "assistant", "thought", "tool", "call"])
-def test_whoever_says_a_run_it_is_rendered_in_pieces(role: str, tools: list[Json]) -> None:
+def test_long_runs_of_any_role_are_rendered_in_pieces(role: str, tools: list[Json]) -> None:
     text = RUNS["letters"]
     started = process_time()
     tokens = render_conversation(real(), messages_of(role, text), tools, "low", None)
@@ -71,7 +71,7 @@ def test_whoever_says_a_run_it_is_rendered_in_pieces(role: str, tools: list[Json
 
 @pytest.mark.parametrize("tools", [[], [TOOL]], ids=["without tools", "with tools"])
 @pytest.mark.parametrize("role", ["system", "later", "user", "tool"])
-def test_what_is_rendered_in_pieces_is_what_is_rendered_whole(
+def test_rendering_in_pieces_gives_the_tokens_of_rendering_whole(
     role: str, tools: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = messages_of(role, "\u5929\u6c14\u5f88\u597d\uff0c" * 300)

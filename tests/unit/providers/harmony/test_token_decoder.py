@@ -110,7 +110,7 @@ def test_a_reply_of(text: str, expected: list[tuple[str, str]]) -> None:
         "an answer that is gone on with, and then begun again",
     ],
 )
-def test_the_parser_begins_in_what_was_said_before(primed: str, text: str, expected: list[tuple[str, str]]) -> None:
+def test_the_parser_begins_within_the_prompt(primed: str, text: str, expected: list[tuple[str, str]]) -> None:
     assert decode_texts(text, primed) == expected
 
 
@@ -128,9 +128,7 @@ def test_stop_strings_end_answers_and_not_thoughts() -> None:
 
 
 @given(st.lists(st.text("ab", max_size=3), max_size=8), st.lists(st.text("ab", max_size=3), max_size=3))
-def test_text_is_cut_at_the_stop_string_that_is_whole_first_however_it_comes(
-    pieces: list[str], stop: list[str]
-) -> None:
+def test_text_is_cut_at_the_first_complete_stop_string_however_it_is_split(pieces: list[str], stop: list[str]) -> None:
     stops = StopStrings(stop)
     said = "".join(map(stops.feed, pieces)) + stops.finish()
     whole = "".join(pieces)
@@ -180,7 +178,7 @@ def test_tokens_of_thoughts_are_counted_without_their_marks() -> None:
     assert reply.ended
 
 
-def test_what_follows_half_a_character_at_the_end_of_a_message_is_said() -> None:
+def test_text_after_half_a_character_at_the_end_of_a_message_is_sent() -> None:
     half = real().encode(" 🚀")[0]
     said = [*marked(F + "Zürich"), half, *marked(":" + NEXT + F + "Yes<|return|>")]
     assert decode_texts(said) == [("message", "Zürich \ufffd:")]

@@ -99,18 +99,18 @@ GARBLED = {
 
 
 @pytest.mark.parametrize("content", GARBLED.values(), ids=GARBLED)
-async def test_what_is_not_the_protocol_is_garbled(content: bytes) -> None:
+async def test_data_outside_the_protocol_is_garbled(content: bytes) -> None:
     with pytest.raises(errors.UpstreamGarbled) as failure:
         await events(provider(Body(content), SSE, max_line_mb=1))
     assert failure.value.provider == "engine"
 
 
-async def test_an_answer_that_is_not_the_protocol_is_garbled() -> None:
+async def test_a_reply_outside_the_protocol_is_garbled() -> None:
     with pytest.raises(errors.UpstreamGarbled):
         await events(provider(Body(dump({"choices": 7})), JSON), stream=False)
 
 
-async def test_a_failure_in_the_stream_ends_it_and_says_nothing_private() -> None:
+async def test_a_failure_in_the_stream_ends_it_and_reveals_no_secret() -> None:
     broken = data_frame({"error": {"message": f"boom at {URL} with key-of-upstream"}})
     body = Body(PLAIN[:-1], b"\n" + broken, data_frame(chat_chunk({"content": "more"})))
     *_, last = await events(provider(body, SSE, api_key="key-of-upstream"))
@@ -138,7 +138,7 @@ async def test_a_relay_stops_reading_after_done() -> None:
     assert body.closed
 
 
-async def test_a_relay_asked_for_a_stream_makes_one_of_an_answer() -> None:
+async def test_a_relay_converts_a_json_reply_to_the_requested_stream() -> None:
     relay = provider(Body(CHAT.whole), JSON).prepare_relay("chat", {})
     [stream] = [read async for read in relay.reads()]
     assert stream.endswith(DONE)
@@ -150,7 +150,9 @@ async def test_a_relay_asked_for_a_stream_makes_one_of_an_answer() -> None:
     [(CHAT.whole, JSON, False), (CHAT.whole, SSE, False), (CHAT.stream, SSE, True)],
     ids=["an answer", "an answer that says it is a stream", "a stream"],
 )
-async def test_a_relay_gives_what_came(content: bytes, content_type: str, is_stream: bool) -> None:
+async def test_a_relay_returns_the_form_that_the_upstream_sent(
+    content: bytes, content_type: str, is_stream: bool
+) -> None:
     answer = await provider(Body(content), content_type).prepare_relay("chat", {}).fetch_body()
     assert isinstance(answer, bytes) == is_stream
 
@@ -163,7 +165,7 @@ async def test_an_error_in_a_good_status_is_raised_by_a_relay(stream: bool) -> N
         _ = [read async for read in relay.reads()] if stream else await relay.fetch_body()
 
 
-async def test_an_upstream_that_lists_no_models_is_not_asked() -> None:
+async def test_an_upstream_without_a_model_list_is_not_queried() -> None:
     settings = ProviderConfig.model_validate({"type": "vllm", "base_url": URL})
     upstream = Upstream("engine", settings, URL, httpx.MockTransport(lambda _: httpx.Response(500)))
     assert await HttpProvider(upstream, Capabilities(), "chat").list_models() == []
@@ -180,7 +182,7 @@ SWITCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("habits", "asked"), SWITCHED.values(), ids=SWITCHED)
-async def test_a_reply_that_was_told_not_to_think_is_all_answer(habits: Any, asked: Any) -> None:
+async def test_a_reply_with_thinking_disabled_is_all_answer(habits: Any, asked: Any) -> None:
     profile = Profile(parsing_format="think_tags", think_open=True, **habits)
     turn = Turn(model="m", items=[], instructions="Hi", stream=False, **asked)
     exchange = provider(Body(dump(whole_chat("yes"))), JSON).prepare(turn, profile)
@@ -192,7 +194,7 @@ WORDS = data_frame(chat_chunk({"content": "a stream ends with data: [DONE] on a 
 
 
 @pytest.mark.parametrize("cut", range(0, len(WORDS), 7))
-async def test_a_model_may_speak_of_the_end_of_streams_on_a_relay(cut: int) -> None:
+async def test_an_answer_may_contain_done_on_a_relay(cut: int) -> None:
     rest = data_frame(chat_chunk({"content": "!"})) + data_frame(chat_chunk({}, finish_reason="stop")) + DONE
     body = Body(WORDS[:cut], WORDS[cut:], rest[:-10], rest[-10:], b"never read on")
     relay = provider(body, SSE).prepare_relay("chat", {"model": "m"})

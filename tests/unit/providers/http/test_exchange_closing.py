@@ -59,7 +59,7 @@ async def test_a_whole_answer_ends_however_its_body_does(steps: list[Step]) -> N
     assert [item["content"][0]["text"] for item in collect(events)] == ["Hello"]
 
 
-async def test_what_comes_a_moment_later_still_counts() -> None:
+async def test_events_shortly_after_the_end_still_count() -> None:
     events = await events_of(PARTED, data_frame(CITING))
     [message] = collect(events)
     assert [each["url"] for each in message["content"][0]["annotations"]] == ["https://a"]
@@ -71,5 +71,5 @@ async def test_a_failure_a_moment_later_is_one() -> None:
     assert failed.code == "upstream_overloaded"
 
 
-async def test_without_an_ending_the_end_of_the_body_is_none() -> None:
+async def test_without_a_finish_reason_the_end_of_the_body_is_a_failure() -> None:
     assert isinstance((await events_of(data_frame(chunk(text("Hel")))))[-1], Failed)

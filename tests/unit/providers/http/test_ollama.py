@@ -53,7 +53,7 @@ def paths(upstream: ScriptedUpstream) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/api"])
-async def test_its_own_api_is_found_from_any_of_its_addresses(built: Build, suffix: str) -> None:
+async def test_the_native_api_is_derived_from_any_address(built: Build, suffix: str) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("qwen3:8b"))
         upstream.on("/api/chat", ollama_text("Hello"))
@@ -64,7 +64,7 @@ async def test_its_own_api_is_found_from_any_of_its_addresses(built: Build, suff
         assert "authorization" not in upstream.requests[0].headers
 
 
-def test_it_is_looked_for_where_it_serves_by_default() -> None:
+def test_the_default_address_is_used() -> None:
     assert ProviderConfig(type="ollama").base_url == "http://localhost:11434"
 
 
@@ -82,7 +82,7 @@ async def test_rows_without_a_name_are_left_out(built: Build) -> None:
         assert await built(upstream.url).list_models() == ["a"]
 
 
-async def test_no_list_is_asked_for_where_there_is_none(built: Build) -> None:
+async def test_models_without_a_list_are_not_queried(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         assert await built(upstream.url, capabilities={"models": False}).list_models() == []
         assert upstream.requests == []
@@ -112,7 +112,7 @@ async def test_images_for_a_model_that_sees_none_are_refused_and_not_sent(built:
     ],
     ids=["a model that sees", "an old server", "no such model", "a failure", "no JSON"],
 )
-async def test_images_are_sent_where_nothing_speaks_against_it(built: Build, shown: Reply) -> None:
+async def test_images_are_sent_if_the_model_may_see_them(built: Build, shown: Reply) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", shown)
         upstream.on("/api/chat", ollama_text("A cat."))
@@ -120,7 +120,7 @@ async def test_images_are_sent_where_nothing_speaks_against_it(built: Build, sho
         assert upstream.requests[-1].json["messages"] == [{"role": "user", "content": "", "images": ["iVBORw0KGgo="]}]
 
 
-async def test_a_server_that_shows_nothing_in_time_is_asked_all_the_same(built: Build) -> None:
+async def test_a_server_that_does_not_describe_its_model_in_time_gets_the_turn(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", Reply(body=[Hang()]))
         upstream.on("/api/chat", ollama_text("A cat."))
@@ -142,7 +142,7 @@ async def test_more_tokens_than_the_models_context_are_refused(built: Build) -> 
         assert isinstance((await events_of(provider, max_output_tokens=4096))[-1], Finished)
 
 
-async def test_a_model_is_shown_once_for_many_turns_and_only_where_it_matters(built: Build) -> None:
+async def test_model_details_are_requested_once_and_only_if_needed(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "vision"))
         upstream.on("/api/chat", ollama_text("Hello"))
@@ -154,7 +154,7 @@ async def test_a_model_is_shown_once_for_many_turns_and_only_where_it_matters(bu
         assert paths(upstream).count("/api/show") == 1
 
 
-async def test_what_is_remembered_of_models_is_bounded(built: Build) -> None:
+async def test_the_cache_of_model_details_is_bounded(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "vision"))
         upstream.on("/api/chat", ollama_text("Hello"))
@@ -166,7 +166,7 @@ async def test_what_is_remembered_of_models_is_bounded(built: Build) -> None:
         assert paths(upstream).count("/api/show") == 3
 
 
-async def test_what_is_shown_of_a_model_are_its_capabilities(built: Build) -> None:
+async def test_model_details_become_capabilities(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "tools"))
         provider = built(upstream.url)

@@ -18,7 +18,7 @@ async def read(reply: Source[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_stream_comes_whole(transport: Literal["pooled", "httpx"]) -> None:
+async def test_a_stream_arrives_whole(transport: Literal["pooled", "httpx"]) -> None:
     async with ScriptedUpstream() as server:
         server.script(chat_text("Hi", " there"))
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url, transport=transport), server.url)
@@ -33,7 +33,7 @@ async def test_a_stream_comes_whole(transport: Literal["pooled", "httpx"]) -> No
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_silence_has_its_name(transport: Literal["pooled", "httpx"]) -> None:
+async def test_silence_is_a_timeout(transport: Literal["pooled", "httpx"]) -> None:
     async with ScriptedUpstream() as server:
         server.script(silence)
         config = ProviderConfig(type="vllm", base_url=server.url, transport=transport, silence_s=0.1)
@@ -44,7 +44,7 @@ async def test_silence_has_its_name(transport: Literal["pooled", "httpx"]) -> No
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_nobody_there_has_its_name(transport: Literal["pooled", "httpx"]) -> None:
+async def test_a_missing_server_is_a_connect_error(transport: Literal["pooled", "httpx"]) -> None:
     url = f"http://127.0.0.1:{closed_port()}/v1"
     upstream = Upstream("up", ProviderConfig(type="vllm", base_url=url, transport=transport, retries=0), url)
     with pytest.raises(UpstreamUnreachable):
@@ -53,7 +53,7 @@ async def test_nobody_there_has_its_name(transport: Literal["pooled", "httpx"]) 
 
 
 @pytest.mark.parametrize("scheme", ["http://", ""], ids=["an address", "a host and a port"])
-async def test_the_proxy_of_the_environment_is_asked(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_of_the_environment_is_used(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedUpstream() as proxy:
         proxy.script(json_reply({"data": []}))
         monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1").replace("http://", scheme))
@@ -66,7 +66,7 @@ async def test_the_proxy_of_the_environment_is_asked(scheme: str, monkeypatch: p
         assert [request.path for request in proxy.requests] == ["http://model.invalid/v1/models"]
 
 
-async def test_an_address_it_is_told_to_leave_alone_is_asked_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_in_no_proxy_are_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedUpstream() as server:
         server.on("/models", json_reply({"data": []}))
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")

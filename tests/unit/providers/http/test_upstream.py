@@ -78,7 +78,9 @@ async def test_without_a_key_none_is_sent() -> None:
     ("kind", "streamed", "expected"),
     [("llama_server", True, "close"), ("llama_server", False, None), ("vllm", True, None)],
 )
-async def test_a_server_that_closes_after_streams_is_asked_to(kind: str, streamed: bool, expected: str | None) -> None:
+async def test_a_server_that_closes_after_streams_gets_connection_close(
+    kind: str, streamed: bool, expected: str | None
+) -> None:
     seen: list[httpx.Request] = []
 
     def answering(request: httpx.Request) -> httpx.Response:
@@ -123,7 +125,7 @@ FAILURES: dict[str, tuple[Answering, type[errors.ProviderError]]] = {
 
 
 @pytest.mark.parametrize(("answering", "kind"), FAILURES.values(), ids=FAILURES)
-async def test_a_failure_has_its_name(answering: Answering, kind: type[errors.ProviderError]) -> None:
+async def test_each_failure_has_its_error_class(answering: Answering, kind: type[errors.ProviderError]) -> None:
     with pytest.raises(errors.ProviderError) as failure:
         await post(answering)
     assert type(failure.value) is kind
@@ -149,7 +151,7 @@ async def test_an_error_is_read_as_servers_write_it(body: object, message: str) 
     assert failure.value.message == message
 
 
-async def test_what_the_upstream_says_beside_its_message_is_kept() -> None:
+async def test_details_beside_the_upstreams_message_are_preserved() -> None:
     error = {"message": "boom", "type": "t", "code": 7, "param": "p"}
     headers = {"retry-after": "7", "retry-after-ms": "7000", "x-should-retry": "true", "server": "x"}
     with pytest.raises(errors.UpstreamRejected) as failure:
@@ -229,7 +231,7 @@ class Breaking(httpx.AsyncByteStream):
     [(httpx.ReadError("no"), errors.UpstreamBroken), (httpx.ReadTimeout("no"), errors.UpstreamTimeout)],
     ids=["broken", "silent"],
 )
-async def test_a_body_that_breaks_off_has_its_name(failure: Exception, kind: type[errors.ProviderError]) -> None:
+async def test_a_truncated_body_has_its_error_class(failure: Exception, kind: type[errors.ProviderError]) -> None:
     for read_all in (_read_whole, _read_stream):
         reply = await upstream(lambda _: httpx.Response(200, stream=Breaking(failure))).post("/x", {}, stream=True)
         with pytest.raises(kind):
@@ -251,7 +253,7 @@ async def test_an_error_whose_body_breaks_off_keeps_its_status() -> None:
         await post(lambda _: broken)
 
 
-async def test_only_what_never_began_is_tried_again() -> None:
+async def test_only_requests_without_a_reply_are_retried() -> None:
     tries: list[int] = []
 
     def answering(_: httpx.Request) -> httpx.Response:
@@ -276,9 +278,7 @@ HIDDEN: dict[str, tuple[object, type[errors.ProviderError]]] = {
 
 
 @pytest.mark.parametrize(("error", "kind"), HIDDEN.values(), ids=HIDDEN)
-def test_an_error_inside_a_good_status_has_the_name_it_should_have_had(
-    error: object, kind: type[errors.ProviderError]
-) -> None:
+def test_an_error_with_status_200_has_its_proper_class(error: object, kind: type[errors.ProviderError]) -> None:
     assert type(upstream(answers(200)).find_error({"error": error})) is kind
 
 

@@ -18,10 +18,10 @@ WAITS = {"34s": "34", "33.2s": "34", "12.000s": "12", "soon": None, "-1s": None,
 
 
 @pytest.mark.parametrize(("delay", "seconds"), WAITS.items())
-def test_how_long_to_wait_is_said_in_whole_seconds(delay: str, seconds: str | None) -> None:
+def test_retry_delays_are_whole_seconds(delay: str, seconds: str | None) -> None:
     told = build_retry_headers({"details": [{"reason": "x"}, {"retryDelay": delay}]})
     assert told == ({"retry-after": seconds} if seconds else {})
 
 
-def test_who_says_nothing_of_waiting_says_nothing() -> None:
+def test_without_a_retry_header_there_is_no_delay() -> None:
     assert build_retry_headers({}) == {}

@@ -7,7 +7,7 @@ from tests.upstream import ScriptedUpstream, json_reply
 MORE_THAN_ARE_REMEMBERED = 300
 
 
-async def test_paths_are_not_remembered_for_ever() -> None:
+async def test_the_cache_of_paths_is_bounded() -> None:
     async with ScriptedUpstream() as server:
         server.script(json_reply({"totalTokens": 1}))
         upstream = Upstream("up", ProviderConfig(type="gemini", base_url=server.url), server.url)

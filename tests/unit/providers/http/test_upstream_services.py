@@ -110,7 +110,7 @@ async def events_of(provider: Provider, *, stream: bool) -> list[Event]:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_turn_goes_to_the_address_of_the_service_with_its_headers(
+async def test_a_turn_is_sent_to_the_address_of_the_service_with_its_headers(
     stream: bool, service: Service, provider: Provider, router: respx.MockRouter
 ) -> None:
     answer = ANSWERS[service.dialect]
@@ -147,7 +147,7 @@ FAILURES: dict[str, tuple[httpx.Response | Exception, type[errors.ProviderError]
 
 
 @pytest.mark.parametrize(("failure", "expected"), FAILURES.values(), ids=FAILURES)
-async def test_a_failure_of_the_service_has_its_name(
+async def test_a_failure_of_the_service_has_its_error_class(
     failure: httpx.Response | Exception,
     expected: type[errors.ProviderError],
     service: Service,
@@ -162,7 +162,7 @@ async def test_a_failure_of_the_service_has_its_name(
     assert KEY not in raised.value.message
 
 
-async def test_a_service_that_cannot_be_reached_is_tried_again(router: respx.MockRouter) -> None:
+async def test_an_unreachable_service_is_retried(router: respx.MockRouter) -> None:
     provider = build_provider("up", ProviderConfig(type="openai", api_key=SecretStr(KEY), transport="httpx", retries=2))
     refused = httpx.ConnectError("refused")
     listing = httpx.Response(200, json=OPENAI_LIST)

@@ -57,14 +57,14 @@ NO_START: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("program", "reason"), NO_START.values(), ids=NO_START)
-async def test_a_process_that_ends_while_it_starts_says_why(
+async def test_a_process_that_ends_during_its_start_reports_the_reason(
     program: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instead(monkeypatch, program)
     assert await why_it_did_not_start() == reason
 
 
-async def test_a_start_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_start_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "import time; " + HANGS)
     monkeypatch.setattr(process, "_START_TIMEOUT_S", 0.2)
     assert await why_it_did_not_start() == "it was not ready within 0.2 s"
@@ -75,7 +75,7 @@ async def test_without_the_library_nothing_is_started(monkeypatch: pytest.Monkey
     assert 'pip install "responses-gateway[llamacpp]"' in await why_it_did_not_start()
 
 
-async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_process_gets_its_model_and_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told = tmp_path / "told"
     instead(monkeypatch, SERVES + f"open({str(told)!r}, 'a').write(asked); " + HANGS)
     keys = set()
@@ -88,14 +88,16 @@ async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.
     assert len(keys) == 2
 
 
-async def test_its_death_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_death_of_the_process_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, SERVES + "sys.exit('0.5 E decode: device lost')")
     async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
         assert await started.wait_until_dead() == "decode: device lost (exit code 1)"
 
 
 @pytest.mark.parametrize("deaf", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
-async def test_it_is_gone_when_the_block_has_ended(deaf: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_process_has_ended_after_the_block(
+    deaf: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(process, "_STOP_TIMEOUT_S", 0.2)
     pid_file = tmp_path / "pid"
     write_pid = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "

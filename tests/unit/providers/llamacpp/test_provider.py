@@ -45,7 +45,7 @@ async def consume(exchange: Exchange) -> None:
     ],
     ids=["dead", "alive", "dead in the middle", "alive in the middle"],
 )
-async def test_the_death_of_the_engine_is_only_named_if_it_died(
+async def test_an_engine_death_is_reported_only_if_it_died(
     script: Script, dead: bool, error: type[ProviderError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager

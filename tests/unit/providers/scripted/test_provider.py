@@ -193,7 +193,7 @@ async def test_the_reply_follows_from_the_turn(
     [({}, "stop"), ({"tools": [CLOCK], "tool_choice": "required"}, "tool_calls"), ({"max_output_tokens": 1}, "length")],
     ids=["a text", "a call", "a text that was cut"],
 )
-async def test_the_reason_says_how_it_ended(asked: dict[str, Any], reason: str) -> None:
+async def test_the_finish_reason_says_how_the_reply_ended(asked: dict[str, Any], reason: str) -> None:
     ended = (await reply(user("Hi"), **asked))[-1]
     assert isinstance(ended, Finished)
     assert ended.reason == reason
@@ -226,7 +226,7 @@ async def test_usage_counts_words() -> None:
 
 
 @pytest.mark.anyio
-async def test_logprobs_come_with_every_word_of_the_text_and_nowhere_else() -> None:
+async def test_every_word_of_the_text_has_logprobs_and_nothing_else_has() -> None:
     events = await reply(user("é"), thinking=True, sampling={"logprobs": True, "top_logprobs": 3})
     by_item = [event.logprobs for event in events if isinstance(event, Delta)]
     assert by_item[0] is None
@@ -235,7 +235,7 @@ async def test_logprobs_come_with_every_word_of_the_text_and_nowhere_else() -> N
 
 
 @pytest.mark.anyio
-async def test_a_long_reply_comes_in_many_batches() -> None:
+async def test_a_long_reply_has_many_batches() -> None:
     turn = Turn(model="demo", items=[user("word " * 40)])
     sizes = [len(batch) async for batch in PROVIDER.prepare(turn, PROFILES["scripted"]).batches()]
     assert len(sizes) > 10
@@ -262,30 +262,30 @@ UNFILLABLE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("asked", "param"), UNFILLABLE.values(), ids=UNFILLABLE)
-def test_what_cannot_be_answered_is_refused_before_anything_is_sent(asked: dict[str, Any], param: str) -> None:
+def test_unanswerable_requests_are_refused_before_anything_is_sent(asked: dict[str, Any], param: str) -> None:
     with pytest.raises(Unrepresentable) as refused:
         PROVIDER.prepare(Turn(model="demo", items=[user("Hi")], **asked), PROFILES["scripted"])
     assert refused.value.param == param
 
 
-def test_what_the_config_says_it_cannot_do_it_cannot_do() -> None:
+def test_capabilities_switched_off_in_the_configuration_are_refused() -> None:
     config = ProviderConfig.model_validate({"type": "scripted", "capabilities": {"images": False}})
     provider = ScriptedProvider("mine", config)
     assert (provider.name, provider.capabilities.images, provider.capabilities.tools) == ("mine", False, True)
 
 
-def test_what_it_does_not_know_is_reported_lost() -> None:
+def test_unknown_parameters_are_reported_as_losses() -> None:
     exchange = PROVIDER.prepare(Turn(model="demo", items=[user("hi")], extra={"temprature": 1}), PROFILES["scripted"])
     assert list(map(str, exchange.losses)) == ["temprature=dropped"]
 
 
-def test_it_relays_nothing() -> None:
+def test_the_scripted_model_relays_nothing() -> None:
     assert PROVIDER.capabilities.dialects == Capabilities().dialects == frozenset()
     with pytest.raises(ValueError, match="has no client API"):
         PROVIDER.prepare_relay("chat", {})
 
 
 @pytest.mark.anyio
-async def test_it_serves_one_model() -> None:
+async def test_the_scripted_provider_serves_one_model() -> None:
     assert await PROVIDER.list_models() == ["scripted"]
     await PROVIDER.aclose()

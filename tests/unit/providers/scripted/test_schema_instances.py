@@ -129,7 +129,7 @@ UNFILLABLE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("schema", "complaint"), UNFILLABLE.values(), ids=UNFILLABLE)
-def test_what_cannot_be_filled_is_refused_by_its_keyword(schema: Any, complaint: str) -> None:
+def test_schemas_without_an_instance_are_refused_by_keyword(schema: Any, complaint: str) -> None:
     with pytest.raises(UnsatisfiableSchema, match=complaint):
         build_minimal_instance(schema)
 

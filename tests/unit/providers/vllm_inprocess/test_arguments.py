@@ -78,7 +78,7 @@ def problems(engine: dict[str, Any], **model: Any) -> list[str]:
 
 
 @pytest.mark.usefixtures("vllm")
-def test_arguments_that_the_installed_vllm_knows_are_taken() -> None:
+def test_arguments_of_the_installed_vllm_are_accepted() -> None:
     assert problems({"tensor_parallel_size": 2, "distributed_executor_backend": "ray"}) == []
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_argument_is_refused_by_name_with_the_nearest_one() -> None:
 
 
 @pytest.mark.usefixtures("vllm")
-def test_arguments_that_are_the_gateways_say_where_they_are_written() -> None:
+def test_reserved_arguments_are_refused_with_their_own_key() -> None:
     (problem,) = problems({"served_model_name": "x"})
     assert problem.startswith("providers.local.engine.served_model_name: the names clients use are the keys")
 
@@ -106,12 +106,12 @@ def test_the_name_of_a_tool_parser_is_one_that_vllm_has() -> None:
     ]
 
 
-def test_a_vllm_that_keeps_its_parsers_elsewhere_is_asked_by_the_first_request(vllm: Path) -> None:
+def test_unknown_parser_locations_of_vllm_are_checked_by_the_first_request(vllm: Path) -> None:
     (vllm / "tool_parsers" / "__init__.py").write_text("PARSERS = {}")
     assert problems({}, tool_parser="vllm:anything") == []
 
 
-def test_a_vllm_that_keeps_its_arguments_elsewhere_is_asked_when_it_starts(vllm: Path) -> None:
+def test_unknown_argument_locations_of_vllm_are_checked_at_its_start(vllm: Path) -> None:
     (vllm / "engine" / "arg_utils.py").unlink()
     assert problems({"anything": 1}) == []
 
@@ -160,7 +160,7 @@ def test_nothing_is_left_to_vllm_as_nothing() -> None:
     assert args_of(max_model_len=None).max_model_len is None
 
 
-def test_what_vllm_itself_refuses_is_said_in_its_words() -> None:
+def test_refusals_of_vllm_have_its_message() -> None:
     class Picky:
         model: str = ""
 
@@ -173,7 +173,7 @@ def test_what_vllm_itself_refuses_is_said_in_its_words() -> None:
         build_engine_args(library(AsyncEngineArgs=Picky), "local", config)
 
 
-def test_budgets_for_thinking_are_kept_by_vllm_too_unless_it_has_a_parser_that_knows_the_tags() -> None:
+def test_thinking_budgets_are_passed_to_vllm_unless_its_parser_knows_the_tags() -> None:
     assert args_of().reasoning_config == {"reasoning_start_str": "<think>", "reasoning_end_str": "</think>"}
     assert args_of(reasoning_parser="qwen3").reasoning_config is None
     assert args_of(reasoning_config={"reasoning_end_str": "x"}).reasoning_config == {"reasoning_end_str": "x"}

@@ -54,7 +54,7 @@ async def params_of(**asked: Any) -> Any:
     return llm.asked[0].params
 
 
-async def test_what_it_generates_comes_in_pieces_and_the_last_says_why_it_ended() -> None:
+async def test_output_arrives_in_pieces_and_the_last_has_the_finish_reason() -> None:
     llm = AsyncLLM(
         text_output("Hi", cached=1), text_output(" you"), text_output("", "stop", tokens=[2], stop_reason="</think>")
     )
@@ -70,12 +70,12 @@ async def test_a_stop_by_a_token_is_no_stop_string() -> None:
     assert (last.finish_reason, last.stop_string) == ("stop", None)
 
 
-async def test_an_answer_that_the_engine_gives_up_breaks_off() -> None:
+async def test_an_answer_that_the_engine_aborts_is_truncated() -> None:
     with pytest.raises(UpstreamBroken, match="abort"):
         await pieces_of(AsyncLLM(text_output("x"), text_output("", "abort")))
 
 
-async def test_an_engine_that_says_nothing_any_more_is_given_up() -> None:
+async def test_an_engine_that_falls_silent_is_abandoned() -> None:
     llm = AsyncLLM(text_output("x"))
     llm.hangs = True
     pieces = engine_of(llm, silence_s=0.05).generate(PROMPT, GenerationRequest(max_tokens=8))
@@ -123,7 +123,7 @@ async def test_leaving_ends_the_work_of_the_engine() -> None:
         (RuntimeError("out of memory"), UpstreamBroken, "RuntimeError: out of memory"),
     ],
 )
-async def test_failures_are_named_by_their_meaning(failure: Exception, meaning: type[ProviderError], text: str) -> None:
+async def test_failures_have_codes_by_meaning(failure: Exception, meaning: type[ProviderError], text: str) -> None:
     with pytest.raises(meaning, match=text) as raised:
         await pieces_of(AsyncLLM(text_output("a"), failure))
     assert type(raised.value) is meaning
@@ -136,7 +136,7 @@ async def test_a_refusal_names_its_parameter() -> None:
     assert (raised.value.status, raised.value.param) == (400, "temperature")
 
 
-async def test_sampling_is_asked_for_as_the_client_wrote_it_over_what_the_model_is_used_to() -> None:
+async def test_sampling_parameters_of_the_client_override_those_of_the_model() -> None:
     llm = AsyncLLM()
     llm.model_config.sampling = {"temperature": 0.6, "top_k": 20, "max_tokens": 7}
     sampling = {"temperature": 0, "seed": 3, "min_p": None, "user": "ann", "logit_bias": {"5": 200, "6": -1}}
@@ -207,7 +207,7 @@ async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:
     assert (first["type"], second) == ("json_schema", {"type": "const_string", "value": "\n</tool_call>"})
 
 
-async def test_an_engine_with_another_guide_is_told_the_schema_alone() -> None:
+async def test_an_engine_with_another_guide_gets_the_schema_alone() -> None:
     llm = AsyncLLM()
     llm.vllm_config.structured_outputs_config.backend = "guidance"
     await pieces_of(
@@ -216,13 +216,13 @@ async def test_an_engine_with_another_guide_is_told_the_schema_alone() -> None:
     assert llm.asked[0].params.structured_outputs.json == {"type": "array"}
 
 
-async def test_without_a_guide_the_engine_is_told_nothing_of_thinking() -> None:
+async def test_without_a_guide_thinking_is_not_passed_to_the_engine() -> None:
     llm = AsyncLLM()
     await pieces_of(llm)
     assert (llm.asked[0].reasoning_ended, llm.asked[0].params.structured_outputs) == (None, None)
 
 
-async def test_probabilities_come_in_full_and_the_likeliest_first() -> None:
+async def test_probabilities_are_complete_and_in_descending_order() -> None:
     candidates = {
         7: SimpleNamespace(logprob=-2.0, decoded_token="é"),
         8: SimpleNamespace(logprob=-0.1, decoded_token="b"),
@@ -236,7 +236,7 @@ async def test_probabilities_come_in_full_and_the_likeliest_first() -> None:
     assert piece.logprobs == [{**sampled, "top_logprobs": [likeliest, sampled, never]}]
 
 
-async def test_special_tokens_are_left_out_but_where_the_model_writes_its_tags_with_them() -> None:
+async def test_special_tokens_are_left_out_except_tags_of_the_model() -> None:
     class Marked(Tokenizer):
         all_special_tokens = ("<|im_end|>", "<think>")
 
@@ -252,7 +252,7 @@ async def test_tags_are_tokens_of_their_own() -> None:
     assert await engine.decode([104, 105, 2]) == "hi</think>"
 
 
-async def test_a_chat_is_rendered_as_text_with_its_tools_as_the_server_would_say_them() -> None:
+async def test_a_chat_is_rendered_with_its_tools_like_by_the_server() -> None:
     llm = AsyncLLM()
     tool = {"type": "function", "function": {"parameters": {}, "name": "add", "strict": None}}
     chat = {
@@ -273,7 +273,7 @@ async def test_a_chat_is_rendered_as_text_with_its_tools_as_the_server_would_say
 
 
 @pytest.mark.parametrize("says_tools", [True, False])
-async def test_whether_the_template_says_tools_is_found_out_once(says_tools: bool) -> None:
+async def test_whether_the_template_renders_tools_is_determined_once(says_tools: bool) -> None:
     llm = AsyncLLM()
     llm.renderer.says_tools = says_tools
     engine = engine_of(llm)
@@ -282,14 +282,14 @@ async def test_whether_the_template_says_tools_is_found_out_once(says_tools: boo
     assert len(llm.renderer.asked) == 1
 
 
-async def test_a_template_that_fails_on_tools_does_not_say_them() -> None:
+async def test_a_template_that_fails_on_tools_does_not_render_them() -> None:
     llm = AsyncLLM()
     llm.renderer.failure = VLLMClientError("tools are not supported")
     assert await engine_of(llm).renders_tools() is False
 
 
 @pytest.mark.parametrize("failure", [VLLMClientError("no such role"), ValueError("no such role")])
-async def test_a_chat_that_the_template_cannot_say_is_refused(failure: Exception) -> None:
+async def test_a_chat_that_the_template_cannot_render_is_refused(failure: Exception) -> None:
     llm = AsyncLLM()
     llm.renderer.failure = failure
     with pytest.raises(UpstreamRejected, match="no such role"):
@@ -314,7 +314,7 @@ async def test_an_image_goes_to_every_run_of_a_turn() -> None:
     assert (asked["type"], asked["mm_kwargs"], asked["prompt_token_ids"]) == ("multimodal", "pixels", [1, 2, 9])
 
 
-async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_image_is_fetched_through_the_gateways_egress_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch(url: str, **_: Any) -> FetchResult:
         assert url == "https://example.com/cat.png"
         return FetchResult("image/png", b"cat")
@@ -326,7 +326,7 @@ async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest
     assert chat["messages"][1]["content"][1]["image_url"]["url"] == expected
 
 
-async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_images_fetched_for_one_request_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[int] = []
 
     async def fetch(url: str, *, max_bytes: int, **_: Any) -> FetchResult:
@@ -341,7 +341,7 @@ async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.Mo
     assert fetched == [60, 60, 60, 60, 20]
 
 
-async def test_what_is_fetched_must_be_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fetched_content_must_be_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch(url: str, **_: Any) -> FetchResult:
         return FetchResult("text/html", b"<html>")
 

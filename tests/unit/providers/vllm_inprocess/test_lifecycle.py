@@ -83,7 +83,7 @@ async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(load
     assert loading.was_killed.is_set(), "what is left of its processes is killed"
 
 
-async def test_what_it_starts_does_not_hear_the_gateways_interrupts(loading: Loading) -> None:
+async def test_processes_of_the_engine_do_not_get_the_gateways_interrupts(loading: Loading) -> None:
     async with run_engine("local", CONFIG, EgressClient(), print):
         assert signal.SIGINT in loading.deaf_to
         masks = [asyncio.to_thread(signal.pthread_sigmask, signal.SIG_BLOCK, ()) for _ in range(4)]
@@ -97,7 +97,7 @@ async def test_an_engine_that_cannot_be_guided_starts_all_the_same(loading: Load
         assert engine.running_requests == 0
 
 
-async def test_its_death_is_told_at_once(loading: Loading) -> None:
+async def test_the_death_of_the_engine_is_reported_at_once(loading: Loading) -> None:
     async with run_engine("local", CONFIG, EgressClient(), print) as engine:
         dying = asyncio.ensure_future(engine.wait_until_dead())
         await asyncio.sleep(0)
@@ -107,7 +107,7 @@ async def test_its_death_is_told_at_once(loading: Loading) -> None:
         assert "process ended" in await asyncio.wait_for(dying, DEADLINE_S)
 
 
-async def test_a_model_that_cannot_be_loaded_says_why_in_one_line(loading: Loading) -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported_in_one_line(loading: Loading) -> None:
     loading.failure = ValueError("no such\n  model")
     with pytest.raises(EngineUnavailable, match="vLLM cannot load some/model: no such model"):
         async with run_engine("local", CONFIG, EgressClient(), print):
@@ -176,7 +176,7 @@ async def test_without_vllm_the_start_names_the_extra(monkeypatch: pytest.Monkey
             pass
 
 
-async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
+async def test_the_provider_reports_the_state_of_its_engine(loading: Loading) -> None:
     loading.may_go_on.clear()
     provider = VllmProvider("local", CONFIG, EgressClient())
     async with AsyncExitStack() as stack:

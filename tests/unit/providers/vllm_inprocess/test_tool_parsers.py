@@ -91,7 +91,7 @@ def read(*texts: str) -> list[ParserOutput]:
     return [said for text in texts for said in reader.feed(text)] + reader.finish()
 
 
-def test_calls_and_text_are_said_as_all_parsers_say_them(parser: type[Parser]) -> None:
+def test_calls_and_text_have_the_form_of_all_parsers(parser: type[Parser]) -> None:
     parser.script = [
         delta("I add."),
         delta(None, piece(0, "add", None)),
@@ -125,7 +125,7 @@ def test_a_call_that_is_no_json_is_unreadable(parser: type[Parser]) -> None:
 
 
 @pytest.mark.parametrize("cut", range(len("hi<tool_call>!")))
-def test_a_marker_reaches_it_whole_and_text_token_by_token(cut: int, parser: type[Parser]) -> None:
+def test_the_parser_gets_markers_whole_and_text_token_by_token(cut: int, parser: type[Parser]) -> None:
     text = "hi<tool_call>!"
     reader = VllmToolParser("vllm:stand_in", Marked(), TOOLS)
     for part in (text[:cut], text[cut:]):
@@ -135,13 +135,13 @@ def test_a_marker_reaches_it_whole_and_text_token_by_token(cut: int, parser: typ
     assert seen == [("h", [104]), ("i", [105]), ("<tool_call>", [3]), ("!", [33])]
 
 
-def test_a_parser_that_reads_no_streams_is_shown_the_whole(parser: type[Parser]) -> None:
+def test_a_parser_without_streaming_gets_the_whole_text(parser: type[Parser]) -> None:
     parser.whole = (None, "Adding.", [SimpleNamespace(name="add", arguments='{"a": 1}')])
     assert read("ab", "c") == [PlainText("Adding."), CallStarted("add"), CallArguments('{"a": 1}'), CallEnded()]
 
 
 @pytest.mark.parametrize("skips", [True, False])
-def test_it_says_whether_it_has_to_see_special_tokens(skips: bool, parser: type[Parser]) -> None:
+def test_a_parser_declares_whether_it_needs_special_tokens(skips: bool, parser: type[Parser]) -> None:
     parser.skips_special_tokens = skips
     assert VllmToolParser("vllm:stand_in", Marked(), TOOLS).needs_special_tokens is not skips
 
@@ -151,7 +151,7 @@ def test_a_parser_that_does_not_fit_is_named(parser: type[Parser]) -> None:
         VllmToolParser("vllm:other", Marked(), TOOLS)
 
 
-def test_a_tokenizer_without_places_is_asked_for_tokens_alone(parser: type[Parser]) -> None:
+def test_a_tokenizer_without_offsets_provides_tokens_alone(parser: type[Parser]) -> None:
     class Slow(Marked):
         is_fast = False
 

@@ -73,7 +73,7 @@ def test_a_text_without_deltas_is_sent_whole() -> None:
     assert text_of(encode(*rest, PartEnded(0, 0), ItemEnded(0, item))) == "He"
 
 
-def test_an_empty_message_is_none() -> None:
+def test_an_empty_message_is_not_sent() -> None:
     assert kinds_of(encode(*message(""))) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
@@ -111,7 +111,7 @@ def test_reasoning_without_text_keeps_its_encrypted_value() -> None:
     ]
 
 
-def test_reasoning_without_anything_is_not_shown() -> None:
+def test_reasoning_without_content_is_not_sent() -> None:
     assert kinds_of(encode(*whole(items.new_reasoning("rs_1")))) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
@@ -150,7 +150,7 @@ def test_arguments_without_deltas_are_sent_whole() -> None:
         assert [event["delta"] for event in of_type(events, "TOOL_CALL_ARGS")] == ['{"a":1}']
 
 
-def test_calls_of_other_kinds_have_what_they_ask_for_as_arguments() -> None:
+def test_calls_of_other_kinds_have_their_action_as_arguments() -> None:
     custom = items.new_custom_tool_call("ctc_1", call_id="call_1", name="run") | {"input": "ls"}
     shell: Item = {"type": "shell_call", "id": "sh_1", "call_id": "call_2", "action": {"commands": ["ls"]}}
     events = encode(*whole(custom, Delta(0, None, "ls")), *whole(shell, index=1))
@@ -182,7 +182,7 @@ def test_a_call_that_the_upstream_ran_itself_has_a_result_and_is_not_pending(out
     assert events[-1]["outcome"] == {"type": "success"}
 
 
-def test_what_commands_of_the_upstream_print_is_an_activity_while_they_run() -> None:
+def test_output_of_commands_of_the_upstream_is_an_activity_while_they_run() -> None:
     shell: Item = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
     ran: Item = {"type": "shell_call_output", "id": "sho_1", "call_id": "call_1", "output": [{"stdout": "a\nb\n"}]}
 
@@ -327,7 +327,7 @@ def test_items_without_a_meaning_in_the_protocol_are_left_out() -> None:
     assert kinds_of(encode(*whole(item))) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-def test_events_of_the_upstream_are_sent_raw_only_if_the_client_asks() -> None:
+def test_events_of_the_upstream_are_sent_raw_only_if_requested() -> None:
     opaque = Opaque("responses", {"type": "response.x"})
     assert not of_type(encode(opaque), "RAW")
     head = RunHead(thread_id="t", run_id="r", is_versioned=True, sends_raw_events=True)

@@ -195,7 +195,7 @@ QUESTION: Item = {
 }
 
 
-def test_a_call_that_asks_for_input_is_an_interrupt_without_a_result() -> None:
+def test_a_call_that_requests_input_is_an_interrupt_without_a_result() -> None:
     asking = mcp_call(id="mcp_1", status="incomplete", output=None, input_request_id="mcpr_1")
     events = encode(*whole(asking), *whole(QUESTION, index=1), expiry_of=lambda item: "2026-12-01T00:00:00Z")
     assert [event["toolCallId"] for event in of_type(events, "TOOL_CALL_START")] == ["mcp_1"]
@@ -213,7 +213,7 @@ def test_a_call_that_asks_for_input_is_an_interrupt_without_a_result() -> None:
     }
 
 
-def test_an_address_to_open_is_an_interrupt_that_shows_its_host() -> None:
+def test_an_address_to_open_is_an_interrupt_with_its_host() -> None:
     question = {"mode": "url", "message": "Log in.", "url": "https://x.example/a", "host": "x.example"}
     (interrupt,) = encode(open_requests=[{**QUESTION, "elicitation": question}])[-1]["outcome"]["interrupts"]
     assert interrupt["responseSchema"]["required"] == ["approved"]
@@ -225,7 +225,7 @@ def test_an_answer_that_does_not_fit_gets_the_interrupt_again_with_the_reason() 
     assert events[-1]["outcome"]["interrupts"][0]["metadata"]["problem"] == "too many"
 
 
-def test_a_call_that_asks_again_has_no_result_yet() -> None:
+def test_a_call_that_requests_more_input_has_no_result_yet() -> None:
     again = mcp_call(
         id="mcp_2",
         status="incomplete",

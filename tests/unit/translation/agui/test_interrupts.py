@@ -86,7 +86,7 @@ def test_an_answer_to_an_unknown_interrupt_is_reported_and_left_out() -> None:
     ]
 
 
-def test_an_old_client_that_goes_on_without_an_answer_denies() -> None:
+def test_an_old_client_that_continues_without_an_answer_denies() -> None:
     request = build(HELLO, ASKING, MORE, stored=INTERRUPTED)
     assert types(request.body["input"]) == ["mcp_approval_response", "message"]
     assert request.results == {"mcpr_1": DENIED}
@@ -103,7 +103,7 @@ def test_an_old_client_that_goes_on_without_an_answer_denies() -> None:
         ({"approved": True, "editedArgs": {"q": 2}}, "resume[0].payload.editedArgs"),
     ],
 )
-def test_an_answer_that_is_none_is_refused_by_field(payload: Any, param: str) -> None:
+def test_an_invalid_answer_is_refused_by_field(payload: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         build(HELLO, ASKING, stored=INTERRUPTED, resume=resume(payload=payload))
     assert refused.value.param == param
@@ -127,7 +127,7 @@ def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
     assert (types(again.body["input"]), again.results) == (["mcp_call", "message"], {})
 
 
-def test_a_request_that_nobody_can_answer_any_more_is_no_dead_end() -> None:
+def test_an_unanswerable_request_does_not_block_the_thread() -> None:
     request = build(
         HELLO, ASKING, MORE, stored=INTERRUPTED, standings=RequestStates(), protocolVersion="1.0", resume=[]
     )
@@ -273,13 +273,13 @@ def test_a_form_may_have_a_field_with_the_name_of_an_approval() -> None:
 
 
 @pytest.mark.parametrize("payload", [None, "two", {}, {"people": "two"}, {"approved": True}])
-def test_an_answer_that_does_not_fit_leaves_the_form_open_and_says_why(payload: Any) -> None:
+def test_an_answer_that_does_not_fit_leaves_the_form_open_with_the_reason(payload: Any) -> None:
     request = give(resume=resume(payload=payload), protocolVersion="1.0")
     assert [item["id"] for item in request.unanswered] == ["mcpr_1"]
     assert "does not fit what the tool asks for" in request.problems["mcpr_1"]
 
 
-def test_an_old_client_that_goes_on_without_an_answer_declines() -> None:
+def test_an_old_client_that_continues_without_an_answer_declines() -> None:
     request = build(HELLO, BOOKING_CALL, MORE, stored=[STORED_HELLO, BOOKING, QUESTION], standings=standings_of())
     assert request.body["input"][0]["approve"] is False
     assert (request.approved_ids, request.results) == (["mcp_1"], {})
@@ -308,7 +308,7 @@ def _standing(random: Random, request: Json) -> RequestStates:
     )
 
 
-def test_whatever_became_of_the_requests_and_however_they_are_answered_there_is_no_dead_end() -> None:
+def test_no_state_or_answer_of_requests_blocks_the_thread() -> None:
     random = Random("interrupts")
     for _ in range(500):
         requests: list[Json] = [{**REQUEST, "id": f"mcpr_{number}"} for number in range(random.randrange(1, 4))]

@@ -39,14 +39,14 @@ def test_a_first_run_is_its_messages() -> None:
     assert (request.history, request.losses, request.results, request.unanswered) == ((), [], {}, [])
 
 
-def test_what_is_stored_already_is_the_history() -> None:
+def test_stored_messages_are_the_history() -> None:
     stored = [STORED_HELLO, LISTED, REASONING, STORED_ANSWER]
     request = build(HELLO, ANSWER, MORE, stored=stored)
     assert request.history == stored
     assert [item["content"] for item in request.body["input"]] == ["more"]
 
 
-def test_reasoning_that_the_client_keeps_is_not_sent_twice() -> None:
+def test_reasoning_stored_by_the_client_is_not_sent_twice() -> None:
     thought = {"id": "rs_1:0", "role": "reasoning", "content": "Hm."}
     stored = [STORED_HELLO, REASONING, STORED_ANSWER]
     assert build(HELLO, thought, ANSWER, MORE, stored=stored).body["input"][0]["content"] == "more"
@@ -64,7 +64,7 @@ def test_reasoning_that_the_client_keeps_is_not_sent_twice() -> None:
         ([], 0, 0),
     ],
 )
-def test_a_history_that_was_changed_is_that_of_the_client(messages: list[Json], kept: int, sent: int) -> None:
+def test_a_history_changed_by_the_client_replaces_the_stored_one(messages: list[Json], kept: int, sent: int) -> None:
     request = build(*messages, stored=[STORED_HELLO, STORED_ANSWER])
     assert (len(request.history), len(request.body["input"])) == (kept, sent)
 
@@ -89,7 +89,7 @@ def test_a_result_that_is_stored_is_not_sent_again() -> None:
     assert not request.losses
 
 
-def test_a_result_that_comes_late_is_read() -> None:
+def test_a_late_result_is_used() -> None:
     stored = [STORED_HELLO, CALL, {**OUTPUT, "output": NO_RESULT}]
     request = build(HELLO, calling("call_1"), result("call_1"), MORE, stored=stored)
     assert types(request.body["input"]) == ["function_call", "function_call_output", "message"]
@@ -179,7 +179,7 @@ def test_parameters_are_forwarded_and_other_properties_reported() -> None:
     assert [str(loss) for loss in request.losses] == ["forwardedProps.threadMetadata=dropped"]
 
 
-def test_sealed_reasoning_is_asked_for_once() -> None:
+def test_sealed_reasoning_is_requested_once() -> None:
     props = {"include": ["reasoning.encrypted_content"]}
     assert build(HELLO, forwardedProps=props).body["include"] == ["reasoning.encrypted_content"]
 

@@ -174,12 +174,14 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
 
 
 @pytest.mark.parametrize(("events", "content", "items"), ANSWERS.values(), ids=ANSWERS)
-def test_a_stream_and_a_whole_message_say_the_same(events: list[Json], content: list[Json], items: list[Item]) -> None:
+def test_a_stream_and_a_whole_message_give_the_same_events(
+    events: list[Json], content: list[Json], items: list[Item]
+) -> None:
     assert items_of(opening(), *events, *closing()) == items
     assert items_of(message(*content)) == items
 
 
-def test_a_search_moves_on() -> None:
+def test_a_search_reports_progress() -> None:
     events = events_of(opening(), *block(0, SEARCH), *block(1, FOUND), *closing())
     assert [event.phase for event in events if isinstance(event, Progressed)] == [
         "in_progress",
@@ -223,12 +225,12 @@ def test_thinking_is_a_summary_where_the_profile_says_so() -> None:
 
 
 @pytest.mark.parametrize("words", ["a", ""])
-def test_thinking_that_was_cut_off_has_no_signature_and_keeps_nothing(words: str) -> None:
+def test_truncated_thinking_has_no_signature_and_no_details(words: str) -> None:
     items = items_of(opening(), *block(0, thinking_block(), *thought(words, signature="")), *closing("max_tokens"))
     assert items == ([thought_item("a", status="incomplete")] if words else [])
 
 
-def test_whole_thinking_before_the_end_of_the_room_is_whole() -> None:
+def test_complete_thinking_before_the_token_limit_is_complete() -> None:
     items = items_of(opening(), *block(0, thinking_block(), *thought("a")), *closing("max_tokens"))
     assert items == [thought_item("a", signed("a"))]
 
@@ -248,22 +250,22 @@ def test_a_text_that_was_cut_off_is_incomplete() -> None:
     ("arguments", "text"),
     [({}, "{}"), ([], "[]"), (None, "null"), ("", "{}"), ('{"x":', '{"x":'), ([1], "[1]"), (0, "0"), (False, "false")],
 )
-def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
+def test_arguments_that_are_no_object_are_preserved_unchanged(arguments: Any, text: str) -> None:
     odd = {**call_block("f"), "input": arguments}
     assert items_of(message(odd, stop_reason="tool_use")) == [call_item(text)]
     assert items_of(opening(), *block(0, odd), *closing("tool_use")) == [call_item(text)]
 
 
 @pytest.mark.parametrize("placeholder", [{}, [], None, ""])
-def test_arguments_that_come_in_pieces_go_before_what_stood_for_them(placeholder: Any) -> None:
+def test_streamed_arguments_replace_the_initial_ones(placeholder: Any) -> None:
     stream = block(0, {**call_block("f"), "input": placeholder}, *given('{"x"', ":1}"))
     assert items_of(opening(), *stream, *closing("tool_use")) == [call_item('{"x":1}')]
 
 
-def test_a_call_that_says_nothing_of_its_arguments_has_none() -> None:
+def test_a_call_without_arguments_has_none() -> None:
     bare = {"type": "tool_use", "id": "toolu_1", "name": "f"}
     assert items_of(message(bare, stop_reason="tool_use")) == [call_item("{}")]
 
 
-def test_arguments_that_came_with_the_call_do_not_come_twice() -> None:
+def test_arguments_sent_with_the_call_are_not_repeated() -> None:
     assert items_of(opening(), *block(0, call_block("f", x=1), *given('{"x":1}')), *closing()) == [call_item('{"x":1}')]

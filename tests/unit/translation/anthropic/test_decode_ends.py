@@ -38,7 +38,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("word", "reason"), REASONS.items())
-def test_why_it_stopped(word: str, reason: str) -> None:
+def test_stop_reasons_become_finish_reasons(word: str, reason: str) -> None:
     for chunks in ([opening(), *closing(word)], [message(stop_reason=word)]):
         *_, finished = events_of(*chunks)
         assert isinstance(finished, Finished)
@@ -50,14 +50,14 @@ def test_a_turn_that_was_paused_is_not_complete() -> None:
     assert items == [said_item("a", "incomplete")]
 
 
-def test_an_end_of_another_kind_is_told_of_with_what_was_said() -> None:
+def test_an_unknown_stop_reason_is_reported_after_the_answer() -> None:
     *_, finished = events_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("something_new"))
     assert isinstance(finished, Finished)
     assert (finished.reason, finished.raw_reason) == ("other", "something_new")
 
 
 @pytest.mark.parametrize("chunks", [[opening(), *closing("something_new")], [message(stop_reason="something_new")]])
-def test_an_end_of_another_kind_without_an_answer_is_a_failure(chunks: list[Json]) -> None:
+def test_an_unknown_stop_reason_without_an_answer_is_a_failure(chunks: list[Json]) -> None:
     *_, failed = events_of(*chunks)
     assert isinstance(failed, Failed)
     assert (failed.code, failed.message) == (
@@ -67,7 +67,7 @@ def test_an_end_of_another_kind_without_an_answer_is_a_failure(chunks: list[Json
     assert failed.usage is not None
 
 
-def test_who_called_stopped_to_call() -> None:
+def test_a_turn_with_calls_finishes_with_tool_calls() -> None:
     *_, finished = events_of(opening(), *block(0, call_block("f")), *closing("end_turn"))
     assert isinstance(finished, Finished)
     assert finished.reason == "tool_calls"
@@ -101,11 +101,11 @@ def test_the_first_reason_counts() -> None:
     assert finished.raw_reason == "refusal"
 
 
-def test_what_comes_after_the_end_is_ignored() -> None:
+def test_events_after_the_end_are_ignored() -> None:
     assert isinstance(events_of(*text_events("a"), {"type": "error"})[-1], Finished)
 
 
-def test_pings_say_nothing_and_other_events_are_passed_on() -> None:
+def test_pings_are_ignored_and_other_events_are_forwarded() -> None:
     events = events_of({"type": "ping"}, opening(), {"type": "new"}, *closing())
     assert [event for event in events if isinstance(event, Opaque)] == [Opaque("anthropic", {"type": "new"})]
 
@@ -184,7 +184,7 @@ GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {
 
 
 @pytest.mark.parametrize(("chunks", "refusal"), GARBLED.values(), ids=GARBLED)
-def test_what_is_not_the_protocol_is_refused(chunks: list[Any], refusal: type[Exception]) -> None:
+def test_data_outside_the_protocol_is_refused(chunks: list[Any], refusal: type[Exception]) -> None:
     with pytest.raises(refusal):
         events_of(*chunks)
 
@@ -211,13 +211,13 @@ FAILURES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES.values(), ids=FAILURES)
-def test_errors_are_named_by_meaning(error: Any, code: str) -> None:
+def test_errors_have_codes_by_meaning(error: Any, code: str) -> None:
     failed = failure_in(error)
     assert failed.code == code
     assert failed.message
 
 
-def test_what_is_said_of_our_key_is_not_passed_on() -> None:
+def test_messages_about_the_gateways_key_are_not_forwarded() -> None:
     failed = failure_in({"type": "authentication_error", "message": "invalid x-api-key sk-ant-1"})
     assert failed.code == "upstream_unauthorized"
     assert "sk-ant" not in failed.message
@@ -227,7 +227,7 @@ def counts(usage: Usage | None) -> Any:
     return usage and (usage.input, usage.output, usage.cache_read, usage.cache_write)
 
 
-def test_the_input_is_what_was_read_with_what_the_cache_gave_and_took() -> None:
+def test_input_tokens_include_cache_reads_and_writes() -> None:
     first = read_message_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
     assert counts(first) == (23, None, 11, 7)
     last = read_message_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
@@ -241,7 +241,7 @@ def test_the_input_is_what_was_read_with_what_the_cache_gave_and_took() -> None:
     }
 
 
-def test_what_was_not_counted_is_not_zero() -> None:
+def test_missing_counts_are_not_zero() -> None:
     assert counts(read_message_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
     assert read_message_usage("a") is None
 
@@ -252,7 +252,7 @@ def test_a_message_without_usage_has_none() -> None:
     assert finished.usage is None
 
 
-def test_events_are_read_as_their_bytes_came() -> None:
+def test_bytes_and_parsed_events_are_decoded_equally() -> None:
     decoder = AnthropicDecoder(counting_ids())
     events = decoder.decode_payloads([orjson.dumps(event) for event in text_events("a", "b")])
     assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]

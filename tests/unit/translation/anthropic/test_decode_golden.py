@@ -24,12 +24,12 @@ def decoder() -> Decoder:
 
 
 @pytest.mark.parametrize("recording", STREAMS, ids=lambda path: path.stem)
-def test_streams_are_understood(recording: Path, update_golden: bool) -> None:
+def test_streams_become_their_expected_events(recording: Path, update_golden: bool) -> None:
     check_events(recording, decode(decoder(), chunks_of(recording.read_bytes())), update=update_golden)
 
 
 @pytest.mark.parametrize("recording", WHOLE, ids=lambda path: path.stem)
-def test_whole_messages_are_understood(recording: Path, update_golden: bool) -> None:
+def test_whole_messages_become_their_expected_events(recording: Path, update_golden: bool) -> None:
     events = decode(decoder(), [orjson.loads(recording.read_bytes())])
     check_events(recording, events, update=update_golden)
 
@@ -46,7 +46,7 @@ def test_whole_messages_become_streams_the_official_client_accepts(recording: Pa
     check_response(snapshot.result())
 
 
-def test_it_does_not_matter_where_the_bytes_are_cut() -> None:
+def test_bytes_may_be_split_anywhere() -> None:
     stream = (GOLDEN / "anthropic" / "published-thinking-omitted.sse").read_bytes()
     expected = decode(decoder(), chunks_of(stream))
     for reads in every_split(stream):

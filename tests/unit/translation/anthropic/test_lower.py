@@ -18,7 +18,7 @@ from translation.representation.turn import Turn
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
-def test_a_turn_is_asked() -> None:
+def test_a_turn_becomes_a_request() -> None:
     turn = Turn(model=NEW, items=[user("a")], instructions="b", max_output_tokens=99)
     assert lower(turn, PROFILE) == (
         {
@@ -33,7 +33,7 @@ def test_a_turn_is_asked() -> None:
 
 
 @pytest.mark.parametrize("items", [[], [user(" ")], [{"type": "message", "role": "system", "content": []}]], ids=str)
-def test_nothing_to_answer_is_refused(items: list[Json]) -> None:
+def test_a_turn_without_messages_is_refused(items: list[Json]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         lowered(items=items)
     assert refused.value.param == "input"
@@ -139,13 +139,13 @@ THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("model", "given", "body", "losses"), THINKING.values(), ids=THINKING)
-def test_thinking_is_asked_for_in_the_form_the_model_knows(
+def test_thinking_is_requested_in_the_form_the_model_knows(
     model: str, given: Json, body: Json, losses: list[Loss]
 ) -> None:
     assert lowered(model, **given) == (body, losses)
 
 
-def test_the_form_can_be_told() -> None:
+def test_the_form_of_thinking_can_be_configured() -> None:
     adaptive, budget = (Profile(thinking_form=form) for form in ("adaptive", "budget"))
     assert lowered(OLD, adaptive, thinking=True)[0]["thinking"] == ADAPTIVE
     assert lowered("glm-5", budget, thinking=True)[0]["thinking"] == enabled(2048)
@@ -227,7 +227,7 @@ SAMPLING: dict[str, tuple[Json, Json, Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("sampling", "given", "body", "losses"), SAMPLING.values(), ids=SAMPLING)
-def test_parameters_are_said_or_lost(sampling: Json, given: Json, body: Json, losses: list[Loss]) -> None:
+def test_parameters_are_sent_or_lost(sampling: Json, given: Json, body: Json, losses: list[Loss]) -> None:
     assert lowered(sampling=sampling, **given) == (with_limit(**body), losses)
 
 
@@ -245,7 +245,7 @@ UNSAMPLED = {
 
 
 @pytest.mark.parametrize(("model", "is_unsampled"), UNSAMPLED.items())
-def test_models_since_4_7_are_told_nothing_of_sampling(model: str, is_unsampled: bool) -> None:
+def test_models_since_4_7_get_no_sampling_parameters(model: str, is_unsampled: bool) -> None:
     given: Json = {"sampling": {"temperature": 1.5, "top_p": 0.9}, "extra": {"top_k": 4}}
     body, losses = lowered(model, **given)
     if is_unsampled:
@@ -262,7 +262,7 @@ def test_sampling_as_a_model_does_it_anyway_is_no_loss() -> None:
     )
 
 
-def test_a_model_that_is_told_a_budget_is_told_of_sampling_too() -> None:
+def test_a_model_with_a_budget_gets_sampling_parameters_too() -> None:
     body, losses = lowered("claude-opus-5", replace(PROFILE, thinking_form="budget"), sampling={"temperature": 0})
     assert (body, losses) == (with_limit(temperature=0), [])
 
@@ -284,7 +284,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("given", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_changes_the_answer_is_refused_by_name(given: Json, param: str) -> None:
+def test_parameters_that_change_the_answer_are_refused_by_name(given: Json, param: str) -> None:
     with pytest.raises(Unrepresentable) as refused:
         lowered(**given)
     assert refused.value.param == param
@@ -305,7 +305,7 @@ INVALID: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("given", "param"), INVALID.values(), ids=INVALID)
-def test_tools_nobody_takes_are_refused_by_name(given: Json, param: str) -> None:
+def test_unsupported_tools_are_refused_by_name(given: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         lowered(**given)
     assert refused.value.param == param

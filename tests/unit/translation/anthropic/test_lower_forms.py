@@ -93,7 +93,7 @@ TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("given", "body", "losses"), TOOLS.values(), ids=TOOLS)
-def test_tools_are_said(given: Json, body: Json, losses: list[Loss]) -> None:
+def test_tools_become_tools_of_the_api(given: Json, body: Json, losses: list[Loss]) -> None:
     assert lowered(**given) == (with_limit(**body), losses)
 
 
@@ -103,7 +103,7 @@ def test_older_models_are_not_strict() -> None:
     assert losses == [Loss("tools.strict", "dropped")]
 
 
-def test_more_strict_tools_than_the_api_takes_are_not_strict() -> None:
+def test_strict_tools_over_the_limit_are_not_strict() -> None:
     for count, is_strict in ((20, True), (21, False)):
         tools = [
             {"type": "function", "name": f"f{number}", "strict": True, "parameters": SCHEMA} for number in range(count)
@@ -113,7 +113,7 @@ def test_more_strict_tools_than_the_api_takes_are_not_strict() -> None:
         assert losses == ([] if is_strict else [Loss("tools.strict", "dropped")])
 
 
-def test_an_answer_is_held_to_a_schema() -> None:
+def test_an_answer_is_constrained_to_a_schema() -> None:
     text_format = {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}
     body, losses = lowered(text_format=text_format, reasoning={"effort": "low"})
     assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
@@ -139,7 +139,9 @@ HELD = {"type": "json_schema", "name": "n", "schema": SCHEMA}
     [(None, PROFILE, CITABLE), (HELD, PROFILE, UNCITED), (None, replace(PROFILE, cite_documents=False), UNCITED)],
     ids=["by itself", "beside a schema, which the API refuses", "where it is not wanted"],
 )
-def test_all_documents_are_to_be_cited_or_none(text_format: Json | None, profile: Profile, document: Json) -> None:
+def test_citations_are_enabled_for_all_documents_or_none(
+    text_format: Json | None, profile: Profile, document: Json
+) -> None:
     turn = Turn(model=NEW, items=WITH_DOCUMENTS, text_format=text_format)
     first, _, last = lower(turn, profile).body["messages"]
     assert first["content"] == [document]
@@ -224,7 +226,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
 MARK = {"type": "ephemeral"}
 
 
-def test_a_cache_key_marks_the_prompt_and_the_whole() -> None:
+def test_a_cache_key_sets_cache_control_on_the_prompt_and_the_end() -> None:
     turn = Turn(
         model=NEW, items=[user("a")], instructions="b", tools=[OTHER], sampling={"prompt_cache_key": "k"}, stream=False
     )
@@ -235,7 +237,7 @@ def test_a_cache_key_marks_the_prompt_and_the_whole() -> None:
     assert losses == ()
 
 
-def test_without_a_system_prompt_the_tools_are_marked() -> None:
+def test_without_a_system_prompt_the_tools_have_cache_control() -> None:
     sampling = {"prompt_cache_retention": "24h"}
     turn = Turn(model=NEW, items=LOOP, tools=[OTHER], sampling=sampling, stream=False)
     body, losses = lower(turn, PROFILE)
@@ -246,12 +248,12 @@ def test_without_a_system_prompt_the_tools_are_marked() -> None:
     assert losses == (Loss("prompt_cache_retention", "24h as 1h"),)
 
 
-def test_without_either_the_end_is_marked() -> None:
+def test_without_both_the_end_has_cache_control() -> None:
     body, _ = lower(Turn(model=NEW, items=[user("a")], sampling={"prompt_cache_key": "k"}), PROFILE)
     assert body["messages"] == [{"role": "user", "content": [{**text("a"), "cache_control": MARK}]}]
 
 
-def test_a_mark_of_the_client_is_set_where_the_prompt_is_marked() -> None:
+def test_cache_control_of_the_client_is_set_on_the_prompt() -> None:
     mark = {**MARK, "ttl": "1h"}
     body, losses = lower(Turn(model=NEW, items=[user("a")], instructions="b", cache_mark=mark), PROFILE)
     assert body["system"] == [{**text("b"), "cache_control": mark}]

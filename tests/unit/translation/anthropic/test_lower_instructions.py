@@ -11,7 +11,7 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 
 
-def test_what_instructs_is_the_system_prompt() -> None:
+def test_instructions_are_the_system_prompt() -> None:
     items = [message("system", "b", "c"), message("developer", "d"), message("system", " "), user("e")]
     (system, spoken), losses = lower(*items, instructions="a")
     assert system == ["a", "b\nc", "d"]
@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
 
 
 @pytest.mark.parametrize(("items", "refusal", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_nobody_takes_is_refused_by_name(items: list[Item], refusal: type[InvalidRequest], param: str) -> None:
+def test_unsupported_items_are_refused_by_name(items: list[Item], refusal: type[InvalidRequest], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         lower(*items)
     assert type(refused.value) is refusal

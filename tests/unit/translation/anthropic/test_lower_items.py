@@ -150,7 +150,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
 
 
 @pytest.mark.parametrize(("items", "messages"), CASES.values(), ids=CASES)
-def test_items_are_said(items: list[Item], messages: list[Json]) -> None:
+def test_items_become_messages_of_the_api(items: list[Item], messages: list[Json]) -> None:
     (system, spoken), losses = lower(*items)
     assert spoken == messages
     assert (system, losses) == ([], [])
@@ -234,7 +234,7 @@ LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
 
 
 @pytest.mark.parametrize(("items", "messages", "loss"), LOSSY.values(), ids=LOSSY)
-def test_what_cannot_be_said_as_it_is_is_a_loss(items: list[Item], messages: list[Json], loss: Loss) -> None:
+def test_approximated_items_are_losses(items: list[Item], messages: list[Json], loss: Loss) -> None:
     (_, spoken), losses = lower(*items)
     assert spoken == messages
     assert losses == [loss]
@@ -252,20 +252,20 @@ NO_BLOCKS: list[Any] = [
 
 
 @pytest.mark.parametrize("detail", NO_BLOCKS, ids=str)
-def test_details_that_are_no_whole_block_are_not_sent(detail: Any) -> None:
+def test_incomplete_details_are_not_sent(detail: Any) -> None:
     (_, spoken), losses = lower(user("a"), thought(detail), assistant("b"), user("c"))
     assert spoken[1] == entry("assistant", text("b"))
     assert losses == [Loss("input", "reasoning dropped")]
 
 
-def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
+def test_signatures_of_another_vendor_are_no_loss() -> None:
     mark = thought({"type": "gemini.text", "thought": False, "signature": "s"})
     (_, spoken), losses = lower(user("a"), assistant("b"), mark, user("c"))
     assert spoken[1] == entry("assistant", text("b"))
     assert losses == []
 
 
-def test_thoughts_of_others_are_said_in_think_tags_where_the_profile_says_so() -> None:
+def test_foreign_thoughts_are_sent_in_think_tags_if_the_profile_says_so() -> None:
     profile = Profile(replay_reasoning="think_tags")
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "c"}]}
     (_, spoken), losses = lower(user("a"), thought(words="b"), summary, thought(), assistant("d"), profile=profile)

@@ -200,7 +200,7 @@ def made(events: list[Event]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("chunks", "expected"), CASES.values(), ids=CASES)
-def test_calls_are_told_apart(chunks: list[Json], expected: list[tuple[str, str, str]]) -> None:
+def test_calls_are_distinguished(chunks: list[Json], expected: list[tuple[str, str, str]]) -> None:
     events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
     assert made(events) == expected
 

@@ -73,7 +73,7 @@ MESSAGES: dict[str, Json] = {
 
 
 @pytest.mark.parametrize(("name", "expected"), MESSAGES.items(), ids=MESSAGES)
-def test_the_message_says_all_that_chat_can_say(name: str, expected: Json) -> None:
+def test_the_message_has_everything_that_chat_can_express(name: str, expected: Json) -> None:
     message = collect(TURNS[name])["choices"][0]["message"]
     assert message == {"role": "assistant", "content": None, "refusal": None, **expected}
 
@@ -92,7 +92,7 @@ ENDINGS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize(("name", "expected"), ENDINGS.items(), ids=ENDINGS)
-def test_the_ending_is_true(name: str, expected: Json) -> None:
+def test_the_finish_reason_is_correct(name: str, expected: Json) -> None:
     choice = collect(TURNS[name])["choices"][0]
     assert {key: value for key, value in choice.items() if key.endswith("finish_reason")} == expected
 
@@ -110,7 +110,7 @@ def test_identity_facts_and_usage_are_there() -> None:
     assert (facts["system_fingerprint"], "service_tier" in facts) == ("fp", False)
 
 
-def test_usage_nobody_reported_is_left_out() -> None:
+def test_unreported_usage_is_left_out() -> None:
     assert "usage" not in collect(TURNS["usage by half"])
     assert collect(TURNS["usage without details"])["usage"] == {
         "prompt_tokens": 1,
@@ -139,7 +139,7 @@ def test_reasoning_is_in_the_configured_fields(fields: frozenset[str], expected:
     assert {key: value for key, value in message.items() if "reasoning" in key} == expected
 
 
-def test_extensions_hold_each_chunk_as_it_came() -> None:
+def test_extensions_have_each_chunk_unchanged() -> None:
     completion = collect(turn(thought(0, "h", "m"), text(1, "a", "b"), call(2, "f", "{", "}")), extensions=True)
     assert completion["extensions"] == {
         "reasoning_chunks": ["h", "m"],
@@ -152,7 +152,7 @@ def test_extensions_hold_each_chunk_as_it_came() -> None:
     }
 
 
-def test_extensions_tell_of_a_call_that_was_cut_off() -> None:
+def test_extensions_report_a_truncated_call() -> None:
     begun, piece, *_ = call(0, "f", "{")
     cut: list[Event] = [begun, piece, PartEnded(0, None), ItemEnded(0, status="incomplete")]
     final = {**new_function_call("fc_1", call_id="call_1", name="g"), "status": "completed"}
@@ -164,7 +164,7 @@ def test_extensions_tell_of_a_call_that_was_cut_off() -> None:
     ]
 
 
-def test_clients_that_speak_of_functions_are_answered_in_their_words() -> None:
+def test_clients_with_legacy_functions_get_function_calls() -> None:
     choice = collect(turn(call(0, "f", "{}"), call(1, "g")), legacy_functions=True)["choices"][0]
     assert choice["message"]["function_call"] == {"name": "f", "arguments": "{}"}
     assert [each["id"] for each in choice["message"]["tool_calls"]] == ["call_1"]
@@ -180,7 +180,7 @@ def test_a_turn_that_failed_has_no_completion() -> None:
         failed.result()
 
 
-def test_a_turn_that_goes_on_has_no_completion_yet() -> None:
+def test_an_unfinished_turn_has_no_completion_yet() -> None:
     running = collector()
     running.feed([Started("m")])
     assert running.failed is None
@@ -188,7 +188,7 @@ def test_a_turn_that_goes_on_has_no_completion_yet() -> None:
         running.result()
 
 
-def test_what_is_wrong_with_calls_is_told_beside_them() -> None:
+def test_warnings_about_calls_are_beside_them() -> None:
     warnings = [{"name": "f", "why": "the arguments are not valid JSON"}]
     assert collect(turn(call(0, "f", "?"), Noted(facts={"tool_warnings": warnings})))["tool_warnings"] == warnings
     assert "tool_warnings" not in collect(turn(call(0, "f", "{}"), Noted(facts={"service_tier": "flex"})))

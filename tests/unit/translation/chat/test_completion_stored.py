@@ -17,5 +17,5 @@ def test_parts_are_listed_beside_their_text() -> None:
     assert build_stored_message({"role": "user", "content": [image], "id": "0"})["content"] is None
 
 
-def test_a_call_without_content_says_so() -> None:
+def test_a_call_without_content_has_null_content() -> None:
     assert build_stored_message({"role": "assistant", "tool_calls": [], "id": "0"})["content"] is None

@@ -62,7 +62,7 @@ NOT_ONLY_FRAMES_LIKE_IT: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("read", NOT_ONLY_FRAMES_LIKE_IT.values(), ids=NOT_ONLY_FRAMES_LIKE_IT)
-def test_any_other_read_has_to_be_cut_into_frames(read: bytes) -> None:
+def test_any_other_read_has_to_be_split_into_frames(read: bytes) -> None:
     assert run_of(HELLO, "Hello").parse_texts(read) is None
 
 
@@ -91,7 +91,7 @@ def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
     ],
     ids=["no such field", "the field twice", "escaped in another way"],
 )
-def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: str) -> None:
+def test_from_ambiguous_bytes_no_run_is_learnt(payload: bytes, text: str) -> None:
     assert ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text)) is None
 
 
@@ -179,7 +179,7 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: li
         assert events_of_reads(chunks, frames_per_read) == parsed
 
 
-def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delta_run_is_read_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ChatDecoder(counting_ids())
     decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(text_chunk("a"))])
     payload = orjson.dumps(text_chunk("c"))

@@ -132,7 +132,7 @@ def test_deltas_are_what_clients_expect(events: list[Event], expected: list[Json
     assert deltas(events) == expected
 
 
-def test_clients_that_speak_of_functions_are_answered_in_their_words() -> None:
+def test_clients_with_legacy_functions_get_function_calls() -> None:
     chunks = stream(turn(call(0, "f", "{}"), call(1, "g")), legacy_functions=True)
     assert [chunk["choices"][0]["delta"] for chunk in chunks] == [
         {"role": "assistant", "content": None},
@@ -144,7 +144,7 @@ def test_clients_that_speak_of_functions_are_answered_in_their_words() -> None:
     assert chunks[-1]["choices"][0]["finish_reason"] == "function_call"
 
 
-def test_with_usage_every_chunk_says_null_and_one_without_choices_comes_last() -> None:
+def test_with_usage_every_chunk_has_null_and_the_last_has_no_choices() -> None:
     *chunks, last = stream(TURNS["usage at the end"], include_usage=True)
     assert all(chunk["choices"] and chunk["usage"] is None for chunk in chunks)
     assert last["choices"] == []
@@ -157,11 +157,11 @@ def test_with_usage_every_chunk_says_null_and_one_without_choices_comes_last() -
     }
 
 
-def test_without_usage_no_chunk_speaks_of_it() -> None:
+def test_without_usage_no_chunk_has_the_field() -> None:
     assert not any("usage" in chunk for chunk in stream(TURNS["usage at the end"]))
 
 
-def test_counts_nobody_reported_are_not_made_up() -> None:
+def test_unreported_counts_are_not_invented() -> None:
     assert all(chunk["choices"] for chunk in stream(TURNS["usage by half"], include_usage=True))
 
 
@@ -171,7 +171,7 @@ def test_facts_are_on_every_chunk_from_then_on() -> None:
     assert [chunk.get("system_fingerprint") for chunk in chunks] == [None, None, None, "fp", "fp", "fp"]
 
 
-def test_logprobs_ride_on_their_delta() -> None:
+def test_logprobs_are_on_their_delta() -> None:
     chunks = stream(TURNS["logprobs"])
     assert [chunk["choices"][0]["logprobs"] for chunk in chunks] == [
         None,
@@ -192,7 +192,7 @@ def test_a_failure_is_the_last_chunk(include_usage: bool, usage: Json) -> None:
     assert last == {**HEAD, "choices": [choice], **usage, "error": error}
 
 
-def test_nothing_is_written_before_there_is_something_to_say() -> None:
+def test_nothing_is_written_before_the_first_content() -> None:
     started = encoder()
     assert started.feed([Started("m"), *text(0)[:2]]) == b""
     assert not started.ended
@@ -219,7 +219,7 @@ def test_an_error_without_a_better_name_keeps_its_code() -> None:
     assert last["error"] == {"message": "gone", "type": "server_error", "param": None, "code": "upstream_truncated"}
 
 
-def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
+def test_an_unsent_end_can_still_become_a_failure() -> None:
     encoding = encoder(include_usage=True)
     frames = encoding.feed(TURNS["usage at the end"])
     assert encoding.ended
@@ -230,7 +230,7 @@ def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
 
 
 @pytest.mark.parametrize("end", [Finished("stop"), FAILED], ids=["finished", "failed"])
-def test_what_is_wrong_with_calls_is_told_at_the_end(end: Event) -> None:
+def test_warnings_about_calls_are_at_the_end(end: Event) -> None:
     warnings = [{"name": "f", "why": "the arguments are not valid JSON"}]
     *before, last = stream(turn(call(0, "f", "?"), Noted(facts={"tool_warnings": warnings}), end=end))
     assert last["tool_warnings"] == warnings
@@ -258,5 +258,5 @@ def test_calls_that_the_gateway_ran_are_in_the_extensions_only() -> None:
     assert "mcp_calls" not in str(stream(events))
 
 
-def test_a_stream_has_no_extensions_unless_they_are_asked_for() -> None:
+def test_a_stream_has_no_extensions_unless_requested() -> None:
     assert not any("extensions" in chunk for chunk in stream(turn(thought(0, "h"), call(1, "f", "{}"))))

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Any, Failed]] = {
 
 
 @pytest.mark.parametrize(("error", "failed"), CASES.values(), ids=CASES)
-def test_an_error_is_named_by_meaning(error: Any, failed: Failed) -> None:
+def test_an_error_has_a_code_by_meaning(error: Any, failed: Failed) -> None:
     assert failure_in({"error": error}) == failed
 
 
@@ -58,5 +58,5 @@ def test_the_error_may_be_the_object_itself() -> None:
 
 
 @pytest.mark.parametrize("error", [None, False, {}, ""], ids=repr)
-def test_an_empty_error_is_none(error: Any) -> None:
+def test_an_empty_error_is_no_failure(error: Any) -> None:
     assert failure_in({"error": error, "choices": []}) is None

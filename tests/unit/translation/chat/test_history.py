@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[list[Json], str, str]] = {
 
 
 @pytest.mark.parametrize(("messages", "param", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_has_no_item_is_refused_by_name(messages: list[Json], param: str, words: str) -> None:
+def test_messages_without_an_item_are_refused_by_name(messages: list[Json], param: str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words) as refused:
         turn_of(*messages)
     assert refused.value.param == param
@@ -195,7 +195,7 @@ def test_a_relay_may_refer_to_audio_answers() -> None:
     assert turn_of(assistant(audio={"id": "a"}), relayed=True).items == [message("assistant", output_text(""))]
 
 
-def test_what_items_cannot_say_is_a_loss_said_once() -> None:
+def test_unsupported_message_fields_are_one_loss() -> None:
     part = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
     turn = turn_of({"role": "user", "content": [part, part], "name": "n"}, assistant(content="a", name="n"))
     assert turn.losses == (Loss("messages.name", "dropped"), Loss("messages.content.cache_control", "dropped"))

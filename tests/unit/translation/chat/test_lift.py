@@ -21,7 +21,7 @@ def turn_of(*, relayed: bool = False, **more: Any) -> Turn:
     return lift(body, relayed=relayed)
 
 
-def test_a_plain_request_asks_for_nothing_more() -> None:
+def test_a_plain_request_has_no_other_parameters() -> None:
     assert turn_of() == Turn(
         model="m",
         items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}],

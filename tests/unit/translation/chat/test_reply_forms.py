@@ -98,6 +98,6 @@ NO_COMPLETIONS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("answer", NO_COMPLETIONS.values(), ids=NO_COMPLETIONS)
-def test_what_is_no_completion_is_left_to_whoever_reads_the_stream(answer: Json) -> None:
+def test_an_invalid_completion_is_left_to_the_reader_of_the_stream(answer: Json) -> None:
     [chunk] = [orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(stream_of(answer))[:-1]]
     assert chunk["choices"] == answer.get("choices")

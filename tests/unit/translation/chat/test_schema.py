@@ -108,7 +108,7 @@ ACCEPTED: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("request_body", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_is_well_formed_passes(request_body: Json) -> None:
+def test_well_formed_requests_are_accepted(request_body: Json) -> None:
     validate(request_body)
 
 
@@ -192,13 +192,13 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 
 
 @pytest.mark.parametrize(("request_body", "param", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_is_malformed_is_named(request_body: Json, param: str, code: str) -> None:
+def test_malformed_requests_are_reported_by_field(request_body: Json, param: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         validate(request_body)
     assert (refused.value.param, refused.value.code) == (param, code)
 
 
-def test_every_parameter_of_the_official_sdk_is_known_or_passed_on() -> None:
+def test_every_parameter_of_the_official_sdk_is_known_or_forwarded() -> None:
     official = set(completion_create_params.CompletionCreateParamsStreaming.__annotations__)
     assert official - REQUEST_FIELDS == {"moderation", "prompt_cache_options"}, (
         "these reach only upstreams that know them"

@@ -68,7 +68,7 @@ def test_counts_never_fall() -> None:
     assert (after.input, after.output) == (9, 5)
 
 
-def test_counts_that_are_not_repeated_are_kept() -> None:
+def test_counts_that_are_not_repeated_are_preserved() -> None:
     before = read_usage({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
     after = read_usage({"completion_tokens": 5}, before)
     assert (after.input, after.output, after.cache_read) == (9, 5, 3)

@@ -21,7 +21,7 @@ ENDED = {
 
 
 @pytest.mark.parametrize(("kind", "chunks"), ENDED.values(), ids=list(ENDED))
-def test_what_follows_the_end_is_not_even_looked_at(kind: Callable[..., ChunkDecoder], chunks: list[object]) -> None:
+def test_chunks_after_the_end_are_not_parsed(kind: Callable[..., ChunkDecoder], chunks: list[object]) -> None:
     decoder = kind(new_id)
     payloads = [*map(orjson.dumps, chunks), b"{"]
     assert isinstance(decoder.decode_payloads(payloads)[-1], Finished | Failed)
@@ -29,12 +29,12 @@ def test_what_follows_the_end_is_not_even_looked_at(kind: Callable[..., ChunkDec
     assert decoder.decode_payloads([b"{"]) == []
 
 
-def test_what_is_no_json_before_the_end_is_told_of() -> None:
+def test_invalid_json_before_the_end_is_reported() -> None:
     with pytest.raises(orjson.JSONDecodeError):
         GeminiDecoder(new_id).decode_payloads([orjson.dumps(gemini.chunk(gemini.text("a"))), b"{"])
 
 
-def test_no_chunk_is_taken_for_one_like_the_last() -> None:
+def test_chunks_are_not_forwarded_as_a_run_by_default() -> None:
     decoder = GeminiDecoder(new_id)
     decoder.decode_payloads([orjson.dumps(gemini.chunk(gemini.text("a")))] * 2)
     assert decoder.delta_run is None

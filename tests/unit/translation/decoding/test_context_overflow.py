@@ -37,5 +37,5 @@ def test_an_overflow_is_recognised_by_its_code(code: str) -> None:
 
 
 @pytest.mark.parametrize("message", OTHERS.values(), ids=OTHERS)
-def test_what_only_sounds_like_it_is_none(message: str) -> None:
+def test_similar_messages_are_no_overflow(message: str) -> None:
     assert not is_context_overflow(message, "some_code")

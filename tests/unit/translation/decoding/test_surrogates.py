@@ -67,7 +67,7 @@ def test_a_character_whose_second_half_does_not_follow_is_not_complete() -> None
         b'["\\ud83d",' + b"[" * 100_000,
     ],
 )
-def test_what_is_not_json_is_unchanged(payload: bytes) -> None:
+def test_invalid_json_is_unchanged(payload: bytes) -> None:
     assert SurrogateJoiner().rewrite(payload) is payload
 
 

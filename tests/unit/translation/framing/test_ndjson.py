@@ -16,27 +16,27 @@ def cut(*reads: bytes) -> list[bytes]:
     return lines + [frame.payload for frame in decoder.finish()]
 
 
-def test_it_does_not_matter_where_the_network_cuts() -> None:
+def test_reads_may_split_a_stream_anywhere() -> None:
     for reads in every_split(WIRE):
         assert cut(*reads) == LINES
 
 
-def test_a_last_line_without_its_end_is_one() -> None:
+def test_a_last_line_without_a_line_break_counts() -> None:
     assert cut(b'{"a":1}\n{"b":', b"2}") == [b'{"a":1}', b'{"b":2}']
 
 
-def test_nothing_is_no_line() -> None:
+def test_empty_input_has_no_line() -> None:
     assert cut() == cut(b"") == cut(b"\n\n") == cut(b"\xef\xbb\xbf") == []
 
 
-def test_a_line_that_never_ends_is_held_up_to_a_limit() -> None:
+def test_an_endless_line_is_buffered_up_to_a_limit() -> None:
     decoder = LineDecoder(10)
     assert decoder.parse_payloads(b"0123456789") == []
     with pytest.raises(ProtocolViolation, match="longer than 10 bytes"):
         decoder.parse_payloads(b"0")
 
 
-def test_what_is_held_is_counted_anew_after_each_line() -> None:
+def test_the_buffer_limit_starts_again_after_each_line() -> None:
     decoder = LineDecoder(10)
     for _ in range(5):
         assert decoder.parse_payloads(b"12345") == []

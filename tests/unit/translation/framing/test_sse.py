@@ -48,7 +48,7 @@ def test_bytes_become_frames(wire: bytes, expected: list[tuple[str | None, bytes
 
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
-def test_how_the_network_cuts_the_bytes_does_not_matter(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
+def test_bytes_may_be_split_into_any_reads(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
     assert frames_of([wire[i : i + 1] for i in range(len(wire))]) == expected
     for cut in range(len(wire)):
         assert frames_of([wire[:cut], wire[cut:]]) == expected
@@ -62,14 +62,14 @@ def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
-def test_who_wants_only_the_data_gets_the_same(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
+def test_reading_only_the_data_gives_the_same_payloads(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
     for cut in range(len(wire) + 1):
         decoder = FrameDecoder()
         payloads = [payload for read in (wire[:cut], wire[cut:]) for payload in decoder.parse_payloads(read)]
         assert payloads + [frame.payload for frame in decoder.finish()] == [payload for _, payload in expected]
 
 
-def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
+def test_single_frames_give_their_data_one_by_one() -> None:
     decoder = FrameDecoder()
     reads = [
         b"data: 1\n\n",
@@ -83,7 +83,7 @@ def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
-def test_a_read_that_is_one_frame_is_told_from_others_wherever_it_comes(
+def test_a_read_of_exactly_one_frame_is_recognized_anywhere(
     wire: bytes, expected: list[tuple[str | None, bytes]]
 ) -> None:
     one = b"data: {}\n\n"
@@ -120,7 +120,7 @@ BEGINNINGS: dict[str, tuple[list[bytes], bool]] = {
 
 
 @pytest.mark.parametrize(("reads", "between"), BEGINNINGS.values(), ids=BEGINNINGS)
-def test_it_is_known_whether_the_next_read_begins_with_a_frame(reads: list[bytes], between: bool) -> None:
+def test_the_decoder_knows_whether_the_next_read_begins_with_a_frame(reads: list[bytes], between: bool) -> None:
     decoder = FrameDecoder()
     for read in reads:
         decoder.parse_payloads(read)
@@ -137,7 +137,7 @@ def test_a_frame_carries_itself_with_lf_line_ends() -> None:
     ]
 
 
-def test_a_frame_over_the_cap_is_a_violation_and_no_more_than_the_cap_is_held() -> None:
+def test_a_frame_over_the_cap_is_a_violation_and_only_the_cap_is_buffered() -> None:
     decoder = FrameDecoder(max_frame_bytes=100)
     decoder.feed(b"data: " + b"x" * 80)
     with pytest.raises(ProtocolViolation, match="longer than 100 bytes"):

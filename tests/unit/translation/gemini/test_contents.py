@@ -274,7 +274,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
 
 
 @pytest.mark.parametrize(("profile", "items", "expected"), PROFILES.values(), ids=PROFILES)
-def test_what_does_not_fit_is_told(
+def test_unsupported_fields_are_reported(
     profile: Profile, items: list[Item], expected: tuple[str, list[Json], list[str]]
 ) -> None:
     assert lowered(items, profile) == expected
@@ -288,7 +288,7 @@ def test_what_does_not_fit_is_told(
         ("by_model", "gemini-2.5-pro", None),
     ],
 )
-def test_the_profile_says_whether_calls_get_a_placeholder(wanted: Any, name: str, signature: str | None) -> None:
+def test_the_profile_decides_whether_calls_get_a_placeholder(wanted: Any, name: str, signature: str | None) -> None:
     _, contents, _ = lowered([call("x"), output("x")], Profile(call_signatures=wanted), name)
     assert contents[0] == model(called("x", signature))
 
@@ -310,14 +310,14 @@ REFUSED: dict[str, tuple[list[Item], str, str]] = {
 
 
 @pytest.mark.parametrize(("items", "param", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(items: list[Item], param: str, words: str) -> None:
+def test_unsupported_values_are_refused_by_name(items: list[Item], param: str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words) as refusal:
         lowered(items)
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize("odd", [{"type": "mcp_call"}, {"type": ""}])
-def test_items_without_a_word_are_unrepresentable(odd: dict[str, Any]) -> None:
+def test_items_without_an_equivalent_are_unrepresentable(odd: dict[str, Any]) -> None:
     with pytest.raises(Unrepresentable) as refusal:
         lowered([HI, odd])
     assert refusal.value.param == "input[1]"

@@ -55,7 +55,7 @@ def signed_text(signature: str = "s", *, empty: bool = False) -> Json:
 
 
 @pytest.mark.parametrize("recording", recordings("gemini"), ids=lambda path: path.stem)
-def test_published_streams_are_understood_as_written_down(recording: Path, update_golden: bool) -> None:
+def test_published_streams_become_their_expected_events(recording: Path, update_golden: bool) -> None:
     check_events(recording, decoded(*chunks_of(recording.read_bytes())), update=update_golden)
 
 
@@ -71,7 +71,7 @@ def _item_text(item: Item) -> tuple[str, str]:
     return item["type"], "".join(part["text"] for part in parts) + item.get("arguments", "")
 
 
-def test_how_the_network_cuts_a_stream_does_not_matter() -> None:
+def test_a_stream_may_be_split_into_any_reads() -> None:
     wire = (GOLDEN / "gemini" / "published-text-then-call.sse").read_bytes()
     whole = _events_of([wire])
     for reads in every_split(wire):
@@ -215,7 +215,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("said", "meant"), REASONS.items(), ids=REASONS)
-def test_why_a_turn_ended(said: str, meant: tuple[str, str]) -> None:
+def test_finish_reasons_are_mapped(said: str, meant: tuple[str, str]) -> None:
     events = decoded(chunk(text("a"), reason=said))
     assert events[-1] == Finished(meant[0], said)  # type: ignore[arg-type]
     assert [event.status for event in events if isinstance(event, ItemEnded)] == [meant[1]]
@@ -231,7 +231,7 @@ def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
     ("args", "said"),
     [({}, "{}"), (None, "{}"), ([], "[]"), ([1], "[1]"), ("", "{}"), ('{"x":', '{"x":'), (0, "0"), (False, "false")],
 )
-def test_arguments_that_are_no_object_are_kept_as_they_are(args: Any, said: str) -> None:
+def test_arguments_that_are_no_object_are_preserved_unchanged(args: Any, said: str) -> None:
     [made] = items_of(chunk({"functionCall": {"name": "f", "args": args}}, reason="STOP"))
     assert made["arguments"] == said
 
@@ -240,7 +240,7 @@ def test_a_turn_with_calls_ends_in_calls() -> None:
     assert decoded(chunk(call("f", {}), reason="STOP"))[-1] == Finished("tool_calls", "STOP")
 
 
-def test_it_starts_once_and_counts_in_every_chunk() -> None:
+def test_the_turn_starts_once_and_usage_is_read_from_every_chunk() -> None:
     events = decoded(chunk(text("a"), usage=USAGE), chunk(reason="STOP", usage=USAGE))
     counted = Usage(input=9, output=3, raw=USAGE)
     assert events[0] == Started("m-1", "r")
@@ -252,7 +252,7 @@ def test_it_starts_once_and_counts_in_every_chunk() -> None:
     assert events[-1] == Finished("stop", "STOP", counted)
 
 
-def test_probabilities_are_told_once_per_chunk() -> None:
+def test_probabilities_are_sent_once_per_chunk() -> None:
     chosen = {"token": "a", "logProbability": -0.5}
     said = chunk(text("a"), text("b"), reason="STOP", logprobsResult={"chosenCandidates": [chosen]})
     deltas = [event for event in decoded(said) if isinstance(event, Delta)]
@@ -266,12 +266,12 @@ GROUNDING: Json = {
 CITED = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 5}
 
 
-def test_sources_told_before_the_end_are_citations_of_the_whole_text() -> None:
+def test_sources_before_the_end_are_citations_of_the_whole_text() -> None:
     [found] = items_of(chunk(text("Grü"), groundingMetadata=GROUNDING), chunk(text("ße!"), reason="STOP"))
     assert found == message("msg_1", "Grüße!", annotations=[CITED])
 
 
-def test_sources_told_after_the_text_are_citations_of_it() -> None:
+def test_sources_after_the_text_are_citations_of_it() -> None:
     [found, _] = items_of(chunk(text("Grüße")), chunk(text("", "s"), reason="STOP", groundingMetadata=GROUNDING))
     assert found == message("msg_1", "Grüße", annotations=[CITED])
 
@@ -306,7 +306,7 @@ def test_without_a_query_there_was_no_search(metadata: Any) -> None:
     assert len(items_of(chunk(text("a"), reason="STOP", groundingMetadata=metadata))) == 1
 
 
-def test_what_geminis_own_tools_did_is_handed_on_unread() -> None:
+def test_output_of_geminis_own_tools_is_forwarded_unparsed() -> None:
     ran = {"executableCode": {"language": "PYTHON", "code": "1"}}
     assert Opaque("gemini", ran) in decoded(chunk(ran, reason="STOP"))
 
@@ -324,13 +324,13 @@ FAILURES: dict[str, tuple[list[Json], str]] = {
 
 
 @pytest.mark.parametrize(("chunks", "code"), FAILURES.values(), ids=FAILURES)
-def test_what_is_no_answer_fails(chunks: list[Json], code: str) -> None:
+def test_an_invalid_reply_fails(chunks: list[Json], code: str) -> None:
     last = decoded(*chunks)[-1]
     assert isinstance(last, Failed)
     assert last.code == code
 
 
-def test_it_says_when_its_answer_is_whole() -> None:
+def test_the_decoder_knows_when_the_answer_is_complete() -> None:
     decoder = GeminiDecoder(counting_ids())
     decoder.feed(chunk(text("a")))
     assert not decoder.is_complete
@@ -361,17 +361,17 @@ VIOLATIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("said", VIOLATIONS.values(), ids=VIOLATIONS)
-def test_what_is_not_the_protocol_is_refused(said: Any) -> None:
+def test_data_outside_the_protocol_is_refused(said: Any) -> None:
     with pytest.raises(ProtocolViolation):
         GeminiDecoder(counting_ids()).feed(said)
 
 
-def test_odd_values_say_nothing() -> None:
+def test_values_of_wrong_types_are_ignored() -> None:
     odd = {"candidates": [{"content": {"parts": 1}}], "promptFeedback": {}, "usageMetadata": 7}
     assert [type(event) for event in decoded(odd, {"candidates": None}, chunk(reason="STOP"))] == [Started, Finished]
 
 
-def test_bytes_are_read_as_the_chunk_they_hold() -> None:
+def test_bytes_and_parsed_chunks_are_decoded_equally() -> None:
     decoder = GeminiDecoder(counting_ids())
     assert decoder.decode_payloads([orjson.dumps(chunk(text("a")))]) == GeminiDecoder(counting_ids()).feed(
         chunk(text("a"))

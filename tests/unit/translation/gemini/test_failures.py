@@ -24,14 +24,14 @@ FAILURES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("error", "code"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_has_its_name(error: Any, code: str) -> None:
+def test_each_failure_has_its_error_class(error: Any, code: str) -> None:
     failed = failure_in(error)
     assert failed.code == code
     assert failed.message
     assert "key" not in failed.message
 
 
-def test_what_the_upstream_says_of_its_end_is_told() -> None:
+def test_messages_about_the_end_are_in_the_failure() -> None:
     assert failure_from_finish("OTHER", {}) == Failed("upstream_error", "the model stopped with OTHER")
     assert failure_from_finish("OTHER", {"finishMessage": "m"}).message == "the model stopped with OTHER: m"
     assert failure_from_block({"blockReason": "SAFETY"}).message == "the upstream blocked the prompt (SAFETY)"

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "expected", "lost"), CASES.values(), ids=CASES)
-def test_a_schema_is_said_in_the_keywords_that_are_read(given: Json, expected: Json, lost: list[str]) -> None:
+def test_a_schema_has_only_keywords_that_gemini_reads(given: Json, expected: Json, lost: list[str]) -> None:
     losses: list[Loss] = []
     before = deepcopy(given)
     assert reduce_schema(given, "tools[0].parameters", losses) == expected
@@ -128,13 +128,13 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("schema", REFUSED.values(), ids=REFUSED)
-def test_what_is_no_schema_is_refused_by_name(schema: Json) -> None:
+def test_an_invalid_schema_is_refused_by_name(schema: Json) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         reduce_schema(schema, "tools[0].parameters", [])
     assert refusal.value.param == "tools[0].parameters"
 
 
-def test_parts_with_many_required_names_are_joined_in_no_more_than_a_look_at_each() -> None:
+def test_joining_schemas_with_many_required_names_takes_linear_time() -> None:
     names = [f"n{number}" for number in range(20_000)]
     part = {"properties": dict.fromkeys(names, STRING), "required": names}
     started = process_time()

@@ -29,7 +29,7 @@ def lowered(model: str = OLD, profile: Profile = DEFAULT_PROFILE, **turn: Any) -
     return body, list(map(str, losses))
 
 
-def test_a_turn_that_asks_for_nothing_special() -> None:
+def test_a_plain_turn_is_a_minimal_request() -> None:
     assert lowered() == ({"contents": [user("Hi")]}, [])
 
 
@@ -38,7 +38,7 @@ def test_instructions_go_before_system_messages() -> None:
     assert lower(turn, DEFAULT_PROFILE).body["systemInstruction"] == {"parts": [{"text": "a\n\nb"}]}
 
 
-def test_a_conversation_that_the_model_begins_is_begun_by_a_user() -> None:
+def test_a_conversation_begun_by_the_model_gets_a_user_message_first() -> None:
     turn = Turn(model=OLD, items=[message("assistant", "Hello."), HI])
     body, losses = lower(turn, DEFAULT_PROFILE)
     opening = user("(The conversation begins with the assistant's words.)")
@@ -86,7 +86,7 @@ CONFIGS: dict[str, tuple[Json, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "config", "lost"), CONFIGS.values(), ids=CONFIGS)
-def test_parameters_are_said_in_the_configuration(given: Json, config: Json, lost: list[str]) -> None:
+def test_parameters_are_in_the_generation_config(given: Json, config: Json, lost: list[str]) -> None:
     body, losses = lowered(**given)
     assert body.get("generationConfig", {}) == config
     assert losses == lost
@@ -97,7 +97,7 @@ def test_thinking_is_configured_by_the_family() -> None:
     assert config == {"thinkingConfig": {"thinkingLevel": "high", "includeThoughts": True}}
 
 
-def test_own_parameters_are_passed_on_in_either_spelling() -> None:
+def test_native_parameters_are_forwarded_in_either_spelling() -> None:
     profile = Profile(extra_params=frozenset({"top_k", "safety_settings", "cachedContent", "labels", "contents"}))
     extra = {
         "top_k": 4,
@@ -119,13 +119,13 @@ def test_own_parameters_are_passed_on_in_either_spelling() -> None:
     assert losses == ["contents=dropped", "min_p=dropped"]
 
 
-def test_the_newest_models_take_a_schema_beside_tools() -> None:
+def test_the_newest_models_accept_a_schema_beside_tools() -> None:
     body, _ = lowered(NEW, text_format=FORMAT, tools=[TOOL])
     assert body["generationConfig"]["responseMimeType"] == "application/json"
     assert body["tools"]
 
 
-def test_older_ones_are_not_asked_for_what_they_cannot() -> None:
+def test_older_models_get_no_schema_beside_tools() -> None:
     with pytest.raises(Unrepresentable) as refusal:
         lowered(text_format=FORMAT, tools=[TOOL])
     assert refusal.value.param == "text.format"
@@ -151,13 +151,13 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("given", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(given: Json, param: str) -> None:
+def test_unsupported_values_are_refused_by_name(given: Json, param: str) -> None:
     with pytest.raises(Unrepresentable) as refusal:
         lowered(**given)
     assert refusal.value.param == param
 
 
-def test_a_turn_must_say_something() -> None:
+def test_a_turn_without_content_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="input is empty"):
         lower(Turn(model=OLD, items=[message("system", "a")]), DEFAULT_PROFILE)
 
@@ -174,12 +174,12 @@ PATHS = {
 
 
 @pytest.mark.parametrize(("asked", "path"), PATHS.items(), ids=str)
-def test_a_model_is_asked_at_a_path_of_its_own(asked: tuple[str, bool], path: str) -> None:
+def test_each_model_has_a_path_of_its_own(asked: tuple[str, bool], path: str) -> None:
     model, stream = asked
     assert path_of(Turn(model=model, items=[], stream=stream)) == path
 
 
-def test_a_count_is_asked_for_what_the_input_is_made_of() -> None:
+def test_a_count_request_has_the_parts_of_the_input() -> None:
     turn = Turn(model=OLD, items=[HI], instructions="a", tools=[TOOL], max_output_tokens=5)
     path, body, key = build_count_request(turn, DEFAULT_PROFILE)
     assert (path, key) == (f"/models/{OLD}:countTokens", "totalTokens")

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("part", "expected", "lost"), CASES.values(), ids=CASES)
-def test_a_part_is_said(part: Json, expected: Json, lost: list[str]) -> None:
+def test_a_part_is_lowered(part: Json, expected: Json, lost: list[str]) -> None:
     losses: list[Loss] = []
     assert lower_parts([part], "p", losses) == [expected]
     assert list(map(str, losses)) == lost
@@ -93,7 +93,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("part", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(part: Json, param: str) -> None:
+def test_unsupported_values_are_refused_by_name(part: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         lower_parts([part], "p", [])
     assert refusal.value.param == param

@@ -62,17 +62,17 @@ EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "expected"), EFFORTS.items(), ids=map(" ".join, EFFORTS))
-def test_an_effort_is_said_as_the_family_takes_it(given: tuple[str, str], expected: tuple[Json, list[str]]) -> None:
+def test_an_effort_has_the_form_of_the_family(given: tuple[str, str], expected: tuple[Json, list[str]]) -> None:
     model, effort = given
     assert lowered(model, reasoning={"effort": effort}) == expected
 
 
 @pytest.mark.parametrize("model", [FLASH_25, PRO_31])
-def test_thoughts_are_asked_for_where_nothing_is_said_of_them(model: str) -> None:
+def test_thoughts_are_requested_by_default(model: str) -> None:
     assert lowered(model) == ({"includeThoughts": True}, [])
 
 
-def test_models_that_do_not_think_are_told_nothing() -> None:
+def test_models_without_thinking_get_no_thinking_config() -> None:
     assert lowered(OLD) == ({}, [])
 
 
@@ -87,7 +87,7 @@ BUDGETS: dict[tuple[str, int], tuple[Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("given", "expected"), BUDGETS.items(), ids=str)
-def test_a_budget_is_kept_within_the_bounds_of_the_family(given: tuple[str, int], expected: object) -> None:
+def test_a_budget_is_limited_to_the_bounds_of_the_family(given: tuple[str, int], expected: object) -> None:
     model, budget = given
     assert lowered(model, reasoning={"max_tokens": budget, "effort": "low"}) == expected
 
@@ -109,23 +109,23 @@ def test_thinking_is_switched(given: tuple[str, bool], expected: object) -> None
     assert lowered(model, thinking=thinking) == expected
 
 
-def test_thinking_turned_off_goes_before_a_budget() -> None:
+def test_disabled_thinking_overrides_a_budget() -> None:
     assert lowered(FLASH_25, thinking=False, reasoning={"max_tokens": 9}) == ({"thinkingBudget": 0}, [])
 
 
-def test_summaries_are_what_the_model_makes_of_them() -> None:
+def test_the_style_of_summaries_is_left_to_the_model() -> None:
     short = {"effort": "high", "summary": "concise"}
     assert lowered(PRO_31, reasoning=short) == (level("high"), ["reasoning.summary=as auto"])
     assert lowered(OLD, reasoning={"summary": "concise"}) == ({}, [])
 
 
-def test_an_operators_budgets_go_before_ours() -> None:
+def test_budgets_of_the_operator_override_the_defaults() -> None:
     profile = Profile(effort_budgets={"low": 7, "mine": 8})
     assert lowered(PRO_31, profile, reasoning={"effort": "low"}) == (tokens(7), [])
     assert lowered(FLASH_25, profile, reasoning={"effort": "mine"}) == (tokens(8), [])
 
 
-def test_an_operator_knows_how_a_model_is_asked_whose_name_does_not_tell() -> None:
+def test_the_family_of_an_unknown_name_can_be_configured() -> None:
     high = {"effort": "high"}
     assert lowered("tunedModels/mine", Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
     assert lowered("tunedModels/mine", Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
@@ -133,7 +133,7 @@ def test_an_operator_knows_how_a_model_is_asked_whose_name_does_not_tell() -> No
     assert lowered(PRO_3, Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
 
 
-def test_an_effort_nobody_knows_is_refused() -> None:
+def test_an_unknown_effort_is_refused() -> None:
     with pytest.raises(Unrepresentable) as refusal:
         lowered(PRO_31, reasoning={"effort": "utmost"})
     assert refusal.value.param == "reasoning.effort"

@@ -117,13 +117,15 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("tools", "choice", "expected", "lost"), CASES.values(), ids=CASES)
-def test_tools_are_said(tools: list[Json], choice: str | Json | None, expected: Json, lost: list[str]) -> None:
+def test_tools_become_tools_of_the_api(
+    tools: list[Json], choice: str | Json | None, expected: Json, lost: list[str]
+) -> None:
     losses: list[Loss] = []
     assert lower_tools(tools, choice, None, losses) == expected
     assert list(map(str, losses)) == lost
 
 
-def test_one_call_at_a_time_cannot_be_asked_for() -> None:
+def test_sequential_calls_are_a_loss() -> None:
     losses: list[Loss] = []
     assert lower_tools(TWO, None, False, losses) == declared("f", "g")
     assert losses == [Loss("parallel_tool_calls", "dropped")]
@@ -154,7 +156,7 @@ REFUSED: dict[str, tuple[list[Json], str | Json | None, type[InvalidRequest], st
 
 
 @pytest.mark.parametrize(("tools", "choice", "kind", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(
+def test_unsupported_values_are_refused_by_name(
     tools: list[Json], choice: str | Json | None, kind: type[InvalidRequest], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:

@@ -50,7 +50,7 @@ def test_a_content_is_one_text(content: Any, text: str) -> None:
         },
     ],
 )
-def test_the_size_is_kept_and_the_rest_is_lost_by_name(settings: Json) -> None:
+def test_the_size_is_sent_and_other_parameters_are_losses(settings: Json) -> None:
     losses: list[Loss] = []
     assert lift_embed_content({"content": HI, **settings}, "m", losses)["dimensions"] == 3
     assert [str(loss) for loss in losses] == ["x=dropped", "taskType=dropped", "title=dropped", "autoTruncate=dropped"]
@@ -60,7 +60,7 @@ def test_the_size_is_kept_and_the_rest_is_lost_by_name(settings: Json) -> None:
     assert batch == [Loss("y", "dropped"), *losses]
 
 
-def test_what_changes_nothing_is_no_loss() -> None:
+def test_parameters_without_an_effect_are_no_losses() -> None:
     losses: list[Loss] = []
     lift_embed_content({"content": HI, "autoTruncate": False, "title": "", "taskType": None}, "m", losses)
     assert losses == []
@@ -82,7 +82,7 @@ def test_what_changes_nothing_is_no_loss() -> None:
         ),
     ],
 )
-def test_what_cannot_be_embedded_is_refused_by_name(body: Json, param: str) -> None:
+def test_unsupported_embedding_input_is_refused_by_name(body: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         lift_batch_embed_contents(body, "models/m", [])
     assert caught.value.param == param

@@ -123,7 +123,7 @@ def test_seals_are_on_the_part_after_the_thought() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "fault"), [("{", "not valid JSON"), ("[1]", "not an object")])
-def test_a_call_whose_arguments_are_no_object_is_left_out_and_said(arguments: str, fault: str) -> None:
+def test_a_call_whose_arguments_are_no_object_is_left_out_and_reported(arguments: str, fault: str) -> None:
     candidate = both_ways(*call_item(0, arguments), Finished("tool_calls", "tool_calls"))
     assert candidate["finishReason"] == "MALFORMED_FUNCTION_CALL"
     assert fault in candidate["finishMessage"]
@@ -141,7 +141,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("reason", "raw", "finish"), ENDS)
-def test_reasons_of_the_end(reason: Any, raw: str, finish: str) -> None:
+def test_finish_reasons_have_their_names(reason: Any, raw: str, finish: str) -> None:
     assert both_ways(*text_item(0, "Hi"), Finished(reason, raw))["finishReason"] == finish
 
 
@@ -203,7 +203,7 @@ def test_images_of_the_upstream_are_parts_and_other_items_are_nothing() -> None:
     assert parts_of(candidate) == [{"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}]
 
 
-def test_texts_that_come_whole_are_written_once() -> None:
+def test_texts_without_deltas_are_written_once() -> None:
     thought = {"id": "i0", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
     message: Json = {"id": "i1", "type": "message", "role": "assistant", "content": []}
     part = {"type": "output_text", "text": "Hi", "annotations": []}
@@ -275,19 +275,19 @@ def test_the_end_is_written_once() -> None:
     assert encoder.conclude() == b""
 
 
-def test_a_reply_that_has_not_ended_is_none() -> None:
+def test_an_unfinished_turn_has_no_reply() -> None:
     with pytest.raises(ValueError, match="not finished"):
         ContentCollector(HEAD, thoughts=False).result()
 
 
-def test_what_clients_ask_for() -> None:
+def test_the_stream_form_follows_the_request() -> None:
     assert not shows_thoughts({})
     assert shows_thoughts({"generationConfig": {"thinkingConfig": {"includeThoughts": True}}})
     assert not wants_logprobs({"generationConfig": {}})
     assert wants_logprobs({"generationConfig": {"responseLogprobs": True}})
 
 
-def test_errors_have_the_details_that_are_known() -> None:
+def test_errors_have_the_known_details() -> None:
     assert build_status_body("no", status=418) == {"error": {"code": 418, "message": "no", "status": "INTERNAL"}}
     kinds = build_status_body("no", status=429, code="a", param="b", retry_after="3")["error"]["details"]
     assert [kind["@type"].rpartition(".")[2] for kind in kinds] == ["ErrorInfo", "BadRequest", "RetryInfo"]

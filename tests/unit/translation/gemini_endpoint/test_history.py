@@ -195,7 +195,7 @@ def test_thoughts_are_items_before_what_follows_them() -> None:
     assert [item["type"] for item in lift(model({"text": "Hm", "thought": True}))] == ["reasoning"]
 
 
-def test_seals_are_unpacked_where_they_were_packed() -> None:
+def test_seals_are_restored_in_their_places() -> None:
     signature = pack_signature(Signature(["one", "two"], "mine"))
     assert signature is not None
     as_sdks_send_it = urlsafe_b64encode(b64decode(signature)).decode().rstrip("=")
@@ -222,7 +222,7 @@ def test_signatures_of_other_servers_carry_nothing(text: str | None) -> None:
     assert unpack_signature(text) == Signature()
 
 
-def test_nothing_to_carry_is_no_signature() -> None:
+def test_without_data_there_is_no_signature() -> None:
     assert pack_signature(Signature()) is None
 
 
@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[list[Json], str]] = {
 
 
 @pytest.mark.parametrize(("contents", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_history_is_refused_by_name(contents: list[Json], param: str) -> None:
+def test_unsupported_history_is_refused_by_name(contents: list[Json], param: str) -> None:
     with pytest.raises((InvalidRequest, Unrepresentable)) as refused:
         lift_contents(contents, [])
     assert refused.value.param == param

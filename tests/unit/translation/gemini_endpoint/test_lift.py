@@ -89,7 +89,7 @@ def test_thinking_is_a_switch_an_effort_or_a_budget(
     assert (turn.thinking, turn.reasoning) == (thinking, reasoning)
 
 
-def test_what_no_other_api_has_is_lost_by_name() -> None:
+def test_parameters_of_gemini_only_are_losses() -> None:
     turn = turn_of(
         {
             "labels": {"a": "b"},
@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("body", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_would_change_the_answer_is_refused_by_name(body: Json, param: str) -> None:
+def test_parameters_that_would_change_the_answer_are_refused_by_name(body: Json, param: str) -> None:
     with pytest.raises((InvalidRequest, Unrepresentable)) as refused:
         turn_of(body)
     assert refused.value.param == param

@@ -28,14 +28,14 @@ def test_a_small_request_is_a_small_chat() -> None:
     assert chat_body_of({"model": "other", "temperature": None, "stream": True})["stream"] is True
 
 
-def test_tools_and_the_choice_of_one_are_said_in_chat() -> None:
+def test_tools_and_a_forced_tool_become_chat_parameters() -> None:
     chat = chat_body_of({"tools": [ADD], "tool_choice": {"name": "add"}})
     assert chat["tools"] == [{"type": "function", "function": ADD}]
     assert chat["tool_choice"] == {"type": "function", "function": {"name": "add"}}
     assert chat_body_of({"tools": [ADD], "tool_choice": "none"})["tool_choice"] == "none"
 
 
-def test_past_calls_may_have_this_contracts_shape_or_chats() -> None:
+def test_past_calls_may_have_the_shape_of_generate_or_of_chat() -> None:
     chats = {"id": "call_2", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     calls = [{"id": "call_0", "name": "add", "arguments": {"a": 1}}, {"id": "call_1", "name": "add", "arguments": "{}"}]
     asking = {"role": "assistant", "content": None, "tool_calls": [*calls, chats]}
@@ -49,7 +49,7 @@ def test_past_calls_may_have_this_contracts_shape_or_chats() -> None:
     assert chat_body_of({"messages": [HELLO, {"role": "assistant", "content": "a", "tool_calls": None}]})
 
 
-def test_what_is_no_word_of_chats_stays_out_of_it() -> None:
+def test_parameters_without_a_chat_form_are_left_out() -> None:
     ours = {"two_pass": False, "think_tag": "thinking", "tool_parser": "hermes", "max_thinking_tokens": 3}
     assert chat_body_of(ours) == chat_body_of({})
 
@@ -65,13 +65,11 @@ def test_what_is_no_word_of_chats_stays_out_of_it() -> None:
         ({"max_completion_tokens": 9}, False, 9),
     ],
 )
-def test_a_limit_on_the_answer_is_none_on_the_thinking_where_that_is_apart(
-    limits: Json, two_pass: bool, told: int | None
-) -> None:
+def test_a_limit_on_the_answer_does_not_limit_separate_thinking(limits: Json, two_pass: bool, told: int | None) -> None:
     assert chat_body_of(limits, two_pass=two_pass).get("max_completion_tokens") == told
 
 
-def test_a_budget_of_nothing_forbids_thinking() -> None:
+def test_a_budget_of_zero_forbids_thinking() -> None:
     assert set_thinking_budget({}, 7, two_pass=False) == {"reasoning": {"max_tokens": 7}}
     assert set_thinking_budget({"reasoning": {"effort": "low"}}, 7, two_pass=True)["reasoning"]["max_tokens"] == 7
     assert set_thinking_budget({}, 0, two_pass=True) == {"reasoning": {"max_tokens": 0}}
@@ -121,13 +119,13 @@ def test_a_budget_of_nothing_forbids_thinking() -> None:
         ({"top_p": 3}, "top_p"),
     ],
 )
-def test_what_is_malformed_is_refused_by_its_name(wrong: Json, param: str) -> None:
+def test_malformed_requests_are_refused_by_field(wrong: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         chat_body_of(wrong)
     assert refused.value.param == param
 
 
-def test_what_would_change_nothing_is_no_mistake() -> None:
+def test_parameters_without_an_effect_are_accepted() -> None:
     assert chat_body_of({"store": False, "functions": [], "tools": None})
 
 

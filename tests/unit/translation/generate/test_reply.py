@@ -90,7 +90,7 @@ def test_arguments_are_an_object_and_the_text_is_that_around_the_calls() -> None
     assert reply["finish_reason"] == "tool_calls"
 
 
-def test_a_stream_says_each_piece_and_then_the_whole_reply() -> None:
+def test_a_stream_has_each_piece_and_then_the_whole_reply() -> None:
     events = [
         STARTED,
         *block(0, "thinking", "Hm."),
@@ -176,7 +176,7 @@ def test_a_call_that_was_complete_at_the_limit_is_one() -> None:
     ("reason", "told"),
     [("stop", "stop"), ("other", "stop"), ("length", "length"), ("content_filter", "content_filter")],
 )
-def test_why_it_ended_is_told(reason: FinishReason, told: str) -> None:
+def test_the_finish_reason_is_reported(reason: FinishReason, told: str) -> None:
     assert whole(*block(0, "text", "a"), finished(reason))["finish_reason"] == told
 
 
@@ -196,7 +196,7 @@ def test_summaries_are_paragraphs_and_raw_thoughts_are_not() -> None:
     assert whole(*two_parts, finished())["thinking"] == "a\n\nb"
 
 
-def test_what_comes_without_deltas_is_said_once() -> None:
+def test_text_without_deltas_is_sent_once() -> None:
     message = {
         **items.new_message("msg_0"),
         "content": [{**items.new_output_text(), "text": "Hi."}, {"type": "unheard_of"}],
@@ -219,14 +219,14 @@ def test_what_comes_without_deltas_is_said_once() -> None:
     assert whole(*said_before)["response"] == "Hi."
 
 
-def test_calls_that_did_not_fit_are_told() -> None:
+def test_calls_that_did_not_fit_are_reported() -> None:
     warnings = [{"name": "add", "why": "it lacks a"}]
     reply = whole(*block(0, "text", "No."), Noted(facts={"tool_warnings": warnings}), finished())
     assert reply["tool_warnings"] == warnings
     assert "tool_warnings" not in whole(Noted(facts={"service_tier": "flex"}), finished())
 
 
-def test_what_has_no_place_is_left_out() -> None:
+def test_unsupported_items_are_left_out() -> None:
     reply = whole(
         ItemStarted(0, {"id": "ws_1", "type": "web_search_call"}),
         PartStarted(0, 0, {"type": "unheard_of"}),
@@ -283,13 +283,13 @@ def test_what_has_no_place_is_left_out() -> None:
         (None, None),
     ],
 )
-def test_tokens_are_counted_apart_and_never_made_up(usage: Usage | None, told: Json | None) -> None:
+def test_token_counts_are_separate_and_never_invented(usage: Usage | None, told: Json | None) -> None:
     assert whole(finished(usage=usage))["usage"] == told
     assert whole(Noted(usage=usage), finished())["usage"] == told
     assert whole(Noted(usage=usage), Noted(facts={}), finished())["usage"] == told
 
 
-def test_an_end_that_could_not_be_kept_can_still_become_a_failure() -> None:
+def test_an_end_that_could_not_be_stored_can_still_become_a_failure() -> None:
     encoder = GenerateEncoder("tiny")
     made = encoder.feed([STARTED, *block(0, "text", "Yes"), finished()])
     assert encoder.response is not None
@@ -312,6 +312,6 @@ def test_many_calls_take_no_longer_each_than_few() -> None:
     assert b'"index":20000' in encoder.feed(call(20_000, "f", "{}"))
 
 
-def test_no_frame_of_it_is_written_by_template() -> None:
+def test_no_frame_is_written_by_template() -> None:
     encoder: Any = GenerateEncoder("tiny")
     assert encoder.delta_template(None, ()) is None

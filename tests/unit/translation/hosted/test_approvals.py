@@ -114,26 +114,26 @@ def test_fault_30_an_approval_that_was_used_is_refused_and_the_response_named() 
         review(request(), answer(approve=False), records=[used()])
 
 
-def test_fault_30_an_approval_of_what_was_denied_is_refused() -> None:
+def test_fault_30_an_approval_of_a_denied_request_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="denied already, by the response 'resp_2'"):
         review(request(), answer(), records=[record(state="denied", answered_by="resp_2")])
 
 
-def test_fault_30_an_approval_whose_call_follows_in_the_input_is_past() -> None:
+def test_fault_30_an_approval_whose_call_follows_in_the_input_is_obsolete() -> None:
     assert review(request(), answer(), call(), QUESTION, records=[used()]) == NO_ANSWERS
 
 
 @pytest.mark.parametrize("state", ["denied", "expired", "void"])
-def test_fault_30_a_denial_in_a_history_that_the_client_keeps_is_past(state: Any) -> None:
+def test_fault_30_a_denial_in_a_history_of_the_client_is_obsolete(state: Any) -> None:
     answers = review(request(), answer(approve=False), QUESTION, records=[record(state=state)])
     assert answers.is_empty
 
 
-def test_fault_30_a_denial_of_a_request_whose_record_is_gone_is_past() -> None:
+def test_fault_30_a_denial_of_a_request_without_a_record_is_obsolete() -> None:
     assert review(request(), answer(approve=False), QUESTION, records=[]) == NO_ANSWERS
 
 
-def test_fault_30_an_approval_in_the_history_that_was_used_is_past_and_its_outcome_unknown() -> None:
+def test_fault_30_a_used_approval_in_the_history_is_obsolete_and_its_outcome_unknown() -> None:
     answers = review(request(), answer(), QUESTION, own=1, records=[used()])
     assert answers == ApprovalAnswers(standings={"mcpr_1": "used"})
 
@@ -162,7 +162,7 @@ def test_fault_33_a_request_that_was_changed_is_refused(changed: Item, approve: 
     assert refusal(request(**changed), answer(approve=approve)) == expected
 
 
-def test_fault_34_a_void_approval_is_past_and_no_error() -> None:
+def test_fault_34_a_void_approval_is_obsolete_and_no_error() -> None:
     void = record(state="void", answered_by="resp_2")
     assert review(request(), answer(), records=[void]) == ApprovalAnswers(standings={"mcpr_1": "void"})
 
@@ -175,7 +175,7 @@ def test_fault_36_requests_beside_one_that_is_answered_are_pending() -> None:
     assert answers.standings == {"mcpr_1": "pending"}, "the one of another response is not"
 
 
-def test_fault_37_a_request_that_nobody_answers_stays_open() -> None:
+def test_fault_37_an_unanswered_request_stays_open() -> None:
     assert review(request(), QUESTION) == NO_ANSWERS
 
 
@@ -243,7 +243,7 @@ ASKING = RequestedInput(
 FORM = [record(requested_input=ASKING)]
 
 
-def test_what_the_user_gives_continues_the_call() -> None:
+def test_input_of_the_user_continues_the_call() -> None:
     answers = review(request(), {**answer(), "content": {"name": "Ann"}}, records=FORM)
     assert (answers.approved, answers.denied) == ({"mcpr_1": "digest 1"}, ())
     given = answers.inputs["mcpr_1"]
@@ -261,7 +261,7 @@ def test_a_user_who_gives_no_input_continues_the_call_too(fields: Item, action: 
     assert answers.approved == {"mcpr_1": "digest 1"}
 
 
-def test_a_call_whose_server_is_gone_is_not_continued_to_decline() -> None:
+def test_a_call_of_a_removed_server_is_not_continued_to_decline() -> None:
     answers = review(request(), answer(approve=False), records=FORM, labels=())
     assert (answers.approved, answers.denied, answers.inputs) == ({}, ("mcpr_1",), {})
 
@@ -288,7 +288,7 @@ def test_input_is_given_once() -> None:
         ({"approve": True, "content": {"a": 2}}, "content"),
     ],
 )
-def test_an_answer_that_contradicts_itself_or_says_too_much_is_refused(fields: Item, place: str) -> None:
+def test_contradictory_or_excessive_answers_are_refused(fields: Item, place: str) -> None:
     assert refusal(request(), {**answer(), **fields})[1] == f"input[1].{place}"
     assert refusal(request(), {**answer(), **fields}, QUESTION, own=1)[1] == place
     assert review(request(), {**answer(), "action": "accept"}).approved == {"mcpr_1": "digest 1"}

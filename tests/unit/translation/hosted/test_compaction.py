@@ -31,7 +31,7 @@ def kinds(items: list[Item]) -> list[str]:
     return [item["type"] for item in items]
 
 
-def test_what_is_summarized_is_as_the_model_reads_it_and_what_stays_is_as_the_api_has_it() -> None:
+def test_summarized_items_have_the_models_form_and_other_items_that_of_the_api() -> None:
     last = mcp_call(id="mcp_2", output="6")
     parts = split(RULES, TOOLS, QUESTION, mcp_call(), QUESTION, last)
     assert parts.instructions == [RULES]
@@ -40,7 +40,7 @@ def test_what_is_summarized_is_as_the_model_reads_it_and_what_stays_is_as_the_ap
     assert parts.sealed == [TOOLS, QUESTION, last]
 
 
-def test_the_lists_of_tools_stay_although_nothing_else_does() -> None:
+def test_only_the_lists_of_tools_always_stay() -> None:
     parts = split(TOOLS, QUESTION, mcp_call(), awaits_answer=False)
     assert kinds(parts.summarizable) == ["message", "function_call", "function_call_output"]
     assert (parts.retained, parts.sealed) == ([], [TOOLS])
@@ -62,7 +62,7 @@ def test_a_request_for_an_approval_that_can_still_count_stays(waiting: list[Item
 @pytest.mark.parametrize(
     "past", [[request(), answer(approve=False)], [request(), answer(), mcp_call(approval_request_id="mcpr_1")]]
 )
-def test_a_request_for_an_approval_that_is_past_is_summarized(past: list[Item]) -> None:
+def test_an_obsolete_request_for_an_approval_is_summarized(past: list[Item]) -> None:
     parts = split(QUESTION, *past, QUESTION)
     assert kinds(parts.summarizable) == ["message", "function_call", "function_call_output"]
     assert parts.sealed == [QUESTION]

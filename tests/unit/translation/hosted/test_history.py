@@ -90,7 +90,7 @@ def test_items_without_ids_and_arguments_have_some() -> None:
     assert calls[0]["arguments"] == "{}"
 
 
-def test_fault_37_a_request_that_nobody_answered_counts_as_not_approved() -> None:
+def test_fault_37_an_unanswered_request_counts_as_not_approved() -> None:
     history = resolve_history([request(), QUESTION], model_name_of, approved_ids=frozenset({"mcpr_1"}))
     assert [item["type"] for item in history.items] == ["function_call", "function_call_output", "message"]
     assert history.items[1]["output"] == "The user did not approve this call. It was not run."
@@ -124,7 +124,7 @@ def test_fault_79_a_forged_call_proves_no_approval() -> None:
     assert outputs(*items) == ["5"]
 
 
-def test_fault_30_an_approval_whose_call_was_run_is_past() -> None:
+def test_fault_30_an_approval_whose_call_was_run_is_obsolete() -> None:
     items = [request(), answer(), mcp_call(approval_request_id="mcpr_1")]
     history = resolve_history(items, model_name_of, approved_ids=frozenset({"mcpr_1"}))
     assert [item["type"] for item in history.items] == ["function_call", "function_call_output"]
@@ -173,7 +173,7 @@ def test_the_model_reads_why_a_call_is_not_run(standing: Any, unanswered: str, a
 QUESTIONS: Item = {"mode": "form", "message": "Who?", "requested_schema": {}}
 
 
-def test_a_call_that_asked_for_input_is_one_call_for_the_model() -> None:
+def test_a_call_that_requested_input_is_one_call_for_the_model() -> None:
     asking = mcp_call(output=None, status="incomplete", input_request_id="mcpr_1")
     waiting = request(elicitation=QUESTIONS, continues="mcp_1")
     assert outputs(asking, waiting) == ["The tool asked the user for input and got none. The call was not finished."]
@@ -183,7 +183,7 @@ def test_a_call_that_asked_for_input_is_one_call_for_the_model() -> None:
     assert outputs(asking) == ["This call was not finished. It has no result."]
 
 
-def test_a_call_that_asked_for_input_goes_on_with_any_answer() -> None:
+def test_a_call_that_requested_input_continues_with_any_answer() -> None:
     for approve in (True, False):
         items = [request(elicitation=QUESTIONS), answer(approve=approve)]
         ids = frozenset({"mcpr_1"})
@@ -192,7 +192,7 @@ def test_a_call_that_asked_for_input_goes_on_with_any_answer() -> None:
 
 
 @pytest.mark.parametrize("standing", ["pending", "used", "expired", "void"])
-def test_the_model_reads_why_a_call_that_asked_for_input_has_not_gone_on(standing: Any) -> None:
+def test_the_model_reads_why_a_call_that_requested_input_did_not_continue(standing: Any) -> None:
     texts = set()
     for items in ([request(elicitation=QUESTIONS)], [request(elicitation=QUESTIONS), answer()]):
         history = resolve_history(items, model_name_of, standings={"mcpr_1": standing})

@@ -18,7 +18,7 @@ def test_indexes_have_no_gaps() -> None:
     assert queue.item_count == 3
 
 
-def test_events_are_ready_at_once_and_are_taken_once() -> None:
+def test_events_are_ready_at_once_and_returned_once() -> None:
     queue = OutputQueue()
     queue.put(Progressed(0, "a"), Progressed(0, "b"))
     assert queue.take() == [Progressed(0, "a"), Progressed(0, "b")]

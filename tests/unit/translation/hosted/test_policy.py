@@ -48,7 +48,7 @@ WRITE: dict[str, Any] = {"tool_names": ["write"]}
         ({"always": None, "never": None}, [True, True]),
     ],
 )
-def test_approvals_are_needed_unless_the_request_says_never(policy: Any, expected: list[bool]) -> None:
+def test_approvals_are_needed_unless_the_request_has_never(policy: Any, expected: list[bool]) -> None:
     needs = [needs_approval(policy, "read", is_read_only=True), needs_approval(policy, "write", is_read_only=False)]
     assert needs == expected
     assert may_need_approval(policy) or not any(needs)

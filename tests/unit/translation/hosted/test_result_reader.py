@@ -26,13 +26,13 @@ def read(reader: ResultReader, **arguments: Any) -> str:
     return outcome.output
 
 
-def test_a_text_within_the_limit_is_whole_and_cannot_be_read_on_in() -> None:
+def test_a_text_within_the_limit_is_whole_and_has_no_further_pages() -> None:
     reader = ResultReader(100)
     assert reader.cut("mcp_1", "x" * 100) == "x" * 100
     assert not reader.has_results
 
 
-def test_a_long_text_is_cut_in_the_middle_and_says_how_the_rest_is_read() -> None:
+def test_a_long_text_is_cut_in_the_middle_with_a_hint_how_to_read_the_rest() -> None:
     reader = ResultReader(100)
     cut = reader.cut("mcp_1", "a" * 100 + "b" * 100)
     assert reader.has_results
@@ -72,14 +72,14 @@ def test_lines_are_found_by_a_pattern_and_the_rest_of_them_from_an_offset() -> N
     assert more.startswith("[offset ")
 
 
-def test_what_is_no_expression_is_searched_literally_and_none_takes_long() -> None:
+def test_invalid_expressions_are_searched_literally_and_none_takes_long() -> None:
     reader = reader_of("a" * 5000 + "\nf((x)\n")
     assert read(reader, pattern="f((") == "[offset 5001] f((x)"
     assert read(reader, pattern="^(a+)+$", offset=4000).startswith("[offset 4")
     assert read(reader, pattern="(?=x)").startswith("[No line")
 
 
-def test_long_lines_are_shown_in_pieces_that_overlap() -> None:
+def test_long_lines_are_returned_in_overlapping_pieces() -> None:
     reader = reader_of("x" * 397 + "needle" + "x" * 1000)
     assert read(reader, pattern="needle") == f"[offset 300] {'x' * 97}needle{'x' * 297}"
 
@@ -91,7 +91,7 @@ def test_long_lines_are_shown_in_pieces_that_overlap() -> None:
         ({"id": "mcp_1", "offset": 100_000}, f"The offset is beyond the end: the result has {len(LINES)} characters"),
     ],
 )
-def test_what_cannot_be_read_is_an_error(arguments: Any, message: str) -> None:
+def test_unreadable_ranges_are_errors(arguments: Any, message: str) -> None:
     assert output_text_of({"error": reader_of(LINES).read(arguments).error}) == message
 
 

@@ -88,7 +88,7 @@ def test_a_first_round_without_the_hosted_tools_requires_none_of_them() -> None:
         (allowed({"type": "mcp", "server_label": "gone"}), "Tool choice 'allowed_tools' not found"),
     ],
 )
-def test_a_choice_of_a_tool_that_there_is_not_is_refused(choice: Any, message: str) -> None:
+def test_a_choice_of_an_unknown_hosted_tool_is_refused(choice: Any, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message) as refused:
         choices(choice)
     assert refused.value.param == "tool_choice"

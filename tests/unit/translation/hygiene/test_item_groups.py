@@ -52,7 +52,7 @@ ROUNDS: dict[str, tuple[list[Item], list[list[int]]]] = {
 
 
 @pytest.mark.parametrize(("items", "expected"), ROUNDS.values(), ids=ROUNDS)
-def test_what_belongs_together_is_one_round(items: list[Item], expected: list[list[int]]) -> None:
+def test_related_items_are_one_round(items: list[Item], expected: list[list[int]]) -> None:
     assert group_items(items) == expected
 
 
@@ -86,7 +86,7 @@ def places_left(items: list[Item], share: float) -> list[int]:
         (0.0, [0, 8]),
     ],
 )
-def test_the_oldest_rounds_go_first_and_what_stays_begins_with_a_user(share: float, expected: list[int]) -> None:
+def test_the_oldest_rounds_are_removed_first_and_the_rest_begins_with_a_user(share: float, expected: list[int]) -> None:
     assert places_left(TALK, share) == expected
 
 
@@ -101,11 +101,11 @@ STAYING: dict[str, list[Item]] = {
 
 
 @pytest.mark.parametrize("items", STAYING.values(), ids=STAYING)
-def test_what_has_to_stay_is_never_left_out(items: list[Item]) -> None:
+def test_required_items_are_never_left_out(items: list[Item]) -> None:
     assert trim_items(items, 0.0) == items
 
 
-def test_long_work_on_one_question_loses_its_first_steps() -> None:
+def test_a_long_round_loses_its_first_steps() -> None:
     items = [message("user"), call("a"), output("a"), call("b"), output("b"), call("c"), output("c")]
     assert places_left(items, 0.5) == [0, 5, 6]
     assert places_left(items, 0.0) == [0, 5, 6]
@@ -116,7 +116,7 @@ def parts(items: list[Item], *, question: bool) -> tuple[Any, ...]:
     return tuple([items.index(item) for item in part] for part in found)
 
 
-def test_a_whole_conversation_is_summed_up_but_for_what_instructs() -> None:
+def test_a_whole_conversation_is_summarized_except_its_instructions() -> None:
     assert parts(TALK[:4], question=False) == ([0], [1, 2, 3], [])
 
 
@@ -127,27 +127,27 @@ def test_calls_that_wait_for_their_outputs_stay() -> None:
     assert parts([message("user"), approval], question=False) == ([], [0], [1])
 
 
-def test_a_question_stays_with_what_followed_it() -> None:
+def test_a_user_message_stays_with_the_items_after_it() -> None:
     items = [*TALK[:4], call("a"), output("a")]
     assert parts(items, question=True) == ([0], [1, 2], [3, 4, 5])
 
 
-def test_of_long_work_on_a_question_the_end_stays() -> None:
+def test_of_a_long_round_the_end_stays() -> None:
     items = [message("user"), call("a"), output("a", LONG), call("b"), output("b", LONG), call("c"), output("c")]
     assert parts(items, question=True) == ([], [1, 2, 3, 4], [0, 5, 6])
 
 
-def test_an_input_without_a_question_keeps_its_end() -> None:
+def test_of_an_input_without_a_user_message_the_end_stays() -> None:
     items = [message("assistant", LONG), message("system"), message("assistant", "b")]
     assert parts(items, question=True) == ([], [0], [1, 2])
 
 
-def test_a_lone_message_has_nothing_to_sum_up() -> None:
+def test_a_lone_message_has_nothing_to_summarize() -> None:
     for role in ("user", "assistant"):
         assert parts([message(role, LONG)], question=True) == ([], [], [0])
 
 
-def test_a_summary_is_not_what_a_user_said() -> None:
+def test_a_summary_is_no_user_message() -> None:
     assert (
         is_user_message(message("user")),
         is_user_message(SUMMARY),

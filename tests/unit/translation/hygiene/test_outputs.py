@@ -24,7 +24,7 @@ def note(words: str, kind: str = "input_text") -> Json:
 
 
 @pytest.mark.parametrize("output", ["", "x" * 20, "é" * 10, [], [text("x" * 8), image(1)], [{"type": "odd"}]])
-def test_what_fits_is_left_alone(output: Any) -> None:
+def test_outputs_within_the_limit_are_unchanged(output: Any) -> None:
     losses: list[Loss] = []
     assert truncate_output(output, 20, "p", losses) is output
     assert losses == []
@@ -55,7 +55,7 @@ LONG: dict[str, tuple[str | list[Json], str | list[Json], list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("output", "told", "losses"), LONG.values(), ids=LONG)
-def test_what_is_too_long_is_cut_or_noted(output: Any, told: Any, losses: list[Loss]) -> None:
+def test_long_outputs_are_cut_or_replaced_by_a_note(output: Any, told: Any, losses: list[Loss]) -> None:
     found: list[Loss] = []
     assert truncate_output(output, 20, "p", found) == told
     assert found == losses

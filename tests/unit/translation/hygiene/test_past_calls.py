@@ -76,7 +76,7 @@ ORPHANS: dict[str, tuple[list[Item], str, str]] = {
 
 
 @pytest.mark.parametrize(("items", "named", "param"), ORPHANS.values(), ids=ORPHANS)
-def test_half_a_pair_is_refused_by_its_id(items: list[Item], named: str, param: str) -> None:
+def test_a_call_or_output_without_its_counterpart_is_refused_by_id(items: list[Item], named: str, param: str) -> None:
     for check in (with_unique_call_ids, lambda items: validate_relayed_calls({}, items)):
         with pytest.raises(InvalidRequest) as refusal:
             check(items)
@@ -84,13 +84,13 @@ def test_half_a_pair_is_refused_by_its_id(items: list[Item], named: str, param: 
         assert refusal.value.param == param
 
 
-def test_half_a_pair_that_was_checked_before_is_renamed_alone() -> None:
+def test_a_checked_call_without_its_counterpart_is_renamed_alone() -> None:
     items = [call("x"), output("x"), call("x"), output("y")]
     assert [item["call_id"] for item in with_unique_call_ids_lenient(items)] == ["x", "x", "x__2", "y"]
 
 
 @pytest.mark.parametrize("other", [{"type": "compaction"}, {"type": "item_reference"}, {**call("b"), "async": True}])
-def test_items_that_may_stand_for_the_other_half_are_not_judged(other: Json) -> None:
+def test_items_that_may_be_the_counterpart_are_not_judged(other: Json) -> None:
     items = [other, output("a")]
     assert with_unique_call_ids(items) is items
 

@@ -90,7 +90,7 @@ def warnings_in(events: Sequence[Event]) -> list[Json]:
     ]
 
 
-def test_a_reply_with_nothing_to_tidy_is_left_as_it_is() -> None:
+def test_a_reply_without_defects_is_unchanged() -> None:
     events: list[Event] = [
         STARTED,
         *thought(0, "hm"),
@@ -122,7 +122,7 @@ class Following:
         return None
 
 
-def test_what_comes_after_is_given_every_batch() -> None:
+def test_the_next_stage_gets_every_batch() -> None:
     tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
     assert tidying.feed([Delta(0, 0, "a")]) == [Delta(0, 0, "a"), STARTED]
     assert tidying.feed([STOPPED]) == [STOPPED, STARTED]
@@ -155,11 +155,11 @@ FENCED: dict[str, tuple[Sequence[str], str]] = {
 
 
 @pytest.mark.parametrize(("texts", "expected"), FENCED.values(), ids=FENCED)
-def test_an_object_is_taken_out_of_its_fence(texts: Sequence[str], expected: str) -> None:
+def test_arguments_are_taken_out_of_their_fence(texts: Sequence[str], expected: str) -> None:
     assert calls_in(tidy(tidier(), [STARTED, *call(0, "a", *texts), CALLED])) == [("a", expected)]
 
 
-def test_what_the_upstream_says_is_final_is_taken_out_of_its_fence_too() -> None:
+def test_final_arguments_of_the_upstream_are_taken_out_of_their_fence_too() -> None:
     fenced = f"```\n{OBJECT}\n```"
     start, *_ = call(0, "a")
     final = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": fenced}
@@ -203,7 +203,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize(("arguments", "why"), FAULTY.items())
-def test_arguments_that_cannot_be_read_are_kept_and_noted(arguments: str, why: str) -> None:
+def test_unreadable_arguments_are_preserved_and_reported(arguments: str, why: str) -> None:
     out = tidy(tidier(max_tool_args_bytes=40), [STARTED, *call(0, "a", *arguments), CALLED])
     assert calls_in(out) == [("a", arguments)]
     assert out[-2:] == [Noted(facts={TOOL_WARNINGS: [{"name": "f", "why": why}]}), CALLED]
@@ -213,7 +213,7 @@ CUT = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": '{
 
 
 @pytest.mark.parametrize("ended", [ItemEnded(0, None, "incomplete"), ItemEnded(0, CUT)])
-def test_a_call_that_was_cut_is_no_fault(ended: ItemEnded) -> None:
+def test_a_truncated_call_causes_no_warning(ended: ItemEnded) -> None:
     out = tidy(tidier(), [STARTED, *call(0, "a", '{"a"', ended=ended), Finished("length")])
     assert warnings_in(out) == []
 
@@ -227,7 +227,7 @@ def test_calls_out_of_text_were_judged_before(profile: Json) -> None:
     assert out[-3:] == [Noted(facts={"service_tier": "flex"}), Noted(facts={TOOL_WARNINGS: ["before", "last"]}), CALLED]
 
 
-def test_freeform_input_is_nobodys_to_judge() -> None:
+def test_freeform_input_is_not_checked() -> None:
     start = items.new_custom_tool_call("ctc_0", call_id="a", name="f")
     for final in (None, {**start, "input": "```"}):
         events: list[Event] = [
@@ -241,7 +241,7 @@ def test_freeform_input_is_nobodys_to_judge() -> None:
         assert tidy(tidier(), events) == events
 
 
-def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:
+def test_calls_over_the_limit_are_left_out_without_a_gap() -> None:
     response = {"status": "completed", "output": ["theirs"]}
     events: list[Event] = [
         STARTED,
@@ -265,14 +265,14 @@ def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:
     assert out[-1] == Finished("tool_calls", response={"status": "completed"})
 
 
-def test_a_call_after_one_that_was_left_out_keeps_its_number_of_ours() -> None:
+def test_a_call_after_a_dropped_one_keeps_its_own_index() -> None:
     interleaved = [event for pair in zip(call(0, "a", OBJECT), call(1, "b", OBJECT), strict=True) for event in pair]
     out = tidy(tidier(max_tool_calls_per_turn=1), [STARTED, *interleaved, *thought(2, "hm"), CALLED])
     assert calls_in(out) == [("a", OBJECT)]
     assert [event.index for event in out if isinstance(event, ItemEnded)] == [0, 1]
 
 
-def test_what_was_held_back_is_said_before_a_failure() -> None:
+def test_buffered_text_is_sent_before_a_failure() -> None:
     failed = Failed("upstream_truncated", "broke off")
     out = tidy(tidier(), [STARTED, *call(0, "a", "```json\n", "{")[:3], failed], ends=False)
     assert out[-2:] == [Delta(0, None, "```json\n{"), failed]
@@ -287,7 +287,7 @@ EMPTY: dict[str, tuple[Sequence[Event], str]] = {
 
 
 @pytest.mark.parametrize(("events", "text"), EMPTY.values(), ids=EMPTY)
-def test_an_empty_answer_is_given_a_message(events: Sequence[Event], text: str) -> None:
+def test_an_empty_answer_gets_a_message(events: Sequence[Event], text: str) -> None:
     out = tidy(tidier(fix_empty_final=True), [STARTED, *events, Finished("stop", response={"output": [], "id": "r"})])
     last = collect(out)[-1]
     assert (last["type"], last["content"][0]["text"]) == ("message", text)
@@ -311,7 +311,7 @@ SOUND: dict[str, tuple[Sequence[Event], Event]] = {
 
 
 @pytest.mark.parametrize(("events", "end"), SOUND.values(), ids=SOUND)
-def test_any_other_answer_is_given_none(events: Sequence[Event], end: Event) -> None:
+def test_other_answers_get_no_message(events: Sequence[Event], end: Event) -> None:
     given = [STARTED, *events, end]
     assert tidy(tidier(fix_empty_final=True), given) == given
 
@@ -320,17 +320,17 @@ def test_an_empty_answer_stays_empty_unless_it_is_to_be_fixed() -> None:
     assert tidy(tidier(), [STARTED, STOPPED]) == [STARTED, STOPPED]
 
 
-def test_what_is_noted_can_be_sent() -> None:
+def test_warnings_can_be_serialized() -> None:
     out = tidy(tidier(), [STARTED, *call(0, "a", "["), CALLED])
     assert orjson.dumps(warnings_in(out))
 
 
-def test_deltas_of_text_may_pass_until_text_has_to_be_looked_at() -> None:
+def test_text_deltas_may_bypass_the_stage_until_text_must_be_inspected() -> None:
     assert tidier().delta_observers((0, 0)) == ()
     assert tidier(fix_empty_final=True).delta_observers((0, 0)) is None
 
 
-def test_deltas_of_arguments_pass_once_they_are_known_to_stand_in_no_fence() -> None:
+def test_argument_deltas_bypass_the_stage_once_they_have_no_fence() -> None:
     tidying = tidier()
     assert tidying.delta_observers((0, None)) is None, "there is no call yet"
     begin, first, *_ = call(0, "x", "{", "}")
@@ -345,12 +345,12 @@ def test_deltas_of_arguments_pass_once_they_are_known_to_stand_in_no_fence() -> 
     assert isinstance(warned, Noted), "what passed by was seen"
 
 
-def test_arguments_that_are_read_out_of_text_pass_unseen() -> None:
+def test_arguments_parsed_from_text_bypass_the_stage() -> None:
     tidying = tidier(tool_parser="hermes")
     tidying.feed(call(0, "x", "{")[:2])
     assert tidying.delta_observers((0, None)) == ()
 
 
-def test_what_is_mapped_behind_has_a_say_too() -> None:
+def test_the_next_stage_decides_too() -> None:
     tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
     assert tidying.delta_observers((0, 0)) is None

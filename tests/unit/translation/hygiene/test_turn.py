@@ -19,14 +19,14 @@ def turn(**asked: Any) -> Turn:
     return Turn(**{"model": "m", "items": [], **asked})
 
 
-def test_a_turn_that_is_tidy_is_left_alone() -> None:
+def test_a_normalized_turn_is_unchanged() -> None:
     given = turn(tools=[TOOL])
     losses: list[Loss] = []
     assert normalize_turn(given, DEFAULT_PROFILE, losses) is given
     assert losses == []
 
 
-def test_items_and_tools_are_tidied_at_once() -> None:
+def test_items_and_tools_are_normalized_at_once() -> None:
     shims = frozenset({"no_schema_key", "no_empty_required", "no_descriptions"})
     profile = Profile(max_tool_output_bytes=30, schema_shims=shims)  # type: ignore[arg-type]
     losses: list[Loss] = []
@@ -37,7 +37,7 @@ def test_items_and_tools_are_tidied_at_once() -> None:
     assert losses == [Loss("input[1].output", "truncated"), Loss("tools[0].description", "dropped")]
 
 
-def test_parallel_calls_are_spoken_of_where_the_request_has_tools_and_does_not() -> None:
+def test_the_configured_parallel_calls_apply_if_the_request_has_tools_and_no_value() -> None:
     profile = Profile(parallel_tool_calls=False)
     assert normalize_turn(turn(tools=[TOOL]), profile, []).parallel_tool_calls is False
     assert normalize_turn(turn(tools=[TOOL], parallel_tool_calls=True), profile, []).parallel_tool_calls is True

@@ -15,5 +15,5 @@ from translation.lowering.media import file_name_from_url
         ("https://[", ""),
     ],
 )
-def test_a_file_is_called_what_its_path_ends_in(url: str, name: str) -> None:
+def test_a_file_is_named_after_the_end_of_its_path(url: str, name: str) -> None:
     assert file_name_from_url(url) == name

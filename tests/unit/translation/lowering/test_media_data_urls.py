@@ -15,7 +15,7 @@ def test_what_is_percent_encoded_becomes_base64() -> None:
 
 
 @pytest.mark.parametrize("source", ["https://host/a,b.png", "QUJD", "data:image/png", ""])
-def test_what_is_no_data_url_is_left_to_who_asks(source: str) -> None:
+def test_other_urls_are_left_to_the_caller(source: str) -> None:
     assert media_from_data_url(source, "input[0]") is None
     assert text_from_data_url(source, "input[0]") is None
 
@@ -34,6 +34,6 @@ def test_text_is_text_whatever_way_it_is_encoded() -> None:
     assert text_from_data_url("data:image/png;base64,QUJD", "p") is None
 
 
-def test_text_that_is_none_is_refused() -> None:
+def test_invalid_text_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="UTF-8"):
         text_from_data_url("data:text/plain;base64,/w==", "p")

@@ -70,7 +70,7 @@ REASONING = {
 
 
 @pytest.mark.parametrize(("replay", "written"), REASONING.items(), ids=REASONING)
-def test_reasoning_goes_where_the_profile_wants_it(replay: str, written: tuple[Json, int]) -> None:
+def test_reasoning_is_placed_as_the_profile_requires(replay: str, written: tuple[Json, int]) -> None:
     losses: list[Loss] = []
     message = new_writer(losses, replay_reasoning=replay).build_answer(THOUGHT)
     assert (message, len(losses)) == ({"role": "assistant", **written[0]}, written[1])

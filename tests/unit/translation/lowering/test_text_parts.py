@@ -11,7 +11,7 @@ def test_text_is_text_in_every_type_of_part() -> None:
     assert texts_of_parts(parts, 0) == ["a", "b", ""]
 
 
-def test_what_is_no_text_is_refused_by_its_place() -> None:
+def test_parts_without_text_are_refused_with_their_place() -> None:
     with pytest.raises(Unrepresentable) as refused:
         texts_of_parts([{"type": "text", "text": "a"}, {"type": "input_image"}], 4)
     assert refused.value.param == "input[4].content[1]"

@@ -28,11 +28,11 @@ CASES: dict[str, tuple[list[Item], list[str]]] = {
 
 
 @pytest.mark.parametrize(("items", "lost"), CASES.values(), ids=CASES)
-def test_what_no_other_api_can_say_of_the_past_is_told(items: list[Item], lost: list[str]) -> None:
+def test_history_without_an_equivalent_is_a_loss(items: list[Item], lost: list[str]) -> None:
     assert history_losses(items) == [Loss("input", what) for what in lost]
 
 
-def test_an_output_that_is_not_whole_says_so_nowhere_else() -> None:
+def test_an_incomplete_output_is_a_loss() -> None:
     assert list(output_losses({**OUTPUT, "status": "incomplete"}, 0)) == [Loss("input[0].status", "dropped")]
     assert list(output_losses({**OUTPUT, "status": "completed"}, 0)) == []
 

@@ -78,7 +78,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert (message["content"], message["stop_reason"]) == ([{"type": "text", "text": "No."}], "refusal")
 
 
-def test_pages_are_cited_with_the_text_they_support() -> None:
+def test_pages_are_cited_with_their_supported_text() -> None:
     annotation = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 3}
     events: list[Event] = [
         ItemStarted(0, MESSAGE),
@@ -119,7 +119,7 @@ def test_a_search_is_a_call_and_its_result(start: Item) -> None:
     assert message["stop_reason"] == "end_turn"
 
 
-def test_a_search_is_shown_before_it_ends() -> None:
+def test_a_search_is_sent_before_it_ends() -> None:
     encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
     begun = read_frames(encoder.feed([Started("m"), ItemStarted(0, {**SEARCH, "action": QUERY})]))
     assert [event["type"] for event in begun[1:]] == [
@@ -142,13 +142,13 @@ def test_searches_side_by_side_are_calls_and_then_results() -> None:
     assert ids == ["srvtoolu_0", "srvtoolu_1"] * 2
 
 
-def test_what_the_upstream_needs_back_of_a_search_is_in_its_first_page() -> None:
+def test_sealed_search_data_is_in_the_first_page() -> None:
     more = {**FOUND, "action": {**QUERY, "sources": [{"url": "http://a"}] * 2}, "details": [{}]}
     _, result = reply_of(*item(0, SEARCH, final=more), STOP, seal=Seal())["content"]
     assert result["content"] == [{**PAGE, "encrypted_content": "sealed ws_1"}, PAGE]
 
 
-def test_or_behind_a_result_without_pages() -> None:
+def test_sealed_search_data_follows_a_result_without_pages() -> None:
     failed = {**SEARCH, "status": "failed", "action": QUERY, "error": "query_too_long", "details": [{}]}
     message = reply_of(*item(0, SEARCH, final=failed), STOP, seal=Seal())
     error = {"type": "web_search_tool_result_error", "error_code": "query_too_long"}
@@ -180,7 +180,7 @@ VIEWS: dict[ThinkingView, list[Json]] = {
 
 
 @pytest.mark.parametrize(("view", "blocks"), VIEWS.items())
-def test_thinking_is_what_the_client_asked_for(view: ThinkingView, blocks: list[Json]) -> None:
+def test_thinking_has_the_requested_form(view: ThinkingView, blocks: list[Json]) -> None:
     final = {**REASONING, "content": [{**THOUGHT, "text": "Hm."}]}
     for events in (item(0, REASONING, "H", "m.", part=THOUGHT), [ItemStarted(0, REASONING), ItemEnded(0, final)]):
         assert reply_of(*events, STOP, view=view, seal=Seal())["content"] == blocks
@@ -201,7 +201,7 @@ def test_paragraphs_of_a_summary_are_one_block() -> None:
     assert blocks == [{"type": "thinking", "thinking": "One.!\n\nTwo.!", "signature": ""}]
 
 
-def test_thinking_that_nobody_can_read_is_redacted() -> None:
+def test_unreadable_thinking_is_redacted() -> None:
     blocks = reply_of(*item(0, REASONING), STOP, seal=Seal())["content"]
     assert blocks == [{"type": "redacted_thinking", "data": "sealed rs_1"}]
 
@@ -223,7 +223,7 @@ def test_arguments_without_deltas_are_not_lost() -> None:
     assert reply_of(*item(0, CALL), STOP)["content"][0]["input"] == {}
 
 
-def test_what_an_upstream_needs_back_of_a_call_follows_it() -> None:
+def test_sealed_data_of_a_call_follows_it() -> None:
     final = {**CALL, "arguments": "{}", "details": [{"type": "signature"}]}
     blocks = reply_of(*item(0, CALL, "{}", final=final), STOP, seal=Seal())["content"]
     assert blocks[1] == {"type": "redacted_thinking", "data": "call.sealed fc_1"}
@@ -306,7 +306,7 @@ def test_there_is_no_message_before_its_end() -> None:
         ({"type": "enabled", "budget_tokens": 2000, "display": "summarized"}, "text"),
     ],
 )
-def test_only_who_asks_for_thinking_gets_it(thinking: Any, view: ThinkingView) -> None:
+def test_thinking_is_sent_only_if_requested(thinking: Any, view: ThinkingView) -> None:
     assert choose_thinking_view({"thinking": thinking}) == view
 
 

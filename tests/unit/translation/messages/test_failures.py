@@ -56,7 +56,7 @@ OVERFLOWS = {
 
 
 @pytest.mark.parametrize(("message", "expected"), OVERFLOWS.items())
-def test_a_prompt_that_is_too_long_has_the_words_clients_look_for(message: str, expected: str) -> None:
+def test_a_prompt_that_is_too_long_has_the_message_clients_look_for(message: str, expected: str) -> None:
     assert describe_overflow(message) == expected
 
 

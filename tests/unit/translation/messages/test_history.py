@@ -128,7 +128,7 @@ def test_citations_that_a_user_repeats_are_a_loss(citations: Any, is_lost: bool)
     assert bool(losses) is is_lost
 
 
-def test_what_no_part_can_hold_is_refused_by_name() -> None:
+def test_unsupported_blocks_are_refused_by_name() -> None:
     with pytest.raises(Unrepresentable, match="no content blocks of type 'container_upload'") as refused:
         lift_blocks({"type": "text", "text": "a"}, {"type": "container_upload", "file_id": "f"})
     assert refused.value.param == "messages[0].content[1]"
@@ -183,7 +183,7 @@ def test_text_around_results_keeps_its_place() -> None:
     assert lift_blocks(a, result("done"), b) == [user(text("a")), output("done"), user(text("b"))]
 
 
-def test_what_the_model_wrote_becomes_items_in_order() -> None:
+def test_blocks_of_the_model_become_items_in_order() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {"type": "redacted_thinking", "data": "sealed"},

@@ -23,7 +23,7 @@ def turn_of(*, relayed: bool = False, **more: Any) -> Turn:
     return lift(body, relayed=relayed)
 
 
-def test_a_plain_request_asks_for_nothing_more() -> None:
+def test_a_plain_request_has_no_other_parameters() -> None:
     assert turn_of() == Turn(
         model="m",
         items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}],
@@ -320,7 +320,7 @@ def test_malformed_requests_are_refused_by_name(asked: Json, param: str, message
     assert (refused.value.param, refused.value.message) == (param, message)
 
 
-def test_a_budget_for_all_rounds_may_exceed_the_limit() -> None:
+def test_a_budget_for_interleaved_thinking_may_exceed_the_limit() -> None:
     turn = turn_of(
         thinking={"type": "enabled", "budget_tokens": 9000}, anthropic_beta=["interleaved-thinking-2025-05-14"]
     )
@@ -348,12 +348,12 @@ MARKS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("asked", MARKS.values(), ids=MARKS)
-def test_a_mark_for_a_cached_prefix_is_lifted_without_a_loss(asked: Json) -> None:
+def test_cache_control_is_lifted_without_a_loss(asked: Json) -> None:
     turn = lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], **asked})
     assert (turn.cache_mark, list(turn.losses)) == (MARK, [])
 
 
 @pytest.mark.parametrize("mark", [None, "ephemeral", {"type": "another"}])
-def test_what_is_no_mark_is_none(mark: Any) -> None:
+def test_invalid_cache_control_is_ignored(mark: Any) -> None:
     block = {**MARKED_TEXT, "cache_control": mark}
     assert lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}).cache_mark is None

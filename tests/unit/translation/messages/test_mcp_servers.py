@@ -59,18 +59,18 @@ ALLOWED: dict[str, tuple[Json, Any]] = {
 
 
 @pytest.mark.parametrize(("more", "allowed"), ALLOWED.values(), ids=ALLOWED.keys())
-def test_a_toolset_says_which_tools_are_offered(more: Json, allowed: Any) -> None:
+def test_a_toolset_chooses_the_offered_tools(more: Json, allowed: Any) -> None:
     (tool,) = lift_mcp_servers(body(mcp_servers=[CALC], tools=[{**TOOLSET, **more}]))
     assert tool.get("allowed_tools") == allowed
 
 
-def test_a_server_without_a_toolset_says_it_itself() -> None:
+def test_a_server_without_a_toolset_chooses_its_tools_itself() -> None:
     servers = [{**CALC, "tool_configuration": {"allowed_tools": ["add"]}}]
     assert lift_mcp_servers(body(mcp_servers=servers)) == [{**TOOL, "allowed_tools": ["add"]}]
     assert lift_mcp_servers(body(mcp_servers=[{**CALC, "tool_configuration": {"enabled": False}}])) == []
 
 
-def test_what_toolsets_lose_is_named() -> None:
+def test_losses_of_toolsets_are_reported() -> None:
     toolset = {**TOOLSET, "tools": [{"name": "add", "input_schema": {}}], "configs": {"add": {"defer_loading": True}}}
     turn = lift(body(mcp_servers=[CALC], tools=[toolset]))
     assert [str(loss) for loss in turn.losses] == ["tools[0].tools=dropped", "tools[0].defer_loading=dropped"]

@@ -57,7 +57,7 @@ def test_changes_of_the_tools_are_in_the_state() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("system", "Be rude."), ("tools", [ADD])])
-def test_what_the_thread_keeps_cannot_change(name: str, value: object) -> None:
+def test_stored_state_of_a_thread_cannot_change(name: str, value: object) -> None:
     state = {"system": "Be kind.", "tools": [LATE]}
     assert restore_thread_params(body(**{name: state[name]}), state)["system"] == "Be kind."
     with pytest.raises(InvalidRequest) as caught:

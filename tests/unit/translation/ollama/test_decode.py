@@ -54,12 +54,12 @@ def chunks_of(recording: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
-def test_streams_are_understood_as_written_down(recording: Path, update_golden: bool) -> None:
+def test_streams_become_their_recorded_events(recording: Path, update_golden: bool) -> None:
     check_events(recording, events_of(*chunks_of(recording)), update=update_golden)
 
 
 @pytest.mark.parametrize("whole", ANSWERS, ids=lambda path: path.stem)
-def test_streamed_and_whole_answers_mean_the_same(whole: Path) -> None:
+def test_streams_and_json_replies_give_the_same_events(whole: Path) -> None:
     streamed = events_of(*chunks_of(whole.with_suffix(".ndjson")))
     at_once = events_of(orjson.loads(whole.read_bytes()))
     assert list(map(_without_ids, collect(at_once))) == list(map(_without_ids, collect(streamed)))
@@ -71,7 +71,7 @@ def _without_ids(item: Item) -> Item:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
-def test_it_does_not_matter_where_a_stream_is_cut_into_reads(recording: Path) -> None:
+def test_a_stream_may_be_split_anywhere(recording: Path) -> None:
     wire = recording.read_bytes()
     expected = events_of(*chunks_of(recording))
     for reads in list(every_split(wire))[::7]:
@@ -94,12 +94,12 @@ def test_thinking_comes_before_the_answer_it_led_to() -> None:
     assert texts(*chunks) == [("reasoning", "Hmm."), ("message", "Yes.")]
 
 
-def test_thinking_is_a_summary_where_clients_show_nothing_else() -> None:
+def test_thinking_is_a_summary_if_the_profile_says_so() -> None:
     (item,) = collect(events_of(chunk(thinking="Hm."), last(), profile=Profile(reasoning_part="summary_text")))
     assert item["summary"] == [{"type": "summary_text", "text": "Hm."}]
 
 
-def test_think_tags_in_the_text_are_taken_apart_where_the_profile_says_so() -> None:
+def test_think_tags_in_the_text_are_parsed_if_the_profile_says_so() -> None:
     chunks = [chunk("<thi"), chunk("nk>Hm.</thin"), chunk("k>Yes <"), last()]
     assert texts(*chunks, profile=TAGS) == [("reasoning", "Hm."), ("message", "Yes <")]
     assert texts(*chunks) == [("message", "<think>Hm.</think>Yes <")]
@@ -109,12 +109,12 @@ def test_a_thought_that_the_template_opened_ends_at_its_tag() -> None:
     assert texts(chunk("Hm.</think>Yes"), last(), profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
 
 
-def test_who_takes_thinking_out_has_taken_the_open_tag_out_with_it() -> None:
+def test_a_server_that_separates_thinking_has_removed_the_open_tag() -> None:
     chunks = [chunk(thinking="Hm."), chunk("Yes"), last()]
     assert texts(*chunks, profile=OPEN) == [("reasoning", "Hm."), ("message", "Yes")]
 
 
-def test_a_call_is_whole_and_given_an_id() -> None:
+def test_a_call_is_complete_and_gets_an_id() -> None:
     (item,) = collect(events_of(chunk(tool_calls=[call("f", a=1, b={"ü": [None]})]), last()))
     assert item == {
         "id": "fc_1",
@@ -126,7 +126,7 @@ def test_a_call_is_whole_and_given_an_id() -> None:
     }
 
 
-def test_ids_that_are_given_are_kept_and_never_given_twice() -> None:
+def test_ids_of_the_upstream_are_used_and_never_repeated() -> None:
     calls = [call("f", "x"), call("f", "x"), call("f"), {"id": 7, **call("f")}]
     items = collect(events_of(chunk(tool_calls=calls[:1]), chunk(tool_calls=calls[1:]), last()))
     assert [item["call_id"] for item in items] == ["x", "x__2", "tc_1", "tc_2"]
@@ -151,7 +151,7 @@ def test_a_turn_with_calls_ends_for_them() -> None:
         (False, "false"),
     ],
 )
-def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
+def test_arguments_that_are_no_object_are_preserved_unchanged(arguments: Any, text: str) -> None:
     calls = [{"function": {"name": "f", "arguments": arguments}}]
     assert texts(chunk(tool_calls=calls), last()) == [("function_call", f"f({text})")]
 
@@ -162,7 +162,7 @@ def test_a_call_between_texts_stands_between_them() -> None:
 
 
 @pytest.mark.parametrize("entry", [None, "f", {}, {"function": "f"}, {"function": {}}, {"function": {"name": ""}}])
-def test_a_call_of_nobody_is_a_failure(entry: Any) -> None:
+def test_a_call_without_a_name_is_a_failure(entry: Any) -> None:
     events = events_of(chunk("Yes"), {**last(), **chunk(tool_calls=[entry, call("f")])})
     assert events[-1] == Failed("upstream_garbled", "the upstream sent a tool call without a name")
 
@@ -178,7 +178,7 @@ def test_a_call_of_nobody_is_a_failure(entry: Any) -> None:
         (3, "stop", None),
     ],
 )
-def test_the_reason_is_named_and_kept(said_reason: Any, reason: str, raw: str | None) -> None:
+def test_the_finish_reason_is_mapped_and_preserved(said_reason: Any, reason: str, raw: str | None) -> None:
     finished = ending(chunk("Yes"), last(said_reason))
     assert (finished.reason, finished.raw_reason) == (reason, raw)
 
@@ -208,7 +208,7 @@ def test_tokens_are_counted_as_far_as_they_are_reported() -> None:
     )
 
 
-def test_probabilities_go_with_the_text_they_are_of() -> None:
+def test_probabilities_are_on_their_text() -> None:
     told = [{"token": "ü", "logprob": -0.5, "top_logprobs": [{"token": "u", "logprob": -1, "bytes": [117]}, {}, 3]}]
     events = events_of(chunk("ü", logprobs=told), chunk("!", logprobs=[{"token": 1}]), last())
     first, second = (event for event in events if isinstance(event, Delta))
@@ -226,19 +226,19 @@ def test_an_answer_without_a_message_is_empty() -> None:
     assert [type(event) for event in events_of({"model": "m", "done": True})] == [Started, Finished]
 
 
-def test_what_is_no_text_says_nothing() -> None:
+def test_values_that_are_no_text_are_ignored() -> None:
     odd = chunk(thinking=["Hm"], tool_calls={"name": "f"})
     odd["message"]["content"] = {"text": "Yes"}
     assert texts(odd, last()) == []
 
 
 @pytest.mark.parametrize("odd", [[], "text", None, {}, {"message": "Yes"}, {"choices": []}])
-def test_what_is_no_chunk_breaks_the_protocol(odd: Any) -> None:
+def test_an_invalid_chunk_breaks_the_protocol(odd: Any) -> None:
     with pytest.raises(ProtocolViolation):
         OllamaDecoder(counting_ids()).feed(odd)
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_nothing_follows_the_finish() -> None:
     decoder = OllamaDecoder(counting_ids())
     decoder.decode_payloads([line(chunk("Yes")), line(last()), b"data: [DONE]"])
     assert decoder.feed(chunk("more")) == decoder.finish() == []
@@ -261,13 +261,13 @@ def test_an_error_inside_a_stream_is_a_failure_with_a_name(error: Any, code: str
     assert events_of(chunk("Yes"), {"error": error})[-1] == Failed(code, text)
 
 
-def test_an_error_without_words_is_one() -> None:
+def test_an_error_without_a_message_is_an_error() -> None:
     assert events_of({"error": {"code": 5}})[-1] == Failed(
         "upstream_error", "the upstream reported an error without saying which"
     )
 
 
-def test_what_is_said_of_our_own_key_is_not_passed_on() -> None:
+def test_messages_about_the_gateways_own_key_are_not_forwarded() -> None:
     assert events_of({"error": "unauthorized: key abc", "signin_url": "https://ollama.com/connect"})[-1] == Failed(
         "upstream_unauthorized", "the upstream refused the gateway's own credentials"
     )

@@ -133,7 +133,7 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
 
 
 @pytest.mark.parametrize(("asked", "profile", "body"), CASES.values(), ids=CASES)
-def test_what_ollama_has_a_word_for_is_said_without_loss(asked: dict[str, Any], profile: Profile, body: Json) -> None:
+def test_supported_parameters_are_sent_without_loss(asked: dict[str, Any], profile: Profile, body: Json) -> None:
     lowered = lower(replace(TURN, **asked), profile)
     assert lowered.body == {**PLAIN, **body}
     assert list(lowered.losses) == []
@@ -236,7 +236,7 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("asked", "profile", "body", "losses"), LOSSES.values(), ids=LOSSES)
-def test_what_ollama_has_no_word_for_is_lost_by_name(
+def test_unsupported_parameters_are_losses(
     asked: dict[str, Any], profile: Profile, body: Json, losses: list[str]
 ) -> None:
     lowered = lower(replace(TURN, **asked), profile)
@@ -295,7 +295,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Profile, type[InvalidRequest], str]] = 
 
 
 @pytest.mark.parametrize(("asked", "profile", "kind", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_would_change_the_answer_is_refused_by_name(
+def test_parameters_that_would_change_the_answer_are_refused_by_name(
     asked: dict[str, Any], profile: Profile, kind: type[InvalidRequest], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:
@@ -303,7 +303,7 @@ def test_what_would_change_the_answer_is_refused_by_name(
     assert (type(refusal.value), refusal.value.param) == (kind, param)
 
 
-def test_a_turn_is_left_as_it_was() -> None:
+def test_a_turn_is_not_modified() -> None:
     parameters: Json = {"properties": {}}
     turn = replace(TURN, tools=[{**F, "parameters": parameters}], extra={"keep_alive": 1})
     assert lower(turn, PASSING).body["tools"][0]["function"]["parameters"] == {"type": "object", "properties": {}}

@@ -290,7 +290,9 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
 
 
 @pytest.mark.parametrize(("items", "profile", "messages", "lost"), CASES.values(), ids=CASES)
-def test_items_are_said_as_messages(items: list[Item], profile: Profile, messages: list[Json], lost: list[str]) -> None:
+def test_items_become_messages_of_ollama(
+    items: list[Item], profile: Profile, messages: list[Json], lost: list[str]
+) -> None:
     losses: list[Loss] = []
     assert lower_items(Turn("m", items), profile, losses) == messages
     assert [str(loss) for loss in losses] == lost
@@ -339,7 +341,9 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
 
 
 @pytest.mark.parametrize(("items", "kind", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_its_place(items: list[Item], kind: type[InvalidRequest], param: str) -> None:
+def test_unsupported_items_are_refused_with_their_place(
+    items: list[Item], kind: type[InvalidRequest], param: str
+) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         lower_items(Turn("m", items), DEFAULT_PROFILE, [])
     assert (type(refusal.value), refusal.value.param) == (kind, param)

@@ -33,7 +33,7 @@ def test_the_longest_context_is_found(facts: Any, length: int | None) -> None:
         ({"num_ctx": 1}, None),
     ],
 )
-def test_a_models_own_option_is_its_context_and_without_one_nobody_knows(parameters: Any, window: int | None) -> None:
+def test_the_context_is_the_models_own_option_or_unknown(parameters: Any, window: int | None) -> None:
     assert (
         parse_model_facts({"parameters": parameters, "model_info": {"qwen3.context_length": 40_960}}).context_window
         == window
@@ -61,13 +61,13 @@ def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
         (None, None, "8192", None),
     ],
 )
-def test_what_is_asked_for_goes_before_what_a_model_has_and_no_context_is_longer_than_it_was_made_for(
+def test_a_requested_context_overrides_the_models_up_to_its_maximum(
     own: int | None, longest: int | None, asked: Any, window: int | None
 ) -> None:
     assert ModelFacts(own, longest, None).context_window_for(asked) == window
 
 
-def test_abilities_are_known_or_not() -> None:
+def test_capabilities_are_known_or_unknown() -> None:
     shown = parse_model_facts({"capabilities": ["completion", "vision", 3]})
     assert (shown.has_capability("vision"), shown.has_capability("tools")) == (True, False)
     assert ModelFacts(None, None, None).has_capability("vision") is None

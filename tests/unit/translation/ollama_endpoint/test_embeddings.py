@@ -22,7 +22,7 @@ def test_texts_are_a_list(asked: Json, texts: list[str]) -> None:
     assert losses == []
 
 
-def test_what_the_upstream_cannot_do_is_a_loss() -> None:
+def test_unsupported_embedding_options_are_losses() -> None:
     losses: list[Loss] = []
     body: Json = {"model": "m", "input": "a", "truncate": True, "dimensions": 3, "options": {"num_ctx": 5}}
     assert lift_embed({**body, "keep_alive": "5m"}, losses)["dimensions"] == 3

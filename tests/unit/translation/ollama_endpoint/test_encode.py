@@ -88,11 +88,11 @@ def test_a_text_is_a_line_for_each_delta() -> None:
     ("reason", "done_reason"),
     [("stop", "stop"), ("tool_calls", "stop"), ("length", "length"), ("content_filter", "content_filter")],
 )
-def test_the_reason_of_the_end(reason: FinishReason, done_reason: str) -> None:
+def test_the_done_reason_follows_the_finish_reason(reason: FinishReason, done_reason: str) -> None:
     assert reply_of(*text(0, "Hi"), Finished(reason))["done_reason"] == done_reason
 
 
-def test_thoughts_are_apart_and_only_for_who_wants_them() -> None:
+def test_thoughts_are_separate_and_sent_only_if_requested() -> None:
     events = [*text(0, "Hm", ".", part=THOUGHT, item=REASONING), *text(1, "Hi"), STOP]
     message = reply_of(*events)["message"]
     assert message == {"role": "assistant", "content": "Hi", "thinking": "Hm."}
@@ -180,7 +180,7 @@ def test_log_probabilities_are_on_the_line_of_their_text() -> None:
     assert "logprobs" not in reply_of(*events)
 
 
-def test_durations_of_an_upstream_of_the_same_api_are_passed_on() -> None:
+def test_durations_of_an_upstream_of_the_same_api_are_forwarded() -> None:
     raw = {"load_duration": 5, "eval_duration": 6, "prompt_eval_duration": "x", "total_duration": 99}
     reply = reply_of(*text(0, "Hi"), Finished("stop", usage=Usage(1, None, raw=raw)))
     assert (reply["load_duration"], reply["eval_duration"], reply["prompt_eval_count"]) == (5, 6, 1)

@@ -34,7 +34,7 @@ def generate_turn(**more: Any) -> Turn:
     return lift_generate(body)
 
 
-def test_a_plain_request_asks_for_a_stream_and_nothing_more() -> None:
+def test_a_plain_request_is_a_stream_without_other_parameters() -> None:
     assert chat_turn() == generate_turn() == Turn(model="m", items=[HELLO_ITEM], stream=True)
     assert lift_chat({"model": "m", "messages": HELLO}, model="other").model == "other"
 
@@ -119,7 +119,7 @@ def test_generate_has_a_system_prompt_and_images() -> None:
 @pytest.mark.parametrize(
     "asked", [{"suffix": "x"}, {"template": "{{ .Prompt }}"}, {"raw": True}, {"context": [1, 2]}], ids=str
 )
-def test_what_would_make_another_answer_is_refused_by_name(asked: Json) -> None:
+def test_parameters_that_would_give_another_answer_are_refused_by_name(asked: Json) -> None:
     with pytest.raises(Unrepresentable) as caught:
         generate_turn(**asked)
     assert [caught.value.param] == [*asked]

@@ -69,14 +69,14 @@ def test_line_breaks_before_an_answer_without_a_thought_are_left_unless_it_was_t
     assert read(ended(out.feed_text("\nYes"), out)) == [("message", "Yes")]
 
 
-def test_thoughts_come_in_the_part_that_clients_of_the_model_show() -> None:
+def test_thoughts_have_the_part_type_of_the_profile() -> None:
     out = generated(Profile(reasoning_part="summary_text"))
     (item,) = collect(ended(out.feed_reasoning("I think."), out))
     assert item["summary"] == [{"type": "summary_text", "text": "I think."}]
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_text_is_taken_apart_at_think_tags(size: int) -> None:
+def test_text_is_split_at_think_tags(size: int) -> None:
     out = generated(parse_think_tags=True)
     text = "<think>\nI think.\n</think>\n\nYes"
     assert out.parses_think_tags
@@ -94,7 +94,7 @@ def test_text_begins_in_a_thought_where_the_prompt_opened_the_tag() -> None:
     assert not generated().parses_think_tags
 
 
-def test_what_was_held_for_a_tag_is_said_at_the_end() -> None:
+def test_text_buffered_for_a_tag_is_sent_at_the_end() -> None:
     out = generated(parse_think_tags=True)
     assert read(ended(out.feed_text("1 <"), out)) == [("message", "1 <")]
 
@@ -176,7 +176,7 @@ def test_an_answer_without_calls_just_stops() -> None:
     assert events[-1].reason == "stop"
 
 
-def test_an_answer_that_was_cut_after_a_call_says_that_it_was_cut() -> None:
+def test_an_answer_truncated_after_a_call_is_incomplete() -> None:
     out = generated(calls=True)
     events = ended(out.feed_text(CALL + "\nAnd"), out, "length")
     assert isinstance(events[-1], Finished)
@@ -240,11 +240,11 @@ def test_a_closing_tag_that_was_begun_is_no_thought(begun: str, expected: tuple[
     ("tail", "tag"),
     [("assistant\n", None), ("<think>\n", "think"), ("<thinking>", "thinking"), ("<think>\n\n</think>\n\n", None)],
 )
-def test_the_end_of_a_prompt_tells_whether_the_template_opened_a_tag(tail: str, tag: str | None) -> None:
+def test_the_end_of_a_prompt_shows_whether_the_template_opened_a_tag(tail: str, tag: str | None) -> None:
     assert unclosed_tag_name(tail) == tag
 
 
-def test_what_follows_a_tag() -> None:
+def test_text_after_a_tag_is_split_correctly() -> None:
     text = "a</think>b</thinking>c"
     assert (text_after_first_tag(text), text_after_last_tag(text)) == ("b</thinking>c", "c")
     assert text_after_first_tag("a</think>") == text_after_last_tag("a</think>") == ""

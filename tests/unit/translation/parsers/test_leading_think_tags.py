@@ -23,7 +23,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "reasoning", "answer"), TEXTS.values(), ids=TEXTS)
-def test_every_split_of_a_text_is_read_alike(text: str, reasoning: str, answer: str) -> None:
+def test_every_split_of_a_text_gives_the_same_result(text: str, reasoning: str, answer: str) -> None:
     splits = [[*text], [text], *([text[:cut], text[cut:]] for cut in range(1, len(text)))]
     for pieces in splits:
         parser = LeadingThinkParser()
@@ -34,7 +34,7 @@ def test_every_split_of_a_text_is_read_alike(text: str, reasoning: str, answer: 
         assert [kind for kind, _ in runs] == sorted(kind for kind, _ in runs), "reasoning is first"
 
 
-def test_it_is_over_when_the_answer_begins() -> None:
+def test_leading_thinking_ends_when_the_answer_begins() -> None:
     parser = LeadingThinkParser()
     assert parser.feed(" ") == []
     assert parser.feed("<think>a") == [("reasoning", "a")]

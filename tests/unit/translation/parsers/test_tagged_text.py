@@ -16,7 +16,7 @@ def test_text_waits_for_the_first_tag() -> None:
     assert reader.feed("d") == [("text", "d")]
 
 
-def test_reasoning_apart_from_the_text_has_taken_the_tag_with_it() -> None:
+def test_separate_reasoning_means_that_the_tag_was_removed() -> None:
     reader = TaggedTextReader(OPEN)
     assert reader.expect_no_reasoning() == []
     assert reader.feed("a") == [("text", "a")]

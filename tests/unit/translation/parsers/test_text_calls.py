@@ -89,7 +89,7 @@ def test_an_answer_without_calls_is_its_text() -> None:
     assert not answer.calls.has_calls
 
 
-def test_nothing_is_nothing() -> None:
+def test_empty_text_gives_no_events() -> None:
     answer = Answer(["\n\n"])
     assert answer.items == []
     assert not answer.calls.has_calls
@@ -130,7 +130,7 @@ def test_a_bad_call_in_a_list_leaves_the_good_one() -> None:
     [(UNFIT, ("f", '{"a": "one"}'), WHY_UNFIT), (UNKNOWN, ("h", '{"a": 1}'), "there is no such tool")],
     ids=["does not fit", "no such tool"],
 )
-def test_a_call_that_does_not_fit_may_be_said_and_reported(text: str, made: Any, why: str) -> None:
+def test_a_call_that_does_not_fit_may_be_sent_and_reported(text: str, made: Any, why: str) -> None:
     answer = Answer([text, F], validation="report")
     assert answer.items == [made, MADE_F]
     assert answer.calls.rejected == [RejectedCall(made[0], why)]
@@ -148,14 +148,14 @@ def test_arguments_may_be_as_long_as_allowed() -> None:
     assert Answer([F], max_args_bytes=8).items == [MADE_F]
 
 
-def test_an_answer_of_nothing_but_invalid_calls_has_no_text_of_ours() -> None:
+def test_an_answer_of_only_invalid_calls_gets_no_added_text() -> None:
     answer = Answer([UNKNOWN])
     assert answer.items == []
     assert answer.calls.rejected == [RejectedCall("h", "there is no such tool")]
     assert not answer.calls.has_calls
 
 
-def test_what_was_dropped_is_noted() -> None:
+def test_dropped_calls_are_reported() -> None:
     answer = Answer([UNKNOWN, F])
     noted = [event.facts for event in answer.events if isinstance(event, Noted)]
     assert noted == [{"tool_warnings": [{"name": "h", "why": "there is no such tool"}]}]
@@ -209,7 +209,7 @@ def test_a_block_that_is_no_call_is_left_out() -> None:
     assert answer.calls.rejected == [RejectedCall("", "there is no call in it")]
 
 
-def test_a_block_that_is_no_call_may_be_said_as_text() -> None:
+def test_a_block_that_is_no_call_may_be_sent_as_text() -> None:
     answer = Answer([f"<tool_call>oops</tool_call>{F}"], validation="report")
     assert answer.items == ["<tool_call>oops</tool_call>", MADE_F]
     assert answer.calls.rejected == [RejectedCall("", "there is no call in it")]
@@ -239,7 +239,7 @@ TEXT = f"One.\n{F}{UNKNOWN} Two. {G}\n"
 
 
 @given(cuts=st.lists(st.integers(0, len(TEXT)), max_size=8))
-def test_how_the_text_is_cut_does_not_matter(cuts: list[int]) -> None:
+def test_the_text_may_be_split_anywhere(cuts: list[int]) -> None:
     places = sorted({0, len(TEXT), *cuts})
     answer = Answer([TEXT[start:end] for start, end in pairwise(places)])
     assert answer.items == ["One.\n", MADE_F, " Two. ", MADE_G]

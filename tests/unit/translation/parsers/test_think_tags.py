@@ -98,14 +98,14 @@ def test_a_template_may_have_opened_the_tag(text: str, runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("held", ["<", "</", "<th", "<think", "</reasoning"])
-def test_only_what_may_become_a_tag_is_held_back(held: str) -> None:
+def test_only_a_possible_tag_is_buffered(held: str) -> None:
     parser = ThinkParser()
     assert parser.feed(f"a{held}") == [("text", "a")]
     assert parser.feed("!") == [("text", f"{held}!")]
 
 
 @pytest.mark.parametrize("plain", ["<x", "a < b", "<think ", "<<b"])
-def test_what_cannot_become_a_tag_is_not_held_back(plain: str) -> None:
+def test_text_that_cannot_become_a_tag_is_not_buffered(plain: str) -> None:
     assert ThinkParser().feed(plain) == [("text", plain)]
 
 
@@ -117,7 +117,7 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 @given(TEXTS, st.lists(st.integers(0, 80)), st.sampled_from([False, True, None]))
 @example("<think>a</think>b", list(range(20)), False)
-def test_how_the_text_is_cut_does_not_matter(text: str, cuts: list[int], open_at_start: bool | None) -> None:
+def test_the_text_may_be_split_anywhere(text: str, cuts: list[int], open_at_start: bool | None) -> None:
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     pieces = [text[start:end] for start, end in pairwise(places)]
     assert parse(pieces, open_at_start=open_at_start) == parse([text], open_at_start=open_at_start)

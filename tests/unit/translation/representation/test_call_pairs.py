@@ -99,7 +99,7 @@ def test_calls_of_one_id_all_before_their_outputs(lower: Lower) -> None:
     assert len(messages) == 1 + CALLS
 
 
-def test_an_output_before_its_call_is_nobodys() -> None:
+def test_an_output_before_its_call_has_no_call() -> None:
     pairs = CallOutputPairs([OUTPUT, CALL, OUTPUT])
     assert pairs.output_of(1) == 2
 

@@ -91,7 +91,7 @@ def test_a_legal_stream_passes(events: list[Event]) -> None:
 
 
 @pytest.mark.parametrize(("events", "words"), ILLEGAL.values(), ids=ILLEGAL)
-def test_the_first_event_without_a_right_is_named(events: list[Event], words: str) -> None:
+def test_the_first_illegal_event_is_reported(events: list[Event], words: str) -> None:
     grammar = EventGrammar()
     grammar.check(events[:-1])
     with pytest.raises(ProtocolViolation, match=words):

@@ -44,7 +44,7 @@ def read_items_and_response(stream: bytes) -> tuple[list[Json], Json]:
     return [event["item"] for event in events if "item" in event], events[-1]["response"]
 
 
-def test_a_translated_reply_tells_sealed_items() -> None:
+def test_a_translated_reply_has_sealed_items() -> None:
     turn: list[Event] = [
         Started("m"),
         ItemStarted(0, SECRET),
@@ -66,7 +66,7 @@ def test_a_translated_reply_tells_sealed_items() -> None:
     assert collecting.result()["output"] == [sealed, MESSAGE, call]
 
 
-def test_an_item_that_breaks_off_leaves_nothing_raw() -> None:
+def test_an_interrupted_item_has_no_unsealed_data() -> None:
     turn: list[Event] = [Started("m"), ItemStarted(0, SECRET), Failed("upstream_error", "it broke")]
     _, response = read_items_and_response(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
     assert response["output"] == [{**THOUGHT, "status": "incomplete"}]
@@ -97,7 +97,7 @@ def relay(*, kept: bool = False, seal: Seal | None = None) -> ResponsesRelay:
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("output", [[SECRET, MESSAGE], []])
-def test_a_relay_opens_only_frames_with_something_to_seal(kept: bool, output: list[Item]) -> None:
+def test_a_relay_parses_only_frames_with_sealable_data(kept: bool, output: list[Item]) -> None:
     stream = relay(kept=kept, seal=Seal())
     # Bytes that no JSON writer here would make pass as they came.
     plain = PLAIN_DONE.replace(b'"output_index":1', b'"output_index" : 1')
@@ -110,7 +110,7 @@ def test_a_relay_opens_only_frames_with_something_to_seal(kept: bool, output: li
     assert response["output"] == remembered
 
 
-def test_a_relay_without_a_seal_looks_into_no_item() -> None:
+def test_a_relay_without_a_seal_parses_no_item() -> None:
     stream = relay()
     frames = relay_to_end(stream, CREATED + ADDED + DONE + ending(SECRET))
     assert ADDED + DONE in frames
@@ -118,7 +118,7 @@ def test_a_relay_without_a_seal_looks_into_no_item() -> None:
     assert stream.response["output"] == [SECRET]
 
 
-def test_items_that_look_raw_and_are_not_pass_as_they_came() -> None:
+def test_items_without_sealable_data_are_relayed_unchanged() -> None:
     named = frame("response.output_item.done", 2, output_index=0, item={**MESSAGE, "note": "raw or not"})
     odd = frame("response.output_item.added", 1, output_index=0, item="raw")
     stream = relay(seal=Seal())
@@ -128,21 +128,21 @@ def test_items_that_look_raw_and_are_not_pass_as_they_came() -> None:
     assert relay(seal=Seal()).feed(CREATED + nameless).endswith(named)
 
 
-def test_an_item_that_cannot_be_kept_ends_a_relay_that_keeps() -> None:
+def test_an_item_that_cannot_be_stored_ends_a_stored_relay() -> None:
     stream = relay(kept=True, seal=Seal())
     stream.feed(CREATED + frame("response.output_item.done", 1, output_index=0, item="raw"))
     assert stream.failed is not None
     assert stream.failed.code == "upstream_garbled"
 
 
-def test_a_whole_response_tells_sealed_items() -> None:
+def test_a_whole_response_has_sealed_items() -> None:
     body = {**HEAD, "status": "completed", "output": [SECRET, MESSAGE, "odd"]}
     assert relay_response(body, model=None, seal=Seal())["output"] == [SEALED, MESSAGE, "odd"]
     plain = {**body, "output": [MESSAGE]}
     assert relay_response(plain, model=None, seal=Seal()) is plain
 
 
-def test_an_output_that_is_no_list_is_left_to_who_reads_it() -> None:
+def test_an_output_that_is_no_list_is_left_to_its_reader() -> None:
     stream = relay(seal=Seal())
     end = frame("response.completed", 1, response={**HEAD, "status": "completed", "output": {"odd": 1}})
     assert b'{"odd":1}' in feed_to_end(stream, CREATED + end)

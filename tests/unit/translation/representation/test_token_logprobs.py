@@ -37,7 +37,7 @@ def test_text_may_follow_its_tokens() -> None:
     assert tokens.take("d") is None
 
 
-def test_a_token_of_two_texts_comes_with_the_first() -> None:
+def test_a_token_of_two_texts_belongs_to_the_first() -> None:
     tokens = queue("a<b", "c")
     assert texts(tokens.take("a")) == ["a<b"]
     assert tokens.take("<") is None
@@ -53,7 +53,7 @@ def test_parts_of_a_character_belong_to_it() -> None:
     assert texts(queue("x", token("", []), "y", "z").take("z")) == ["z"]
 
 
-def test_tokens_in_a_notation_of_their_own_are_kept_with_the_next_text() -> None:
+def test_tokens_in_another_notation_belong_to_the_next_text() -> None:
     tokens = queue("\u0120the", "\u0120end")
     assert texts(tokens.take(" the end")) == ["\u0120the", "\u0120end"]
     split = queue("ab", "\u0120c")
@@ -64,12 +64,12 @@ def test_tokens_in_a_notation_of_their_own_are_kept_with_the_next_text() -> None
     assert rest.take("x") is None
 
 
-def test_bytes_that_are_none_are_those_of_the_token() -> None:
+def test_missing_bytes_are_those_of_the_token() -> None:
     tokens = queue(token("é", [300]), token("b", "b"), token("\udc80", [None]))
     assert texts(tokens.take("éb\udc80")) == ["é", "b", "\udc80"]
 
 
-def test_dropped_tokens_are_gone() -> None:
+def test_dropped_tokens_are_not_reported() -> None:
     tokens = queue("a", "b")
     tokens.clear()
     assert tokens.take("a") is None

@@ -39,7 +39,7 @@ def texts(items: list[Item]) -> list[str]:
     return [item["content"][0]["text"] if item["type"] == "message" else item["type"] for item in items]
 
 
-def test_what_is_sealed_comes_back() -> None:
+def test_sealed_content_is_restored() -> None:
     assert OURS.keys() == {"id", "type", "encrypted_content"}
     assert unseal_compaction(OURS["encrypted_content"], "input[0]") == SEALED
     assert unseal_compaction(
@@ -47,7 +47,7 @@ def test_what_is_sealed_comes_back() -> None:
     ) == CompactionContent("é", [], [], after_users=True)
 
 
-def test_what_another_server_sealed_is_told_from_ours() -> None:
+def test_seals_of_another_server_are_recognized() -> None:
     assert unseal_compaction(FOREIGN["encrypted_content"], "input[0]") is None
 
 
@@ -101,7 +101,7 @@ def test_the_last_compaction_stands_for_those_before_it() -> None:
     ]
 
 
-def test_what_instructs_stays_once() -> None:
+def test_instructions_stay_once() -> None:
     items = [message("developer", "more"), message("system", "rules"), message("user", "hello"), OURS]
     assert texts(apply_compaction(items))[:2] == ["more", "rules"]
     assert len(apply_compaction(items)) == 4
@@ -114,20 +114,20 @@ def test_user_messages_right_before_a_window_of_them_are_read_first() -> None:
     assert texts(apply_compaction([message("user", "one"), ours]))[:-1] == ["one"]
 
 
-def test_an_item_without_an_id_of_its_kind_is_still_known_as_a_summary() -> None:
+def test_a_summary_is_recognized_without_its_id_prefix() -> None:
     for given in (None, "mine"):
         summary = apply_compaction([{**OURS, "id": given}])[1]
         assert summary["id"] == "cmp"
 
 
-def test_only_who_made_a_compaction_can_read_it() -> None:
+def test_only_the_owner_of_a_compaction_can_read_it() -> None:
     with pytest.raises(InvalidRequest, match="another server made it") as refused:
         apply_compaction([FOREIGN])
     assert refused.value.param == "input[0].encrypted_content"
     assert apply_compaction([FOREIGN, message("user", "on")], native=True) == [FOREIGN, message("user", "on")]
 
 
-def test_a_trigger_is_asked_for_last() -> None:
+def test_a_trigger_must_be_the_last_item() -> None:
     assert has_compaction_trigger([message("user", "a"), TRIGGER])
     assert not any(has_compaction_trigger(given) for given in (None, "hello", [], [TRIGGER, message("user", "a")]))
     assert apply_compaction([message("user", "a"), TRIGGER]) == [message("user", "a")]
@@ -137,11 +137,11 @@ def test_a_trigger_is_asked_for_last() -> None:
     assert refused.value.param == "input[0]"
 
 
-def test_a_trigger_that_was_answered_is_no_mistake() -> None:
+def test_an_answered_trigger_is_accepted() -> None:
     assert apply_compaction([message("user", "a"), TRIGGER, OURS])[-1] == CALL
 
 
-def test_a_turn_reads_what_a_compaction_holds_and_keeps_its_tools() -> None:
+def test_a_turn_gets_the_content_of_a_compaction_and_keeps_its_tools() -> None:
     plain = Turn(model="m", items=[message("user", "a")])
     assert apply_compaction_to_turn(plain) is plain
     found: Item = {"type": "tool_search_output", "call_id": "a", "tools": [SEARCH]}
@@ -151,7 +151,7 @@ def test_a_turn_reads_what_a_compaction_holds_and_keeps_its_tools() -> None:
     assert turn.tools == [SEARCH]
 
 
-def test_a_turn_stays_as_it_is_where_the_upstream_reads_its_compaction_items_itself() -> None:
+def test_a_turn_is_unchanged_if_the_upstream_reads_compactions() -> None:
     turn = Turn(model="m", items=[message("user", "a"), FOREIGN, TRIGGER])
     assert apply_compaction_to_turn(turn, native=True) is turn
 
@@ -171,7 +171,7 @@ def test_the_lowest_threshold_comes_into_force_first() -> None:
     assert (lowest_threshold_entry([]), lowest_threshold_entry(None)) == (None, None)
 
 
-def test_a_turn_that_compacted_is_known_by_what_followed() -> None:
+def test_a_turn_with_a_compaction_is_recognized_by_the_following_items() -> None:
     user, answer = message("user", "a"), message("assistant", "b")
     assert was_just_compacted([user, OURS, answer])
     assert not was_just_compacted([OURS, user, answer])

@@ -37,7 +37,7 @@ from translation.representation.json_types import Json
 from translation.responses.decode import ResponsesDecoder
 
 
-def test_bytes_are_read_as_the_chunk_they_hold() -> None:
+def test_bytes_and_parsed_chunks_are_decoded_equally() -> None:
     chunk = {"type": "error", "message": "boom", "code": "server_error"}
     decoder = ResponsesDecoder(counting_ids())
     assert decoder.decode_payloads([orjson.dumps(chunk)]) == ResponsesDecoder(counting_ids()).feed(chunk)

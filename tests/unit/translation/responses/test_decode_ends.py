@@ -141,7 +141,7 @@ def test_every_end_has_its_meaning(chunk: Json, expected: Event) -> None:
     assert decoded(CREATED, chunk) == [STARTED, expected]
 
 
-def test_usage_is_known_after_the_end() -> None:
+def test_usage_after_the_end_is_read() -> None:
     decoder = ResponsesDecoder(counting_ids())
     assert decoder.usage is None
     decoder.feed(ending("completed", usage=USAGE))
@@ -177,12 +177,12 @@ def test_an_item_only_the_final_response_has_is_not_lost() -> None:
     assert events[-1].reason == "tool_calls"
 
 
-def test_a_stream_without_a_beginning_is_understood() -> None:
+def test_a_stream_without_a_first_event_is_decoded() -> None:
     assert decoded(delta("Hi"), COMPLETED)[:4] == [Started("", None, None), *MADE_UP]
     assert decoded(COMPLETED)[0] == Started("", None, None)
 
 
-def test_a_whole_response_is_understood_like_its_stream() -> None:
+def test_a_whole_response_is_decoded_like_its_stream() -> None:
     response = {
         "id": "resp_up",
         "object": "response",
@@ -243,7 +243,7 @@ GARBAGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("chunk", GARBAGE.values(), ids=GARBAGE)
-def test_what_is_not_the_protocol_is_a_violation(chunk: Any) -> None:
+def test_data_outside_the_protocol_is_a_violation(chunk: Any) -> None:
     decoder = ResponsesDecoder(counting_ids())
     decoder.feed(CREATED)
     with pytest.raises(ProtocolViolation):
@@ -266,12 +266,12 @@ def test_a_streams_final_response_means_what_the_stream_meant(name: str) -> None
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
-def test_recordings_are_understood_as_before(recording: Any, update_golden: bool) -> None:
+def test_recordings_become_their_recorded_events(recording: Any, update_golden: bool) -> None:
     check_events(recording, decoded(*chunks_of(recording.read_bytes())), update=update_golden)
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
-def test_recordings_come_out_in_the_order_of_the_api(recording: Any) -> None:
+def test_recordings_are_encoded_in_the_order_of_the_api(recording: Any) -> None:
     chunks = chunks_of(recording.read_bytes())
     stream = encoded(decoded(*chunks))
     check_order(stream)
@@ -282,7 +282,7 @@ def test_recordings_come_out_in_the_order_of_the_api(recording: Any) -> None:
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
-def test_recorded_answers_add_up_to_what_their_upstream_said(recording: Any) -> None:
+def test_recorded_replies_add_up_to_the_upstreams_text(recording: Any) -> None:
     whole = recording.with_suffix(".json")
     answers = [chunks_of(recording.read_bytes())[-1]["response"]]
     answers += [orjson.loads(whole.read_bytes())] if whole.exists() else []

@@ -90,7 +90,7 @@ def test_how_events_are_batched_does_not_matter(name: str, cuts: list[int]) -> N
 
 
 @given(st.lists(st.text()))
-def test_text_arrives_as_it_was_said(texts: list[str]) -> None:
+def test_text_arrives_unchanged(texts: list[str]) -> None:
     events = encode(Started("up"), *message(0, *texts), Finished("stop"))
     assert [event["delta"] for event in of_type(events, "response.output_text.delta")] == texts
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "".join(texts)
@@ -168,7 +168,7 @@ def test_a_part_that_begins_with_text_is_announced_without_it() -> None:
     assert of_type(events, "response.output_text.done")[0]["text"] == "Hello"
 
 
-def test_an_upstream_that_takes_back_what_it_said_has_the_last_word() -> None:
+def test_a_final_text_of_the_upstream_replaces_its_deltas() -> None:
     events = encode(
         Started("up"),
         ItemStarted(0, items.new_message("msg_1")),
@@ -192,7 +192,7 @@ def test_events_of_the_same_dialect_are_forwarded_under_our_numbers_and_ids() ->
     assert of_type(events, "response.bare") == [{"type": "response.bare", "sequence_number": 5}]
 
 
-def test_every_event_is_told_by_the_table_but_deltas_which_have_a_way_of_their_own() -> None:
+def test_every_event_except_deltas_is_encoded_by_the_table() -> None:
     assert set(get_args(Event)) - _EVENT_WRITERS.keys() == {Delta}
 
 
@@ -202,7 +202,7 @@ def test_the_head_is_not_changed() -> None:
     assert orjson.dumps(HEAD) == before
 
 
-def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
+def test_an_unsent_terminal_event_can_still_become_a_failure() -> None:
     encoding = encoder()
     frames = encoding.feed([Started("up"), *message(0, "a"), Finished("length")])
     assert encoding.ended

@@ -55,7 +55,7 @@ def payloads(frames: bytes) -> list[bytes]:
     return [frame.payload for frame in sse.FrameDecoder().feed(frames) if frame.payload != b"[DONE]"]
 
 
-def test_it_goes_on_with_the_next_number_and_the_items_as_they_were_sent() -> None:
+def test_a_restored_encoder_continues_with_the_next_number_and_the_sent_items() -> None:
     whole = new_encoder()
     sent = whole.feed(FIRST)
     expected = whole.feed(REST) + whole.conclude()

@@ -55,7 +55,7 @@ def new(**body: Any) -> Json:
     return response
 
 
-def test_every_key_strict_readers_want_is_there() -> None:
+def test_every_key_that_strict_clients_require_is_present() -> None:
     response = new()
     assert response.keys() == NULLABLE | NOT_NULL | SENT_BY_OPENAI
     assert {key for key, value in response.items() if value is None} <= NULLABLE | SENT_BY_OPENAI
@@ -83,22 +83,22 @@ def test_every_key_strict_readers_want_is_there() -> None:
         "user": "u",
     }.items(),
 )
-def test_what_was_given_is_read_back_and_null_counts_as_not_given(param: str, value: Any) -> None:
+def test_given_parameters_are_echoed_and_null_counts_as_missing(param: str, value: Any) -> None:
     assert new(**{param: value})[param] == value
     assert new(**{param: None}) == new()
 
 
-def test_the_truncation_reads_as_it_was_asked_for_or_else_disabled() -> None:
+def test_the_truncation_is_the_requested_one_or_disabled() -> None:
     assert (new(truncation="auto")["truncation"], new()["truncation"]) == ("auto", "disabled")
 
 
-def test_what_the_server_decides_reads_as_it_is_until_it_says_otherwise() -> None:
+def test_values_chosen_by_the_server_are_null_until_known() -> None:
     response = new(service_tier="auto")
     assert (response["store"], response["background"]) == (False, False)
     assert response["service_tier"] == "default"
 
 
-def test_state_reads_back_as_the_server_says_it_is_kept() -> None:
+def test_state_parameters_are_echoed_as_the_server_stores_them() -> None:
     said = {"store": True, "background": True, "previous_response_id": "resp_0", "conversation": {"id": "conv_1"}}
     response = new(**said)
     assert {key: response[key] for key in said} == said

@@ -42,12 +42,12 @@ def new_id(prefix: str, /) -> str:
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 @pytest.mark.parametrize("kind", [ResponseItem, ConversationItem], ids=["of a response", "of a conversation"])
-def test_what_requests_say_in_short_is_listed_as_the_official_types_have_it(kind: Any, said: Json) -> None:
+def test_short_forms_are_listed_in_the_form_of_the_official_types(kind: Any, said: Json) -> None:
     (kept,) = to_storable_items([said], new_id)
     TypeAdapter(kind).validate_python(to_listed_item(kept))
 
 
-def test_what_an_item_says_itself_is_kept() -> None:
+def test_fields_of_an_item_are_preserved() -> None:
     item = {
         "id": "msg_1",
         "type": "message",

@@ -47,7 +47,7 @@ def output(said: str) -> Json:
     return {"type": "output_text", "text": said, "annotations": []}
 
 
-def test_a_bare_request_asks_for_nothing_else() -> None:
+def test_a_bare_request_has_no_other_parameters() -> None:
     assert lift_valid() == Turn(model="m", items=[user(text("hi"))], stream=False, losses=[])
 
 
@@ -56,7 +56,7 @@ def test_null_counts_as_not_given_everywhere() -> None:
     assert lift_valid(**nulls, unknown=None) == lift_valid()
 
 
-def test_everything_a_turn_can_say_is_said() -> None:
+def test_every_parameter_of_a_turn_is_lifted() -> None:
     turn = lift_valid(
         instructions="be brief",
         tools=[F],
@@ -129,7 +129,7 @@ def test_plain_text_is_no_format(given: Json | None) -> None:
     assert lift_valid(text=given).text_format is None
 
 
-def test_the_older_word_for_a_summary_is_understood() -> None:
+def test_the_older_name_for_a_summary_is_accepted() -> None:
     assert lift_valid(reasoning={"generate_summary": "concise"}).reasoning == {"summary": "concise"}
     assert lift_valid(reasoning={"generate_summary": "concise", "summary": "auto"}).reasoning == {"summary": "auto"}
 
@@ -182,7 +182,7 @@ def test_messages_are_lifted_to_full_form(given: Json, item: Json) -> None:
     assert lift_valid(input=[given]).items == [item]
 
 
-def test_all_other_items_are_kept_as_they_are() -> None:
+def test_all_other_items_are_unchanged() -> None:
     given = [
         {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "x"},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "namespace": "n", "more": 1},
@@ -253,7 +253,7 @@ def test_a_tool_found_again_replaces_its_earlier_self_and_a_namespace_grows() ->
         "an item by reference",
     ],
 )
-def test_what_needs_stored_state_is_refused_by_name(body: Json, param: str, code: str) -> None:
+def test_parameters_that_need_stored_state_are_refused_by_name(body: Json, param: str, code: str) -> None:
     refused = refusal_of(**body)
     assert (refused.param, refused.code) == (param, code)
 
@@ -285,11 +285,11 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("body", "lost"), LOSSES.values(), ids=LOSSES)
-def test_what_has_no_meaning_here_is_a_loss_unless_it_asks_for_nothing(body: Json, lost: list[Loss]) -> None:
+def test_parameters_without_an_effect_are_losses_unless_empty(body: Json, lost: list[Loss]) -> None:
     assert lift_valid(**body).losses == lost
 
 
-def test_a_body_that_is_relayed_may_refer_to_what_its_upstream_stores() -> None:
+def test_a_relayed_body_may_refer_to_objects_stored_upstream() -> None:
     reference = {"id": "rs_1"}
     turn = lift(
         {"model": "m", "input": [reference], "previous_response_id": "resp_1", "background": True, "stream": True},
@@ -298,7 +298,7 @@ def test_a_body_that_is_relayed_may_refer_to_what_its_upstream_stores() -> None:
     assert turn.items == [{"type": "item_reference", "id": "rs_1"}]
 
 
-def test_a_relayed_background_response_that_nobody_could_fetch_is_refused() -> None:
+def test_a_relayed_background_response_that_cannot_be_fetched_is_refused() -> None:
     with pytest.raises(Unrepresentable) as refusal:
         lift({"model": "m", "input": "Hi", "background": True}, relayed=True)
     assert refusal.value.param == "background"

@@ -76,7 +76,7 @@ BODIES: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
-def test_what_a_turn_asks_for_is_said(asked: Json, expected: Json) -> None:
+def test_parameters_of_a_turn_are_sent(asked: Json, expected: Json) -> None:
     assert lowered(**asked) == LoweredRequest({**BARE, **expected}, [])
 
 
@@ -104,18 +104,18 @@ LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("asked", "expected", "losses"), LOSSES.values(), ids=LOSSES)
-def test_what_has_no_word_is_reported(asked: Json, expected: Json, losses: list[Loss]) -> None:
+def test_parameters_without_an_equivalent_are_reported(asked: Json, expected: Json, losses: list[Loss]) -> None:
     assert lowered(**asked) == LoweredRequest({**BARE, **expected}, losses)
 
 
 @pytest.mark.parametrize(("param", "said"), [("stop", ["x"]), ("logit_bias", {"5": -100}), ("n", 2)])
-def test_what_would_change_the_answer_is_refused(param: str, said: Any) -> None:
+def test_parameters_that_would_change_the_answer_are_refused(param: str, said: Any) -> None:
     with pytest.raises(Unrepresentable) as refused:
         lowered(sampling={param: said})
     assert refused.value.param == param
 
 
-def test_a_profile_can_know_more_words() -> None:
+def test_a_profile_can_allow_more_parameters() -> None:
     profile = Profile(
         extra_params=frozenset({"seed", "stop", "top_k"}),
         thinking_switch="chat_template_kwargs",
@@ -188,7 +188,7 @@ ITEMS: dict[str, tuple[Item, Item]] = {
 SEARCHED: Item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 
 
-def test_searches_of_other_upstreams_go_back_without_what_only_these_know() -> None:
+def test_foreign_searches_are_sent_back_without_their_own_fields() -> None:
     sources = [{"type": "url", "url": "u", "title": "U"}, {"type": "api", "name": "weather"}]
     more = {"details": [{"thought": False}], "error": "e"}
     found = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}, **more}
@@ -199,7 +199,7 @@ def test_searches_of_other_upstreams_go_back_without_what_only_these_know() -> N
 
 
 @pytest.mark.parametrize("sources", ["odd", ["odd"], 1, None])
-def test_searches_with_odd_sources_go_back_as_they_are(sources: Any) -> None:
+def test_searches_with_odd_sources_are_sent_back_unchanged(sources: Any) -> None:
     odd = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}}
     body, _ = lowered(items=[odd, {**odd, "details": []}])
     assert body["input"] == [odd, odd]
@@ -214,19 +214,19 @@ def test_a_limit_of_searches_is_no_limit_of_other_tools() -> None:
 
 
 @pytest.mark.parametrize(("item", "expected"), ITEMS.values(), ids=ITEMS)
-def test_items_go_back_with_the_keys_the_upstream_knows(item: Item, expected: Item) -> None:
+def test_items_are_sent_back_with_the_keys_the_upstream_knows(item: Item, expected: Item) -> None:
     before = repr(item)
     assert lowered(items=[item]) == LoweredRequest({**BARE, "input": [expected]}, [])
     assert repr(item) == before
 
 
-def test_a_freeform_output_that_is_not_whole_says_so_nowhere() -> None:
+def test_an_incomplete_freeform_output_is_a_loss() -> None:
     output: Item = {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}
     told = lowered(items=[{**output, "status": "incomplete"}])
     assert told == LoweredRequest({**BARE, "input": [output]}, [Loss("input[0].status", "dropped")])
 
 
-def test_items_alone_go_back_the_same_way() -> None:
+def test_items_alone_are_sent_back_in_the_same_way() -> None:
     told = [item for item, _ in ITEMS.values()]
     assert lower_items(told, DEFAULT_PROFILE) == ([expected for _, expected in ITEMS.values()], [])
 
@@ -239,25 +239,25 @@ THOUGHTS: Item = {
 }
 
 
-def test_reasoning_in_the_open_goes_back() -> None:
+def test_readable_reasoning_is_sent_back() -> None:
     told = {**THOUGHTS, "status": "completed", "encrypted_content": None}
     assert lowered(items=[told, USER]) == LoweredRequest({**BARE, "input": [THOUGHTS, USER]}, [])
 
 
-def test_reasoning_goes_back_with_the_keys_that_the_api_requires() -> None:
+def test_reasoning_is_sent_back_with_the_keys_that_the_api_requires() -> None:
     bare = {"type": "reasoning", "content": THOUGHTS["content"]}
     expected = {"type": "reasoning", "id": "rs_0", "summary": [], "content": THOUGHTS["content"]}
     assert lowered(items=[bare, USER]) == LoweredRequest({**BARE, "input": [expected, USER]}, [])
 
 
-def test_a_summary_goes_back_as_the_text_that_it_was() -> None:
+def test_a_summary_is_sent_back_as_its_original_text() -> None:
     text = THOUGHTS["content"][0]["text"]
     summarized = {**THOUGHTS, "content": None, "summary": [{"type": "summary_text", "text": text}]}
     expected = {**THOUGHTS, "summary": summarized["summary"]}
     assert lowered(items=[summarized, USER]) == LoweredRequest({**BARE, "input": [expected, USER]}, [])
 
 
-def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
+def test_signatures_of_another_vendor_are_no_loss() -> None:
     mark = {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]}
     assert lowered(items=[mark, USER]) == LoweredRequest(BARE, [])
 
@@ -270,7 +270,7 @@ def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     ],
     ids=["an upstream that reads only what it sealed itself", "no thoughts"],
 )
-def test_reasoning_the_upstream_would_not_read_is_left_out(item: Item, profile: Profile) -> None:
+def test_reasoning_unreadable_for_the_upstream_is_left_out(item: Item, profile: Profile) -> None:
     assert lowered(profile, items=[item, USER]) == LoweredRequest(BARE, [Loss("input[0]", "reasoning dropped")])
 
 
@@ -286,7 +286,7 @@ SEARCH: Item = {"type": "web_search_call", "id": "ws_1"}
         ("drop", [None] * 3 + ["ws_1"]),
     ],
 )
-def test_ids_go_back_as_the_upstream_wants_them(replay_ids: Any, ids: list[str | None]) -> None:
+def test_ids_are_sent_back_in_the_form_of_the_upstream(replay_ids: Any, ids: list[str | None]) -> None:
     body, losses = lowered(Profile(replay_ids=replay_ids), items=[USER, THOUGHTS, CALL, SEARCH])
     assert [item.get("id") for item in body["input"]] == ids
     assert losses == []

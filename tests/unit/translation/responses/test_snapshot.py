@@ -48,7 +48,7 @@ def test_every_turn_is_a_response_the_official_client_accepts(name: str) -> None
     assert collect(*STREAMS[name].events)["status"] == STREAMS[name].end
 
 
-def test_a_completed_response_says_when_and_what_it_cost() -> None:
+def test_a_completed_response_has_its_time_and_usage() -> None:
     response = collect(Started("up"), *message(0, "a"), Finished("stop", "stop", USAGE))
     assert response["completed_at"] == 105
     assert response["usage"] == COUNTS
@@ -138,7 +138,7 @@ def test_usage_is(events: list[Event], usage: Json | None) -> None:
     assert collect(Started("up"), *events)["usage"] == usage
 
 
-def test_usage_keeps_what_the_upstream_adds_to_it() -> None:
+def test_usage_has_additional_counts_of_the_upstream() -> None:
     theirs = {
         "input_tokens": 10,
         "input_tokens_details": {"cache_write_tokens_details": {"ttl_12h_tokens": 1, "ttl_30m_tokens": 0}},
@@ -186,7 +186,7 @@ def test_the_closed_list_is_the_official_one() -> None:
     assert set(ResponseError.model_fields["code"].annotation.__args__) == snapshot._ERROR_CODES  # type: ignore[union-attr]
 
 
-def test_what_was_open_when_a_turn_failed_is_there_and_marked() -> None:
+def test_open_items_of_a_failed_turn_are_present_and_incomplete() -> None:
     output = collect(*STREAMS["failed with everything open"].events)["output"]
     assert [(item["type"], item["status"]) for item in output] == [
         ("message", "completed"),
@@ -198,7 +198,7 @@ def test_what_was_open_when_a_turn_failed_is_there_and_marked() -> None:
     assert output[2]["arguments"] == '{"a'
 
 
-def test_a_failed_turn_can_be_told_from_a_finished_one() -> None:
+def test_a_failed_turn_is_distinct_from_a_finished_one() -> None:
     collecting = snapshot.Snapshot(new_response({}, response_id="r", created_at=1, model="m"), lambda: 2)
     assert collecting.failed is None
     failed = Failed("server_error", "x")
@@ -246,7 +246,7 @@ def test_the_service_tier_is_the_one_used_if_the_api_knows_it(facts: Json, tier:
     assert collect(Started("up"), Noted(facts=facts), Finished("stop"))["service_tier"] == tier
 
 
-def test_what_only_a_responses_upstream_knows_is_kept() -> None:
+def test_fields_of_a_responses_upstream_are_preserved() -> None:
     theirs = {
         "id": "resp_theirs",
         "model": "theirs",
@@ -292,7 +292,7 @@ def test_text_is_added_up_part_by_part() -> None:
     assert [part.get("text", part.get("refusal")) for part in output[0]["content"]] == ["ab", "no"]
 
 
-def test_calls_that_were_left_out_or_cannot_be_read_are_told() -> None:
+def test_dropped_and_unreadable_calls_are_reported() -> None:
     warnings = [{"name": "f", "why": "the arguments are not an object"}]
     assert (
         collect(Started("up"), Noted(facts={"tool_warnings": warnings}), Finished("stop"))["tool_warnings"] == warnings
@@ -300,5 +300,5 @@ def test_calls_that_were_left_out_or_cannot_be_read_are_told() -> None:
     assert "tool_warnings" not in collect(Started("up"), Noted(facts={"service_tier": "flex"}), Finished("stop"))
 
 
-def test_every_event_is_taken() -> None:
+def test_every_event_is_accepted() -> None:
     assert set(get_args(Event)) == snapshot._EVENT_APPLIERS.keys()

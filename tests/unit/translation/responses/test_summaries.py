@@ -75,7 +75,7 @@ UNCHANGED: list[Json] = [
 
 
 @pytest.mark.parametrize("event", UNCHANGED, ids=str)
-def test_everything_else_is_the_same_object(event: Json) -> None:
+def test_other_events_are_the_same_object(event: Json) -> None:
     assert ReasoningSummaries().rewrite_event(event) is event
 
 

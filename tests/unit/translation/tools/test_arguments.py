@@ -11,7 +11,7 @@ from translation.tools.arguments import arguments_fault, arguments_object, argum
     ("given", "text"),
     [({"a": 1}, '{"a":1}'), ('{"a"', '{"a"'), (" ", "{}"), ([], "[]"), (None, "null"), (0, "0"), (False, "false")],
 )
-def test_arguments_as_a_value_are_a_text_that_says_the_same(given: object, text: str) -> None:
+def test_arguments_as_a_value_become_equal_json_text(given: object, text: str) -> None:
     assert arguments_text(given) == text
 
 
@@ -27,7 +27,7 @@ def test_arguments_as_a_value_are_a_text_that_says_the_same(given: object, text:
         ('```JSON{"a": 1}```', {"a": 1}),
     ],
 )
-def test_an_object_is_read_and_nothing_is_an_empty_one(arguments: str, given: Json) -> None:
+def test_an_object_is_parsed_and_missing_arguments_are_an_empty_one(arguments: str, given: Json) -> None:
     losses: list[Loss] = []
     assert arguments_object(arguments, "input[0].arguments", losses) == given
     assert losses == []
@@ -36,13 +36,13 @@ def test_an_object_is_read_and_nothing_is_an_empty_one(arguments: str, given: Js
 @pytest.mark.parametrize(
     "arguments", ['{"a":', "[1]", '"text"', "null", "hello", "[" * 300 + "]" * 300, "```json\n[1]\n```", "```"]
 )
-def test_what_is_no_object_is_kept_as_it_is_and_marked(arguments: str) -> None:
+def test_text_that_is_no_object_is_preserved_and_marked(arguments: str) -> None:
     losses: list[Loss] = []
     assert arguments_object(arguments, "input[0].arguments", losses) == {"raw_arguments": arguments}
     assert losses == [Loss("input[0].arguments", "wrapped")]
 
 
-def test_what_is_too_long_is_kept_as_it_is_and_marked() -> None:
+def test_text_that_is_too_long_is_preserved_and_marked() -> None:
     losses: list[Loss] = []
     given = '{"a":"é"}'
     assert arguments_object(given, "p", losses, max_bytes=10) == {"a": "é"}

@@ -238,7 +238,7 @@ def test_the_environment_of_the_tool_is_on_its_calls() -> None:
     assert ended.item["environment"] == {"type": "local"}
 
 
-def test_freeform_input_streams_while_it_comes() -> None:
+def test_freeform_input_streams_as_it_arrives() -> None:
     assert fed([STARTED, *call(0, "exec", '{"input":"', "a", "\\", 'n"', "}")]) == [
         STARTED,
         ItemStarted(0, {**CUSTOM, "name": "exec", "input": ""}),
@@ -249,7 +249,7 @@ def test_freeform_input_streams_while_it_comes() -> None:
     ]
 
 
-def test_what_freeform_input_holds_back_comes_with_its_end() -> None:
+def test_buffered_freeform_input_is_sent_at_its_end() -> None:
     started, _part_ended, ended = call(0, "exec")
     for text, expected in ((' {"in', ' {"in'), ('{"code":"x"}', '{"code":"x"}')):
         assert fed([STARTED, started, Delta(0, None, text), ended])[2:] == [Delta(0, None, expected), ended]
@@ -272,7 +272,7 @@ def test_metadata_does_not_wait_for_a_call() -> None:
     assert mapped.feed([noted]) == [noted]
 
 
-def test_a_turn_that_fails_inside_a_call_loses_nothing_the_model_said() -> None:
+def test_a_turn_that_fails_inside_a_call_loses_no_output() -> None:
     failed = Failed("upstream_truncated", "gone")
     plain, custom = call(1, "get_weather", "{}"), call(2, "exec", '{"input":"a')
     events = [STARTED, *call(0, "shell", '{"comm')[:2], *plain, *custom[:2], failed]
@@ -285,7 +285,7 @@ def test_a_turn_that_fails_inside_a_call_loses_nothing_the_model_said() -> None:
     ]
 
 
-def test_an_upstreams_snapshots_say_nothing_of_the_functions_it_was_given() -> None:
+def test_snapshots_of_an_upstream_do_not_reveal_the_mapped_functions() -> None:
     own = {"id": "resp_1", "service_tier": "default", "tools": [], "tool_choice": "auto", "output": []}
     kept = {"id": "resp_1", "service_tier": "default"}
     assert calls().feed([Started("m", response=own), Finished("stop", response=own)]) == [
@@ -306,7 +306,7 @@ def test_a_custom_call_the_upstream_knows_gets_its_namespace_back() -> None:
     ]
 
 
-def test_everything_else_passes_untouched() -> None:
+def test_other_events_are_unchanged() -> None:
     message = {"id": "item", "type": "message", "role": "assistant", "content": []}
     events: list[Event] = [STARTED, ItemStarted(0, message), ItemEnded(0), Opaque("chat", {}), FINISHED]
     assert fed(events) == events

@@ -84,7 +84,7 @@ def test_a_long_reason_is_cut() -> None:
         "large",
     ],
 )
-def test_a_schema_that_cannot_be_used_holds_nobody_to_anything(parameters: Any) -> None:
+def test_an_invalid_schema_constrains_nothing(parameters: Any) -> None:
     began = time.process_time()
     assert judge(parameters).fault_of("f", '{"a": 1}') is None
     assert time.process_time() - began < 2
@@ -102,7 +102,7 @@ def test_a_schema_may_have_an_id_and_refer_to_itself() -> None:
     assert judge(tree).fault_of("f", '{"children": [{"x": 1}]}') is not None
 
 
-def test_what_would_take_too_long_is_not_checked() -> None:
+def test_expensive_schemas_are_not_checked() -> None:
     many = {"properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(6000)]}}}}
     held = CallValidator([{"type": "function", "name": "f", "parameters": many}], 1_000_000)
     assert held.fault_of("f", '{"a": ["x"]}') is not None

@@ -54,7 +54,7 @@ def test_a_request_may_have_none(body: dict[str, Any]) -> None:
     assert list_credentials(body) == []
 
 
-def test_what_has_none_is_returned_as_it_is() -> None:
+def test_bodies_without_credentials_are_unchanged() -> None:
     items, tools = [MESSAGE], [FUNCTION]
     assert remove_item_credentials(items) is items
     assert remove_credentials(tools) is tools

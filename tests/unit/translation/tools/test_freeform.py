@@ -61,25 +61,25 @@ def test_arguments_become_input(arguments: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "expected"), CASES.values(), ids=CASES)
-def test_where_the_arguments_are_cut_does_not_matter(arguments: str, expected: str) -> None:
+def test_arguments_may_be_split_anywhere(arguments: str, expected: str) -> None:
     assert unwrapped(list(arguments)) == expected
     for at in range(len(arguments)):
         assert unwrapped([arguments[:at], arguments[at:]]) == expected
 
 
 @given(st.text(), st.booleans(), st.lists(st.integers(0, 200)))
-def test_whatever_is_wrapped_comes_back(text: str, ascii_only: bool, cuts: list[int]) -> None:
+def test_wrapped_input_is_restored(text: str, ascii_only: bool, cuts: list[int]) -> None:
     assert unwrapped(cut(json.dumps({"input": text}, ensure_ascii=ascii_only), cuts)) == text
     assert unwrapped(cut(wrap_input(text), cuts)) == text
 
 
 @given(st.text(alphabet=st.sampled_from('{"input:}\\ud83e0nx ,')), st.lists(st.integers(0, 40)))
-def test_any_cut_of_anything_gives_the_same(arguments: str, cuts: list[int]) -> None:
+def test_any_split_gives_the_same_input(arguments: str, cuts: list[int]) -> None:
     assert unwrapped(cut(arguments, cuts)) == unwrap_input(arguments)
     unwrap_input(arguments).encode()  # nothing that cannot be sent
 
 
-def test_input_streams_while_it_comes() -> None:
+def test_input_streams_as_it_arrives() -> None:
     unwrapper = FreeformUnwrapper()
     assert [unwrapper.feed(fragment) for fragment in ('{"inp', 'ut": "a', "b\\", "nc", '"', "}")] == [
         "",

@@ -75,7 +75,7 @@ TOOLS: dict[str, tuple[Json, list[Json]]] = {
 
 
 @pytest.mark.parametrize(("tool", "expected"), TOOLS.values(), ids=TOOLS)
-def test_every_kind_rides_on_functions(tool: Json, expected: list[Json]) -> None:
+def test_every_kind_of_tool_becomes_a_function(tool: Json, expected: list[Json]) -> None:
     assert rewritten(tool).turn.tools == expected
 
 
@@ -119,7 +119,7 @@ LEFT_OUT: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_a_tool_nobody_can_run_is_left_out_and_reported(tool: Json) -> None:
+def test_a_tool_without_an_executor_is_left_out_and_reported(tool: Json) -> None:
     result = rewritten(FUNCTION, tool)
     assert result.turn.tools == [FUNCTION]
     assert result.call_mapper is None
@@ -133,7 +133,7 @@ def test_a_tool_the_upstream_runs_stays(tool: Json) -> None:
 
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_forcing_a_tool_nobody_can_run_is_refused(tool: Json) -> None:
+def test_forcing_a_tool_without_an_executor_is_refused(tool: Json) -> None:
     for others in ([FUNCTION], []):
         with pytest.raises(InvalidRequest) as refused:
             rewritten(*others, tool, tool_choice={"type": tool["type"]})
@@ -141,7 +141,7 @@ def test_forcing_a_tool_nobody_can_run_is_refused(tool: Json) -> None:
 
 
 @pytest.mark.parametrize("key", ["connector_id", "tunnel_id"])
-def test_a_server_without_an_address_is_refused_by_name_where_nobody_can_reach_it(key: str) -> None:
+def test_a_server_without_an_address_is_refused_by_name_if_unreachable(key: str) -> None:
     tool = {"type": "mcp", "server_label": "mail", key: "x"}
     with pytest.raises(InvalidRequest, match=f"instead of `{key}`") as refused:
         rewritten(tool)
@@ -168,7 +168,7 @@ ONLY_PATCH: Json = {"type": "allowed_tools", "mode": "required", "tools": [NAMED
     ],
     ids=["the only tool", "the named tool", "the only allowed tool", "the only tool left"],
 )
-def test_the_grammar_of_a_forced_tool_is_held(tools: list[Json], choice: Any) -> None:
+def test_the_grammar_of_a_forced_tool_is_enforced(tools: list[Json], choice: Any) -> None:
     result = rewrite_tools(turn(*tools, tool_choice=choice), kinds=CHAT, hosted=frozenset(), holds_grammars=True)
     assert result.turn.input_grammars == {"apply_patch": PATCH["format"]}
     assert not any(loss.param.endswith(".format") for loss in result.losses)
@@ -320,7 +320,7 @@ EVERYTHING: list[Json] = [
 
 
 @pytest.mark.parametrize(("choice", "expected"), CHOICES.values(), ids=CHOICES)
-def test_tool_choice_names_what_the_upstream_is_given(choice: Any, expected: Any) -> None:
+def test_tool_choice_has_the_names_sent_upstream(choice: Any, expected: Any) -> None:
     assert rewritten(*EVERYTHING, tool_choice=choice).turn.tool_choice == expected
 
 
@@ -352,7 +352,7 @@ def test_a_call_cannot_be_required_when_no_tool_is_left() -> None:
     assert rewritten(WEB, tool_choice={**ALLOWED, "tools": [WEB]}).turn.tool_choice == "none"
 
 
-def test_choices_the_upstream_understands_stay_as_they_are() -> None:
+def test_choices_that_the_upstream_supports_are_unchanged() -> None:
     choices = [{"type": "custom", "name": "exec"}, {"type": "web_search"}, {"type": "function", "name": "add"}]
     for choice in choices:
         asked = turn(*EVERYTHING, tool_choice=choice)

@@ -55,7 +55,7 @@ HISTORY: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("item", "expected"), HISTORY.values(), ids=HISTORY)
-def test_past_calls_are_said_as_function_calls(item: Json, expected: Json) -> None:
+def test_past_calls_become_function_calls(item: Json, expected: Json) -> None:
     [said] = rewritten(FUNCTION, items=[item]).turn.items
     arguments = orjson.loads(said.pop("arguments"))
     assert {**said, "arguments": arguments} == {"type": "function_call", "call_id": "c", **expected}
@@ -112,7 +112,7 @@ OUTPUTS: dict[str, tuple[Json, Any]] = {
 
 
 @pytest.mark.parametrize(("item", "expected"), OUTPUTS.values(), ids=OUTPUTS)
-def test_past_outputs_are_said_as_function_outputs(item: Json, expected: Any) -> None:
+def test_past_outputs_become_function_outputs(item: Json, expected: Any) -> None:
     result = rewritten(FUNCTION, ADDER, items=[{**item, "call_id": "c"}])
     said = {key: value for key, value in result.turn.items[0].items() if key != "status"}
     assert said == {"type": "function_call_output", "call_id": "c", "output": expected}
@@ -132,7 +132,7 @@ def test_a_limit_on_a_past_output_is_a_loss() -> None:
         ("apply_patch_call_output", "completed", None),
     ],
 )
-def test_a_past_output_that_failed_still_says_so(kind: str, status: str, kept: str | None) -> None:
+def test_a_failed_past_output_is_still_marked(kind: str, status: str, kept: str | None) -> None:
     [item] = rewritten(items=[{"type": kind, "call_id": "c", "status": status, "output": "no"}]).turn.items
     assert item["type"] == "function_call_output"
     assert item.get("status") == kept
@@ -179,7 +179,7 @@ def test_past_calls_of_hosted_tools_are_left_out_unless_the_upstream_runs_them(i
     assert rewrite_tools(asked, kinds=CHAT, hosted=frozenset({kind})) == RewrittenTurn(asked, None, ())
 
 
-def test_an_approval_that_nothing_can_run_is_refused_where_its_client_waits_for_it() -> None:
+def test_an_approval_without_an_executor_is_refused_if_it_is_new() -> None:
     said: Json = {"type": "message", "role": "user", "content": []}
     approval: Json = {"type": "mcp_approval_response", "approval_request_id": "mcpr", "approve": True}
     denial = {**approval, "approve": False}

@@ -30,7 +30,7 @@ def test_a_stream_is_read_as_the_response_it_would_be() -> None:
     assert response["usage"] == {"output_tokens": CHAT_USAGE["completion_tokens"]}
 
 
-def test_calls_that_come_in_pieces_are_put_together() -> None:
+def test_calls_in_pieces_are_joined() -> None:
     pieces = [call(0, "a", "f"), call(0, arguments='{"x":'), call(0, "a", arguments="1}"), call(1, "b", "f", "{}")]
     response = check_chunks([ROLE, *pieces, CALLED], done=True)
     assert parse_calls(response, {"f"}) == [("a", "f", {"x": 1}), ("b", "f", {})]
@@ -76,7 +76,7 @@ def other(chunk: Json, **changes: Any) -> Json:
         ([ROLE, chat_chunk({"tool_calls": [{}]})], "chunk 1 is malformed"),
     ],
 )
-def test_a_chunk_that_has_no_right_to_be_there_is_told(chunks: list[Json], complaint: str) -> None:
+def test_an_unexpected_chunk_is_reported(chunks: list[Json], complaint: str) -> None:
     with pytest.raises(CheckFailed, match=complaint):
         check_chunks(chunks, done=True)
 
@@ -94,7 +94,7 @@ def test_a_stream_without_its_last_frame_is_not_whole() -> None:
         (whole_chat("pong", role="user"), "the message has the role user"),
     ],
 )
-def test_a_completion_that_is_none_is_told(completion: Json, complaint: str) -> None:
+def test_an_invalid_completion_is_reported(completion: Json, complaint: str) -> None:
     with pytest.raises(CheckFailed, match=complaint):
         check_completion(completion)
 

@@ -95,7 +95,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("break_it", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_out_of_order_is_named(break_it: Callable[[list[Json]], list[Json]], words: str) -> None:
+def test_events_out_of_order_are_reported(break_it: Callable[[list[Json]], list[Json]], words: str) -> None:
     with pytest.raises(CheckFailed, match=words):
         check_order(break_it(sound()), done=True)
 
@@ -160,7 +160,7 @@ def test_a_response_of_another_shape_is_wrong(changes: Json, words: str) -> None
         check_response(response(message_item("pong"), **changes))
 
 
-def test_an_answer_that_was_cut_off_before_it_began_tells_nothing() -> None:
+def test_an_answer_truncated_before_its_start_decides_nothing() -> None:
     with pytest.raises(Inconclusive, match="max_output_tokens"):
         require_text(response(status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
     with pytest.raises(CheckFailed, match="no text"):

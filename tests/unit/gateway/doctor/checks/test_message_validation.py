@@ -23,7 +23,7 @@ def test_a_stream_is_read_as_the_response_it_would_be() -> None:
     assert response["usage"] == {"output_tokens": 3}
 
 
-def test_thinking_and_calls_that_come_in_pieces_are_put_together() -> None:
+def test_thinking_and_calls_in_pieces_are_joined() -> None:
     call = [{**event, "index": 1} for event in CALL]
     response = check_message_events([anthropic.opening(), *THOUGHT, *call, *anthropic.closing("tool_use")])
     assert parse_calls(response, {"f"}) == [("toolu_1", "f", {"x": 1})]

@@ -75,7 +75,7 @@ def test_a_cache_that_had_too_little_is_a_fail(cached: int, provider_type: str) 
         (0, "anthropic", "only what requests mark"),
     ],
 )
-def test_what_no_count_shows_is_not_decided(cached: int | None, provider_type: str, words: str) -> None:
+def test_a_cache_without_counts_is_not_judged(cached: int | None, provider_type: str, words: str) -> None:
     with pytest.raises(Inconclusive, match=words):
         probe(Session(cached, provider_type))
 

@@ -20,7 +20,7 @@ def settings() -> Settings:
     )
 
 
-def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() -> None:
+def test_all_models_except_patterns_or_the_named_ones_are_chosen() -> None:
     assert list(select_models(settings(), [])) == ["a", "b"]
     assert list(select_models(settings(), ["c-1", "a"])) == ["c-1", "a"]
 
@@ -28,7 +28,7 @@ def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() ->
 @pytest.mark.parametrize(
     ("names", "words"), [(["c-*"], "c-* is a pattern"), (["d"], "no model of the config is called d; there are: a, b")]
 )
-def test_names_that_are_no_models_are_told(names: list[str], words: str) -> None:
+def test_unknown_model_names_are_reported(names: list[str], words: str) -> None:
     with pytest.raises(NoModelsSelected, match=re.escape(words)):
         select_models(settings(), names)
 
@@ -39,7 +39,7 @@ def test_a_configuration_of_patterns_needs_a_name() -> None:
         select_models(only, [])
 
 
-def test_the_gateway_that_is_examined_has_a_key_of_its_own_and_keeps_nothing() -> None:
+def test_the_examined_gateway_has_its_own_key_and_stores_nothing() -> None:
     given = settings()
     providers = {name: build_provider(name, config) for name, config in given.providers.items()}
     through, subjects, key = prepare_examination(given, select_models(given, ["a", "c-1"]), providers)

@@ -141,7 +141,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("dialect", "upstream"), ALL)
-def test_a_field_is_said_or_refused_or_lost_by_name(dialect: Dialect, upstream: str) -> None:
+def test_a_field_is_sent_refused_or_reported_as_lost(dialect: Dialect, upstream: str) -> None:
     for name in CASES[dialect]:
         with naming(name):
             check_field(dialect, upstream, name)

@@ -46,7 +46,7 @@ def build_encoder(*, is_versioned: bool) -> AguiEncoder:
 
 
 @pytest.mark.parametrize("recording", RECORDED_REPLIES, ids=name_recording)
-def test_a_real_stream_becomes_the_run_that_its_response_is_read_as(recording: Path) -> None:
+def test_a_recorded_stream_equals_the_run_of_its_stored_response(recording: Path) -> None:
     batches = decode_recording(recording)
     for is_versioned in (True, False):
         snapshot = Snapshot(HEAD, lambda: 105)

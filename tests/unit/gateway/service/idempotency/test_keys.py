@@ -48,7 +48,7 @@ async def test_keys_of_this_process_are_known_at_once(keys: Keys) -> None:
     assert keys.counted == 1
 
 
-async def test_an_owner_without_room_gets_it_back_soon(keys: Keys) -> None:
+async def test_an_owner_at_the_limit_is_counted_again_soon(keys: Keys) -> None:
     quota = KeyQuota(LIMIT, lambda: keys.now)
     keys.stored = LIMIT
     with pytest.raises(TooManyKeys):

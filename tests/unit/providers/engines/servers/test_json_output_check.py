@@ -42,7 +42,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("guide", "pieces"), KEPT.values(), ids=KEPT)
-def test_a_form_is_kept_by(guide: OutputConstraint | None, pieces: list[EngineDelta]) -> None:
+def test_a_form_is_satisfied_by(guide: OutputConstraint | None, pieces: list[EngineDelta]) -> None:
     form = JsonOutputCheck(guide)
     assert [form.is_violated_by(piece) for piece in pieces] == [False] * len(pieces)
 

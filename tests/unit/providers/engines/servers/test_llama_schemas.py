@@ -52,7 +52,7 @@ def test_keywords_are_found_wherever_they_are_and_named_once() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, True, "x", 3, {}, {"type": "string", "pattern": 3, "required": 5}])
-def test_what_is_no_schema_is_not_for_us_to_judge(nothing: Any) -> None:
+def test_values_that_are_no_schema_are_left_to_the_server(nothing: Any) -> None:
     assert list_unenforced_keywords(nothing, uses_llguidance=False) == []
     assert list_unenforced_keywords(nothing, uses_llguidance=True) == []
 
@@ -68,7 +68,7 @@ def provider() -> Any:
 
 
 @pytest.mark.parametrize("passes", [{}, {"two_pass": "on"}])
-async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> None:
+async def test_ignored_keywords_of_a_schema_are_losses(passes: Json) -> None:
     up = provider()
     form = {"type": "json_schema", "name": "a", "schema": inside(ODD)}
     exchange = up.prepare(turn(text_format=form), build_profile("llama_server", passes))
@@ -89,7 +89,7 @@ async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> N
         ("responses", {"text": {"format": {"type": "json_schema", "schema": ODD}}}, "text.format.schema"),
     ],
 )
-async def test_it_is_a_loss_on_a_relay_too(dialect: Any, body: Json, param: str) -> None:
+async def test_ignored_keywords_are_losses_on_a_relay_too(dialect: Any, body: Json, param: str) -> None:
     up = provider()
     told = ["uniqueItems not enforced", "minimum not enforced"]
     assert list(up.prepare_relay(dialect, body).losses) == [Loss(param, what) for what in told]
@@ -97,7 +97,7 @@ async def test_it_is_a_loss_on_a_relay_too(dialect: Any, body: Json, param: str)
 
 
 @pytest.mark.parametrize("passes", [{}, {"two_pass": "on"}])
-async def test_schemas_without_end_are_kept_from_a_server_of_somebody_elses_too(passes: Json) -> None:
+async def test_endless_schemas_are_refused_for_external_servers_too(passes: Json) -> None:
     up = provider()
     with pytest.raises(InvalidRequest) as refused:
         up.prepare(turn(text_format={"schema": inside(IMPOSSIBLE)}), build_profile("llama_server", passes))

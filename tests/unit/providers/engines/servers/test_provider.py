@@ -33,7 +33,7 @@ def turn(**fields: Any) -> Turn:
 @pytest.mark.parametrize(
     "kind", sorted(kind for kind in TOKEN_PROMPT_TYPES if PROVIDER_DEFAULTS[kind].dialects and kind != "llamacpp")
 )
-async def test_servers_that_can_go_on_from_tokens_think_in_a_run_of_its_own(kind: Any) -> None:
+async def test_servers_that_continue_from_tokens_think_in_a_pass_of_its_own(kind: Any) -> None:
     up = provider(kind)
     assert up.capabilities.two_pass
     one, two = build_profile(kind, {}), build_profile(kind, {"two_pass": "on"})
@@ -43,7 +43,7 @@ async def test_servers_that_can_go_on_from_tokens_think_in_a_run_of_its_own(kind
     await up.aclose()
 
 
-async def test_what_is_known_of_a_model_is_shared_by_its_turns_and_not_kept_for_ever() -> None:
+async def test_facts_about_a_model_are_shared_by_its_turns_and_expire() -> None:
     async with ScriptedUpstream() as server:
         server.on("/tokenize", json_reply({"tokens": [5], "max_model_len": 77}))
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
@@ -84,7 +84,7 @@ async def sent(kind: Any, overrides: Json, **fields: Any) -> tuple[Json, list[Lo
 
 
 @pytest.mark.parametrize("fields", [{"thinking": False}, {"reasoning": {"effort": "none", "max_tokens": 5}}])
-async def test_a_turn_that_is_not_to_think_is_asked_in_chat(fields: Any) -> None:
+async def test_a_turn_without_thinking_is_a_chat_request(fields: Any) -> None:
     body, losses = await sent("vllm", {"two_pass": "on", "max_response_tokens": 50}, **fields)
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert body["max_tokens"] == 50
@@ -113,7 +113,7 @@ async def test_llama_cpp_may_not() -> None:
     await up.aclose()
 
 
-async def test_calls_that_nobody_would_read_are_refused_before_anything_is_sent() -> None:
+async def test_tools_without_a_parser_are_refused_before_anything_is_sent() -> None:
     up = provider("vllm")
     with pytest.raises(Unrepresentable) as refused:
         up.prepare(turn(tools=[WEATHER]), build_profile("vllm", {"two_pass": "on", "tool_parser": "openai"}))

@@ -42,7 +42,7 @@ async def test_a_character_split_over_two_pieces_is_joined(
     assert "".join(piece.text for piece in found) == "a😀b"
 
 
-async def test_llama_renders_and_tells_its_window(start: Start) -> None:
+async def test_llama_renders_and_reports_its_window(start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(LlamaServerEngine, server)
         server.on("/props", json_reply({"default_generation_settings": {"n_ctx": 77}}))
@@ -57,7 +57,7 @@ async def test_llama_renders_and_tells_its_window(start: Start) -> None:
         assert server.requests[2].json == {"content": "user: Hi\n", "add_special": True, "parse_special": True}
 
 
-async def test_vllm_renders_and_tells_its_window(start: Start) -> None:
+async def test_vllm_renders_and_reports_its_window(start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(VllmServerEngine, server)
         server.on("/tokenize", json_reply({"tokens": [5, 6], "max_model_len": 77}))
@@ -69,7 +69,7 @@ async def test_vllm_renders_and_tells_its_window(start: Start) -> None:
 
 
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_short_texts_are_asked_for_once(kind: type[Any], start: Start) -> None:
+async def test_short_texts_are_tokenized_once(kind: type[Any], start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(kind, server)
         server.on("/tokenize", json_reply({"tokens": [5]}))
@@ -80,7 +80,9 @@ async def test_short_texts_are_asked_for_once(kind: type[Any], start: Start) -> 
 
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
 @pytest.mark.parametrize("known", [True, False])
-async def test_whether_the_template_says_tools_is_found_out_once(kind: type[Any], known: bool, start: Start) -> None:
+async def test_whether_the_template_renders_tools_is_determined_once(
+    kind: type[Any], known: bool, start: Start
+) -> None:
     async with ScriptedUpstream() as server:
         engine = start(kind, server)
         server.on("/props", json_reply({}))
@@ -94,7 +96,7 @@ async def test_whether_the_template_says_tools_is_found_out_once(kind: type[Any]
 
 
 @pytest.mark.parametrize(("status", "known"), [(400, False), (500, False), (503, None), (401, None)])
-async def test_a_server_that_refuses_tools_does_not_say_them(status: int, known: bool | None, start: Start) -> None:
+async def test_a_server_that_refuses_tools_does_not_render_them(status: int, known: bool | None, start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(VllmServerEngine, server)
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
@@ -108,7 +110,7 @@ async def test_a_server_that_refuses_tools_does_not_say_them(status: int, known:
 
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
 @pytest.mark.parametrize("answer", [{}, {"tokens": "ab"}, {"tokens": ["a"]}, {"tokens": [5]}])
-async def test_what_is_no_prompt_is_garbled(kind: type[Any], answer: Json, start: Start) -> None:
+async def test_an_invalid_prompt_is_garbled(kind: type[Any], answer: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(kind, server)
         server.script(json_reply(answer))
@@ -117,7 +119,7 @@ async def test_what_is_no_prompt_is_garbled(kind: type[Any], answer: Json, start
 
 
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_what_has_no_tokens_is_refused(kind: type[Any], start: Start) -> None:
+async def test_a_text_without_tokens_is_refused(kind: type[Any], start: Start) -> None:
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
     async with ScriptedUpstream() as server:
         with pytest.raises(Unrepresentable) as refused:
@@ -126,7 +128,7 @@ async def test_what_has_no_tokens_is_refused(kind: type[Any], start: Start) -> N
         assert server.requests == []
 
 
-async def test_llama_is_asked_by_its_own_names(start: Start) -> None:
+async def test_llama_gets_its_own_parameter_names(start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(LlamaServerEngine, server)
         server.on("/completion", sse_reply(llama("a", [5], 1), llama_end("eos", 1)))
@@ -156,7 +158,7 @@ LLAMA_ENDS: dict[str, tuple[bytes, EngineDelta]] = {
 
 
 @pytest.mark.parametrize(("end", "piece"), LLAMA_ENDS.values(), ids=LLAMA_ENDS)
-async def test_llama_says_why_it_ended(end: bytes, piece: EngineDelta, start: Start) -> None:
+async def test_llama_reports_its_finish_reason(end: bytes, piece: EngineDelta, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("a", [5], 1), end))
         assert await pieces(start(LlamaServerEngine, server)) == [EngineDelta("a", [5]), piece]
@@ -188,7 +190,7 @@ LLAMA_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
 
 
 @pytest.mark.parametrize(("guide", "asked"), LLAMA_GUIDES.values(), ids=LLAMA_GUIDES)
-async def test_llama_is_told_what_holds_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
+async def test_llama_gets_the_constraint_of_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 0)))
         await pieces(start(LlamaServerEngine, server), constraint=guide)
@@ -196,7 +198,7 @@ async def test_llama_is_told_what_holds_the_answer(guide: OutputConstraint, aske
 
 
 @pytest.mark.parametrize("guide", [OutputConstraint(json_schema={"type": "array"}), OutputConstraint(json_object=True)])
-async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: OutputConstraint, start: Start) -> None:
+async def test_llama_gets_a_schema_and_its_whitespace(guide: OutputConstraint, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
         await pieces(start(LlamaServerEngine, server), constraint=guide)
@@ -206,7 +208,7 @@ async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: OutputCons
         assert schema["x-guidance"]["lenient"] is True
 
 
-async def test_llama_is_told_the_empty_schema_as_it_is(start: Start) -> None:
+async def test_llama_gets_the_empty_schema_unchanged(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
         await pieces(start(LlamaServerEngine, server), constraint=OutputConstraint(json_schema={}))
@@ -221,9 +223,7 @@ LLAMA_GRAMMARS: dict[str, tuple[OutputConstraint, str]] = {
 
 
 @pytest.mark.parametrize(("guide", "lark"), LLAMA_GRAMMARS.values(), ids=LLAMA_GRAMMARS)
-async def test_llama_is_held_to_a_grammar_once_it_has_shown_that_it_can(
-    guide: OutputConstraint, lark: str, start: Start
-) -> None:
+async def test_llama_gets_a_grammar_after_a_successful_probe(guide: OutputConstraint, lark: str, start: Start) -> None:
     async with ScriptedUpstream() as server:
         end = sse_reply(llama_end("eos", 1, "a"))
         server.on("/completion", json_reply({"content": "@%@%@%a"}), end)
@@ -240,7 +240,7 @@ async def test_llama_is_held_to_a_grammar_once_it_has_shown_that_it_can(
     [json_reply({"content": "Hello"}), error_reply(400, "failed to parse grammar")],
     ids=["it is ignored", "it is refused"],
 )
-async def test_a_llama_that_cannot_hold_a_grammar_generates_nothing(reply: Script, start: Start) -> None:
+async def test_a_llama_that_fails_the_grammar_probe_generates_nothing(reply: Script, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", reply)
         engine = start(LlamaServerEngine, server)
@@ -250,7 +250,7 @@ async def test_a_llama_that_cannot_hold_a_grammar_generates_nothing(reply: Scrip
         assert len(server.requests) == 1
 
 
-async def test_a_llama_that_is_too_busy_to_show_it_is_tried_again(start: Start) -> None:
+async def test_a_busy_llama_is_probed_again(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", error_reply(429, "busy"))
         engine = start(LlamaServerEngine, server)
@@ -260,7 +260,7 @@ async def test_a_llama_that_is_too_busy_to_show_it_is_tried_again(start: Start) 
         assert len(server.requests) == 2
 
 
-async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_schema(start: Start) -> None:
+async def test_a_llama_without_structural_tags_gets_the_schema_alone(start: Start) -> None:
     guide = OutputConstraint(json_schema={"type": "object"}, suffix="\n</tool_call>")
     async with ScriptedUpstream() as server:
         end = sse_reply(llama_end("eos", 1, "[]"))
@@ -273,7 +273,7 @@ async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_sch
         assert [("grammar" in other, "json_schema" in other) for other in others] == [(False, True)] * 2
 
 
-async def test_a_llama_that_forgets_the_form_of_an_answer_fails(start: Start) -> None:
+async def test_a_llama_that_ignores_the_form_of_an_answer_fails(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("Hello", [5], 1), llama_end("eos", 1)))
         with pytest.raises(UpstreamRejected, match="cannot constrain an answer to this schema"):
@@ -290,7 +290,7 @@ async def test_what_llama_refuses_for_other_reasons_stays_refused(start: Start) 
                 await pieces(start(LlamaServerEngine, server), constraint=guide)
 
 
-async def test_probabilities_come_in_the_full_form(start: Start) -> None:
+async def test_probabilities_have_the_full_form(start: Start) -> None:
     given = {"token": "a", "logprob": -0.5, "bytes": [97], "id": 5}
     rivals = [{"id": number, "token": str(number), "logprob": -number, "bytes": [48]} for number in (1, 2, 3)]
     read = [{"token": each["token"], "logprob": each["logprob"], "bytes": each["bytes"]} for each in rivals]
@@ -308,7 +308,7 @@ async def test_probabilities_come_in_the_full_form(start: Start) -> None:
         assert (await pieces(engine))[0].logprobs is None
 
 
-async def test_vllm_is_asked_for_tokens(start: Start) -> None:
+async def test_vllm_is_prompted_with_tokens(start: Start) -> None:
     async with ScriptedUpstream() as server:
         stream = sse_reply(vllm("a", [5]), vllm("", [6], "stop", stop_reason="x"), vllm_end(cached=2), DONE)
         server.on("/completions", stream)
@@ -334,7 +334,7 @@ VLLM_ENDS: dict[str, tuple[Json, EngineDelta]] = {
 
 
 @pytest.mark.parametrize(("end", "piece"), VLLM_ENDS.values(), ids=VLLM_ENDS)
-async def test_vllm_says_why_it_ended(end: Json, piece: EngineDelta, start: Start) -> None:
+async def test_vllm_reports_its_finish_reason(end: Json, piece: EngineDelta, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("b", [6], **end), vllm_end(), DONE))
         assert await pieces(start(VllmServerEngine, server)) == [piece]
@@ -351,7 +351,7 @@ VLLM_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
 
 
 @pytest.mark.parametrize(("guide", "asked"), VLLM_GUIDES.values(), ids=VLLM_GUIDES)
-async def test_vllm_is_told_what_holds_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
+async def test_vllm_gets_the_constraint_of_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("", [], "stop"), DONE))
         engine = start(VllmServerEngine, server)

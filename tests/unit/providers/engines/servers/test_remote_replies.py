@@ -14,7 +14,7 @@ from tests.upstream import Hang, ScriptedUpstream
 from tests.upstream.builders import DONE, data_frame, json_reply, sse_reply
 
 
-async def test_probabilities_of_completions_come_in_the_full_form(start: Start) -> None:
+async def test_probabilities_of_completions_have_the_full_form(start: Start) -> None:
     given = {"tokens": ["é"], "token_logprobs": [-0.5], "top_logprobs": [{"é": -0.5, "a": -2.0}]}
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("é", [6], logprobs=given), vllm("", [], "stop"), DONE))
@@ -36,7 +36,7 @@ BROKEN: dict[str, tuple[list[bytes], type[Exception]]] = {
 
 @pytest.mark.parametrize(("frames", "error"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_an_answer_that_is_none_has_its_name(
+async def test_an_invalid_reply_has_its_code(
     kind: type[Any], frames: list[bytes], error: type[Exception], start: Start
 ) -> None:
     async with ScriptedUpstream() as server:
@@ -55,7 +55,7 @@ async def test_an_answer_that_is_no_stream_is_garbled(kind: type[Any], start: St
 
 
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
-async def test_leaving_hangs_up(kind: type[Any], start: Start) -> None:
+async def test_closing_closes_the_connection(kind: type[Any], start: Start) -> None:
     async with ScriptedUpstream() as server:
         good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
         server.script(sse_reply(good, Hang()))

@@ -13,7 +13,7 @@ def inside(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["Length", "Items", "Properties"])
-def test_more_at_least_than_at_most_is_refused_wherever_it_is(what: str) -> None:
+def test_contradictory_bounds_are_refused_wherever_they_are(what: str) -> None:
     schema = inside({f"min{what}": 5, f"max{what}": 2})
     with pytest.raises(InvalidRequest, match=f"min{what} is larger than max{what}") as refused:
         refuse_invalid_bounds({"text": None, "tools": ({"parameters": schema},)})
@@ -48,7 +48,7 @@ def test_grammars_that_end_are_left_alone(grammar: str) -> None:
         True,
     ],
 )
-def test_what_can_be_followed_or_is_not_for_us_to_judge_is_left_alone(schema: Any) -> None:
+def test_satisfiable_and_unknown_schemas_are_left_alone(schema: Any) -> None:
     refuse_invalid_bounds({"text": inside(schema), "seed": 3})
 
 

@@ -59,7 +59,7 @@ async def test_a_server_that_cannot_be_asked_leaves_the_last_number(monkeypatch:
         await up.aclose()
 
 
-async def test_what_the_operator_says_about_the_window_is_not_asked_for() -> None:
+async def test_a_configured_window_is_not_queried() -> None:
     async with ScriptedUpstream() as upstream:
         up = provider(upstream.url, capabilities={"max_context_window": 77})
         assert await up.find_context_window("qwen") == 77

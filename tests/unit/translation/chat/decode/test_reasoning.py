@@ -180,11 +180,11 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
 
 
 @pytest.mark.parametrize(("chunks", "expected"), DETAILS.values(), ids=DETAILS)
-def test_reasoning_blocks_go_back_as_they_came(chunks: list[Json], expected: list[Item]) -> None:
+def test_reasoning_blocks_are_sent_back_unchanged(chunks: list[Json], expected: list[Item]) -> None:
     assert collect(decode(ChatDecoder(counting_ids()), chunks)) == expected
 
 
-def test_reasoning_that_switches_to_a_summary_keeps_both() -> None:
+def test_reasoning_that_switches_to_a_summary_has_both() -> None:
     chunks = [
         details({"type": "reasoning.summary", "summary": "short", "index": 0}),
         details({"type": "reasoning.text", "text": "long", "signature": "s", "index": 1}),
@@ -203,7 +203,7 @@ CITATION = {"type": "url_citation", "url": "https://e.org", "title": "E", "start
 OTHER = {"type": "file_path", "file_id": "f", "index": 0}
 
 
-def test_citations_are_said_flat_and_on_the_text_they_belong_to() -> None:
+def test_citations_are_flat_and_on_their_text() -> None:
     chunks = [
         chunk({"annotations": [CITED]}),
         chunk({"content": "yes", "annotations": [OTHER, 1]}),
@@ -216,7 +216,7 @@ def test_citations_are_said_flat_and_on_the_text_they_belong_to() -> None:
     ]
 
 
-def test_citations_without_any_text_have_nothing_to_be_on() -> None:
+def test_citations_without_text_are_dropped() -> None:
     events = decode(ChatDecoder(counting_ids()), [chunk({"annotations": [CITED]}, "stop")])
     assert events == [STARTED, STOP]
 
@@ -227,7 +227,7 @@ def test_a_citation_without_positions_gets_the_fields_responses_needs() -> None:
     assert Annotated(0, 0, {**CITATION, "title": "", "start_index": 0, "end_index": 0}) in events
 
 
-def test_logprobs_come_in_the_full_form_with_the_text() -> None:
+def test_logprobs_have_the_full_form_with_the_text() -> None:
     logprobs = {"content": [{"token": "é", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
     choice = {"index": 0, "delta": {"content": "é"}, "logprobs": logprobs, "finish_reason": "stop"}
     events = decode(ChatDecoder(counting_ids()), [{"model": "m", "choices": [choice]}])
@@ -240,13 +240,13 @@ NO_REPLIES += [{"choices": choices} for choices in (7, {"index": 0}, ["text"], [
 
 
 @pytest.mark.parametrize("reply", NO_REPLIES, ids=repr)
-def test_what_is_no_chat_reply_is_refused(reply: Any) -> None:
+def test_an_invalid_chat_reply_is_refused(reply: Any) -> None:
     with pytest.raises(ProtocolViolation):
         ChatDecoder(counting_ids()).feed(reply)
 
 
 @pytest.mark.parametrize("reply", NO_REPLIES[:4], ids=repr)
-def test_what_is_no_chunk_is_refused_in_the_middle_of_a_stream_too(reply: Any) -> None:
+def test_an_invalid_chunk_is_refused_in_the_middle_of_a_stream_too(reply: Any) -> None:
     decoder = ChatDecoder(counting_ids())
     decoder.feed(text_chunk("yes"))
     with pytest.raises(ProtocolViolation):
@@ -268,7 +268,7 @@ def test_the_states_follow_the_stream() -> None:
     ]
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_nothing_follows_the_finish() -> None:
     decoder = ChatDecoder(counting_ids())
     decode(decoder, [chunk({"content": "yes"}, "stop")])
     assert decoder.feed(text_chunk("more")) == []
@@ -276,13 +276,13 @@ def test_nothing_comes_after_the_end() -> None:
 
 
 @pytest.mark.parametrize("recording", recordings("chat"), ids=lambda path: path.stem)
-def test_recordings_are_understood_as_written_down(recording: Any, update_golden: bool) -> None:
+def test_recordings_become_their_expected_events(recording: Any, update_golden: bool) -> None:
     events = decode(ChatDecoder(counting_ids()), chunks_of(recording.read_bytes()))
     check_events(recording, events, update=update_golden)
 
 
 @pytest.mark.parametrize("whole", sorted((GOLDEN / "chat").glob("*.json")), ids=lambda path: path.stem)
-def test_streamed_and_whole_answers_mean_the_same(whole: Any) -> None:
+def test_streams_and_json_replies_give_the_same_events(whole: Any) -> None:
     streamed = decode(ChatDecoder(counting_ids()), chunks_of(whole.with_suffix(".sse").read_bytes()))
     at_once = decode(ChatDecoder(counting_ids()), [orjson.loads(whole.read_bytes())])
     assert [_without_ids(item) for item in collect(at_once)] == [_without_ids(item) for item in collect(streamed)]
@@ -336,7 +336,7 @@ def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile:
     assert isinstance(events[-1], Finished | Failed)
 
 
-def test_an_operator_may_have_thoughts_shown_as_a_summary() -> None:
+def test_an_operator_may_request_thoughts_as_a_summary() -> None:
     chunks = [chunk({"reasoning": "a"}), chunk({"reasoning": "b"}), text_chunk("c"), chunk(finish="stop")]
     events = decode(ChatDecoder(counting_ids(), Profile(reasoning_part="summary_text")), chunks)
     assert [event.part["type"] for event in events if isinstance(event, PartStarted)] == ["summary_text", "output_text"]

@@ -48,7 +48,7 @@ def test_calls_in_text_are_calls(profile: Profile) -> None:
     assert events[-1] == Finished("tool_calls", "stop")
 
 
-def test_a_whole_answer_is_read_the_same() -> None:
+def test_a_json_reply_is_parsed_in_the_same_way() -> None:
     events = read(completion({"content": f"Let me see.\n{F}"}))
     assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
     assert events[-1] == Finished("tool_calls", "stop")
@@ -65,7 +65,7 @@ def test_without_tools_or_parser_text_is_text(profile: Profile, tools: list[Json
     assert events[-1] == Finished("stop", "stop")
 
 
-def test_text_without_calls_ends_as_it_is() -> None:
+def test_text_without_calls_ends_unchanged() -> None:
     events = read(text_chunk("1 < 2 "), text_chunk("<t"), chunk(finish="stop"))
     assert brief(events) == ["1 < 2 <t"]
     assert events[-1] == Finished("stop", "stop")
@@ -88,7 +88,7 @@ def test_native_calls_are_calls_too() -> None:
     assert brief(events) == [("f", '{"a": 1}'), ("g", "{}")]
 
 
-def test_a_refusal_is_no_text_to_read_calls_in() -> None:
+def test_refusals_are_not_parsed_for_calls() -> None:
     events = read(chunk({"refusal": F}), chunk(finish="stop"))
     assert [part["refusal"] for part in collect(events)[0]["content"]] == [F]
 
@@ -118,14 +118,14 @@ def test_a_call_that_does_not_fit_is_left_out_of_a_whole_answer() -> None:
     assert brief(events) == [("f", '{"a": 1}')]
 
 
-def test_a_profile_says_what_becomes_of_calls_that_do_not_fit() -> None:
+def test_a_profile_decides_about_calls_that_do_not_fit() -> None:
     reports = Profile(tool_parser="hermes", tool_validation="report")
     assert brief(read(completion({"content": UNFIT}), profile=reports)) == [("f", '{"a": "x"}')]
     short = Profile(tool_parser="hermes", max_tool_args_bytes=5)
     assert brief(read(completion({"content": F}), profile=short)) == []
 
 
-def test_runs_of_text_are_read_for_calls_however_reads_come() -> None:
+def test_delta_runs_are_parsed_for_calls_however_reads_are_split() -> None:
     text = f"Let me see, said the model.\n{F}\nDone."
     payloads = [orjson.dumps(text_chunk(each)) for each in text]
     payloads.append(orjson.dumps(chunk(finish="stop")))

@@ -347,7 +347,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
 
 
 @pytest.mark.parametrize(("profile", "items", "expected", "losses"), PROFILES.values(), ids=PROFILES)
-def test_model_families_have_their_ways(
+def test_items_follow_the_model_family(
     profile: Profile, items: list[Item], expected: list[Json], losses: list[str]
 ) -> None:
     found: list[Loss] = []
@@ -357,7 +357,7 @@ def test_model_families_have_their_ways(
     assert list(map(str, found)) == losses
 
 
-def test_how_closely_a_file_is_to_be_looked_at_is_a_loss() -> None:
+def test_the_detail_of_a_file_is_a_loss_in_chat() -> None:
     losses: list[Loss] = []
     lower_items(Turn("m", [user(file("a", "application/pdf", detail="high"))]), DEFAULT_PROFILE, losses)
     assert losses == [Loss("input[0].content[0].detail", "dropped")]

@@ -11,7 +11,7 @@ from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 
 
-def test_instructions_that_come_late_are_moved_to_the_front_where_the_profile_says_so() -> None:
+def test_late_instructions_are_moved_to_the_front_if_the_profile_says_so() -> None:
     losses: list[Loss] = []
     messages = lower_items(Turn("m", [user("a"), message("system", "b")]), Profile(system_messages="merge_all"), losses)
     assert [each["role"] for each in messages] == ["system", "user"]
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str, str]] = {
 
 
 @pytest.mark.parametrize(("items", "error", "param", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_said_is_refused_by_name(
+def test_unsupported_values_are_refused_by_name(
     items: list[Item], error: type[InvalidRequest], param: str, words: str
 ) -> None:
     with pytest.raises(error, match=words) as refused:

@@ -178,7 +178,7 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
 
 
 @pytest.mark.parametrize(("asked", "profile", "expected"), CASES.values(), ids=CASES)
-def test_what_a_turn_asks_is_said_in_chat(asked: dict[str, Any], profile: Profile, expected: Json) -> None:
+def test_parameters_of_a_turn_are_sent_in_chat(asked: dict[str, Any], profile: Profile, expected: Json) -> None:
     body, losses = lower(replace(TURN, **asked), profile)
     assert body == PLAIN | expected
     assert losses == ()
@@ -278,7 +278,7 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
 
 
 @pytest.mark.parametrize(("asked", "profile", "expected", "losses"), LOSSES.values(), ids=LOSSES)
-def test_what_does_not_fit_is_reported(
+def test_unsupported_parameters_are_reported(
     asked: dict[str, Any], profile: Profile, expected: Json, losses: list[str]
 ) -> None:
     lowered = lower(replace(TURN, **asked), profile)
@@ -310,7 +310,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest], str]] = {
 
 
 @pytest.mark.parametrize(("asked", "error", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_chat_cannot_say_is_refused_by_name(
+def test_parameters_without_a_chat_form_are_refused_by_name(
     asked: dict[str, Any], error: type[InvalidRequest], param: str
 ) -> None:
     with pytest.raises(error) as refused:
@@ -366,7 +366,7 @@ ROUND_TRIPS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("body", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
-def test_a_chat_request_comes_out_as_it_went_in(body: Json) -> None:
+def test_a_chat_request_is_unchanged_by_lift_and_lower(body: Json) -> None:
     lowered = lower(lift(body), DEFAULT_PROFILE)
     assert lowered.body == body
     assert lowered.losses == ()

@@ -41,19 +41,19 @@ CHOICES: dict[str, tuple[Any, list[Json], str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("choice", "tools", "said", "losses"), CHOICES.values(), ids=CHOICES)
-def test_a_relayed_choice_is_made_by_the_tools_that_are_sent(
+def test_a_relayed_choice_is_made_by_sending_one_tool(
     choice: Any, tools: list[Json], said: str, losses: list[str]
 ) -> None:
     sent, lost = relayed(choice)
     assert (sent["tools"], sent["tool_choice"], lost) == (tools, said, losses)
 
 
-def test_a_choice_by_name_is_relayed_where_it_is_heeded() -> None:
+def test_a_choice_by_name_is_relayed_if_the_upstream_honours_it() -> None:
     sent, lost = relayed(named("b"), Profile())
     assert (sent["tools"], sent["tool_choice"], lost) == (NESTED, named("b"), [])
 
 
-def test_a_choice_of_what_is_not_there_is_refused() -> None:
+def test_a_choice_of_an_unknown_tool_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         relayed(named("c"))
     assert refused.value.param == "tool_choice"

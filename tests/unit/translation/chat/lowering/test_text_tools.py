@@ -65,13 +65,13 @@ def output(content: Any, id: str = "c1") -> Json:
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
-def test_tools_are_said_in_a_system_message_of_their_own() -> None:
+def test_tools_are_described_in_a_system_message_of_their_own() -> None:
     said = lower_tools_to_text(body(tool_choice="auto", parallel_tool_calls=True, temperature=0), single_block=False)
     assert said == {"model": "m", "temperature": 0, "messages": [{"role": "system", "content": SECTION}, ASKED]}
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_tools_are_said_at_the_end_of_the_system_message(role: str) -> None:
+def test_tools_are_described_at_the_end_of_the_system_message(role: str) -> None:
     said = lower_tools_to_text(body({"role": role, "content": "Be brief."}, ASKED), single_block=False)
     assert said["messages"] == [{"role": role, "content": f"Be brief.\n\n{SECTION}"}, ASKED]
 
@@ -83,12 +83,12 @@ def test_a_body_is_not_changed() -> None:
     assert json.dumps(given) == before
 
 
-def test_without_tools_there_is_nothing_to_say() -> None:
+def test_without_tools_nothing_is_added() -> None:
     given = {"model": "m", "messages": [ASKED]}
     assert lower_tools_to_text(given, single_block=True) == given
 
 
-def test_tools_that_may_not_be_called_are_not_said() -> None:
+def test_tools_that_may_not_be_called_are_not_described() -> None:
     assert lower_tools_to_text(body(tool_choice="none"), single_block=True) == {"model": "m", "messages": [ASKED]}
 
 
@@ -187,7 +187,7 @@ def test_calls_in_the_history_are_written_as_their_parser_reads_them(parser: str
 
 
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)
-def test_every_parser_has_its_format_told(parser: str) -> None:
+def test_every_parser_has_its_format_described(parser: str) -> None:
     said = lower_tools_to_text(body(), single_block=False, parser=parser)["messages"][0]["content"]
     assert CALL_FORMATS[parser].instructions in said
     assert CALL_FORMATS[parser].several_calls_note in said
@@ -205,7 +205,7 @@ def turn(**more: Any) -> Turn:
     return Turn(model="m", items=[message], tools=[{"type": "function", "name": "time"}], **more)
 
 
-def test_a_model_without_tools_is_told_of_them_in_words() -> None:
+def test_a_model_without_tools_gets_them_as_text() -> None:
     said, losses = lower(turn(tool_choice="required"), Profile(text_tool_calls="hermes", single_tool_block=True))
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & said.keys()
     assert said["messages"][0]["content"].endswith("You must call a function now.")
@@ -214,11 +214,11 @@ def test_a_model_without_tools_is_told_of_them_in_words() -> None:
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
-def test_a_choice_that_requires_no_call_loses_nothing_in_words(choice: str | None) -> None:
+def test_a_choice_without_a_required_call_loses_nothing_as_text(choice: str | None) -> None:
     assert list(lower(turn(tool_choice=choice), Profile(text_tool_calls="hermes")).losses) == []
 
 
-def test_a_model_with_tools_is_told_of_them_by_its_api() -> None:
+def test_a_model_with_tools_gets_them_by_its_api() -> None:
     said, _ = lower(turn(), DEFAULT_PROFILE)
     assert [tool["function"]["name"] for tool in said["tools"]] == ["time"]
     assert said["messages"] == [{"role": "user", "content": "Hi."}]

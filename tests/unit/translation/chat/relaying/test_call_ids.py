@@ -45,7 +45,7 @@ FINE: dict[str, list[Json]] = {
 
 
 @pytest.mark.parametrize("messages", FINE.values(), ids=FINE)
-def test_what_is_fine_is_left_alone(messages: list[Json]) -> None:
+def test_valid_calls_are_unchanged(messages: list[Json]) -> None:
     assert with_unique_message_call_ids(messages) is messages
     body = {"model": "m", "messages": messages}
     assert relay_body(body, DEFAULT_PROFILE, model="m").body["messages"] == messages
@@ -67,7 +67,7 @@ ODD: dict[str, tuple[list[Json], list[object]]] = {
 
 
 @pytest.mark.parametrize(("messages", "ids"), ODD.values(), ids=ODD)
-def test_each_call_goes_out_under_an_id_of_its_own(messages: list[Json], ids: list[object]) -> None:
+def test_each_call_is_sent_with_an_id_of_its_own(messages: list[Json], ids: list[object]) -> None:
     body = {"model": "m", "messages": messages}
     sent = relay_body(body, DEFAULT_PROFILE, model="m").body["messages"]
     assert ids_in(sent) == ids

@@ -135,7 +135,7 @@ def test_every_call_begins_with_its_id_type_and_name(deltas: list[Json], expecte
     assert len(seen) == len(expected)
 
 
-def test_well_formed_calls_and_keys_nobody_knows_are_left_alone() -> None:
+def test_well_formed_calls_and_unknown_keys_are_unchanged() -> None:
     first = {**entry(0, "a", "f", ""), "extra_content": {"google": {"thought_signature": "s"}}}
     deltas = [delta(first), delta(entry(0, None, None, '{"x":1}')), delta(entry(1, "b", "g", "{}"))]
     assert [each["choices"][0]["delta"] for each in relayed(*deltas)][:3] == deltas
@@ -145,13 +145,13 @@ def test_a_call_that_was_cut_gets_no_arguments() -> None:
     assert added_up(relayed(delta(entry(0, "a", "f", "")), finish="length")) == [("a", "f", "")]
 
 
-def test_a_client_of_functions_keeps_the_form_it_knows() -> None:
+def test_a_client_with_legacy_functions_gets_function_calls() -> None:
     sent = {"function_call": {"name": "f", "arguments": "{}"}}
     assert relayed(sent, legacy=True, finish="function_call")[0]["choices"][0]["delta"] == sent
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_client_of_functions_is_warned_of_calls_that_come_in_another_form(cut: bool) -> None:
+def test_a_client_with_legacy_functions_is_warned_of_custom_calls(cut: bool) -> None:
     called = {"function_call": {"name": "f", "arguments": "{}"}}
     finish = "length" if cut else "function_call"
     why = "the call is in tool_calls, but a request with functions expects it in function_call"
@@ -179,7 +179,7 @@ def test_custom_calls_are_left_alone() -> None:
     ],
     ids=["empty arguments", "no id, arguments as an object", "one call instead of a list", "one id twice"],
 )
-def test_calls_of_a_whole_message_are_mended(sent: object, expected: list[tuple[str, str, str]]) -> None:
+def test_calls_of_a_whole_message_are_normalized(sent: object, expected: list[tuple[str, str, str]]) -> None:
     answer = completion({"role": "assistant", "content": None, "tool_calls": sent}, "tool_calls")
     before = copy.deepcopy(answer)
     out = relay_completion(answer, model=None, reasoning_fields=frozenset())

@@ -43,7 +43,7 @@ def expected_warnings(why: str | None) -> list[Json] | None:
 
 
 @pytest.mark.parametrize(("pieces", "arguments", "why"), SAID.values(), ids=SAID)
-def test_a_stream_says_arguments(pieces: list[str], arguments: str, why: str | None) -> None:
+def test_a_stream_has_arguments(pieces: list[str], arguments: str, why: str | None) -> None:
     chunks = relayed(delta(entry(0, "a", "f", "")), *(delta(entry(0, text=piece)) for piece in pieces), rules=RULES)
     assert added_up(chunks) == [("a", "f", arguments)]
     *before, last = chunks
@@ -52,7 +52,7 @@ def test_a_stream_says_arguments(pieces: list[str], arguments: str, why: str | N
 
 
 @pytest.mark.parametrize(("pieces", "arguments", "why"), SAID.values(), ids=SAID)
-def test_a_whole_answer_says_arguments(pieces: list[str], arguments: str, why: str | None) -> None:
+def test_a_json_reply_has_arguments(pieces: list[str], arguments: str, why: str | None) -> None:
     answer = completion({"content": None, "tool_calls": [entry(None, "a", "f", "".join(pieces))]}, "tool_calls")
     told = relay_completion(answer, model=None, reasoning_fields=frozenset(), call_rules=RULES)
     said = told["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
@@ -60,7 +60,7 @@ def test_a_whole_answer_says_arguments(pieces: list[str], arguments: str, why: s
     assert told.get("tool_warnings") == expected_warnings(why)
 
 
-def test_every_call_that_cannot_be_read_is_named() -> None:
+def test_every_unreadable_call_is_reported() -> None:
     calls = [entry(0, "a", "f", "?"), entry(1, "b", "g", "{}"), entry(2, "c", "h", "[]")]
     warnings = [{"name": "f", "why": NOT_JSON}, {"name": "h", "why": NO_OBJECT}]
     assert relayed(delta(*calls))[-1]["tool_warnings"] == warnings
@@ -68,7 +68,7 @@ def test_every_call_that_cannot_be_read_is_named() -> None:
     assert relay_completion(answer, model=None, reasoning_fields=frozenset())["tool_warnings"] == warnings
 
 
-def test_choices_are_told_of_one_after_the_other() -> None:
+def test_choices_are_reported_one_after_the_other() -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False, choices=2)
 
     def of(choice: int, **said: Any) -> bytes:
@@ -81,7 +81,7 @@ def test_choices_are_told_of_one_after_the_other() -> None:
     assert second["tool_warnings"] == relay.warnings == [{"name": name, "why": NOT_JSON} for name in "fg"]
 
 
-def test_a_call_that_was_cut_says_what_it_had_and_is_not_told_of() -> None:
+def test_a_truncated_call_has_its_partial_arguments_and_no_warning() -> None:
     last = relayed(delta(entry(0, "a", "f", '```{"x"')), finish="length")[-1]
     assert last["choices"][0]["delta"]["tool_calls"] == [{"index": 0, "function": {"arguments": '```{"x"'}}]
     assert "tool_warnings" not in last
@@ -92,7 +92,7 @@ def test_a_call_that_was_cut_says_what_it_had_and_is_not_told_of() -> None:
 @pytest.mark.parametrize(
     ("text", "rest"), [('```{"x"', {"arguments": '```{"x"'}), ("{", None)], ids=["a fence", "none"]
 )
-def test_a_call_that_breaks_off_says_what_it_had(text: str, rest: Json | None) -> None:
+def test_a_call_that_breaks_off_has_its_partial_arguments(text: str, rest: Json | None) -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     relay.feed(sse.encode_data(orjson.dumps(chunk(delta(entry(0, "a", "f", text))))))
     [last] = chunks_of(fail_to_end(relay, Failed("upstream_error", "it broke")))
@@ -100,7 +100,7 @@ def test_a_call_that_breaks_off_says_what_it_had(text: str, rest: Json | None) -
     assert last["error"]["code"] == "upstream_error"
 
 
-def test_pieces_of_arguments_without_a_fence_leave_as_the_bytes_that_came() -> None:
+def test_arguments_without_a_fence_are_relayed_byte_for_byte() -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     wire = b"".join(
         sse.encode_data(orjson.dumps(each))

@@ -16,7 +16,7 @@ from translation.representation.json_types import Json
 STOP_AFTER_A_CALL = GOLDEN / "chat" / "vllm_tool_named.sse"
 
 
-def test_frames_leave_as_they_came() -> None:
+def test_frames_are_relayed_unchanged() -> None:
     assert run(relay(), [wire(*TEXT)]) == wire(*TEXT)
 
 
@@ -31,13 +31,13 @@ def test_recordings_are_relayed_byte_for_byte(recording: Any) -> None:
     assert run(relay(include_usage=True, reasoning_fields=frozenset({field})), [sent]) == sent
 
 
-def test_the_network_may_cut_anywhere() -> None:
+def test_reads_may_be_split_anywhere() -> None:
     sent = wire(*TEXT, usage_only(**USAGE))
     for reads in every_split(sent):
         assert run(relay(model="ours"), reads) == run(relay(model="ours"), [sent])
 
 
-def test_line_ends_comments_and_fields_come_out_as_plain_frames() -> None:
+def test_line_ends_comments_and_fields_become_plain_frames() -> None:
     frames = wire(*TEXT).replace(b"\n", b"\r\n")
     noisy = b"\xef\xbb\xbf: PROCESSING\r\n\r\nid: 1\r\nretry: 2\r\n" + frames.replace(b"data: ", b"data:")
     assert run(relay(), [noisy]).replace(b"data:", b"data: ").replace(b"  ", b" ") == wire(*TEXT)
@@ -55,12 +55,12 @@ def test_done_twice_and_what_follows_it_are_left_out() -> None:
     assert run(relay(), [wire(*TEXT) + wire(text_chunk("late")), wire(text_chunk("later"))]) == wire(*TEXT)
 
 
-def test_done_leaves_with_the_read_it_came_in() -> None:
+def test_done_is_sent_with_its_read() -> None:
     assert feed_to_end(relay(), wire(*TEXT)).endswith(sse.DONE_FRAME)
 
 
 @pytest.mark.parametrize("model", [None, "mine"])
-def test_reads_like_the_one_before_leave_the_same_way(model: str | None) -> None:
+def test_reads_of_a_delta_run_are_relayed_in_the_same_way(model: str | None) -> None:
     relaying = relay(model=model)
     chunks = [{**each, "model": "theirs"} for each in TEXT]
     assert run(relaying, [wire(each, done=False) for each in chunks]) == wire(
@@ -68,14 +68,14 @@ def test_reads_like_the_one_before_leave_the_same_way(model: str | None) -> None
     )
 
 
-def test_usage_is_read_but_left_out_where_nobody_asked() -> None:
+def test_usage_is_read_but_sent_only_if_requested() -> None:
     relaying = relay()
     assert run(relaying, [wire(*TEXT, usage_only(**USAGE))]) == wire(*TEXT)
     assert relaying.usage is not None
     assert (relaying.usage.input, relaying.usage.output) == (5, 2)
 
 
-def test_usage_goes_to_a_client_that_asked() -> None:
+def test_usage_is_sent_to_a_client_that_requested_it() -> None:
     sent = wire(*TEXT, usage_only(**USAGE))
     assert run(relay(include_usage=True), [sent]) == sent
 
@@ -104,7 +104,7 @@ RENAMED: dict[str, Callable[[Json], bytes]] = {
 
 
 @pytest.mark.parametrize("dump", RENAMED.values(), ids=RENAMED)
-def test_every_chunk_says_our_name_of_the_model(dump: Callable[[Json], bytes]) -> None:
+def test_every_chunk_has_the_gateways_model_name(dump: Callable[[Json], bytes]) -> None:
     sent = b"".join(sse.encode_data(dump(each)) for each in [*TEXT[:3], {**text_chunk("x"), "model": "m2"}, *TEXT[3:]])
     assert {each["model"] for each in chunks_of(run(relay(model="ours"), [sent]))} == {"ours"}
 
@@ -115,7 +115,7 @@ def test_text_that_looks_like_the_model_is_left_alone() -> None:
     assert out[1]["choices"][0]["delta"]["content"] == '"model":"m" "finish_reason":"stop" "error"'
 
 
-def test_a_model_that_has_our_name_already_is_not_touched() -> None:
+def test_a_model_with_the_gateways_name_is_unchanged() -> None:
     assert run(relay(model="m"), [wire(*TEXT)]) == wire(*TEXT)
 
 
@@ -147,7 +147,7 @@ FIELDS: dict[str, tuple[frozenset[str], Json, Json]] = {
 
 
 @pytest.mark.parametrize(("fields", "delta", "expected"), FIELDS.values(), ids=FIELDS)
-def test_reasoning_is_said_in_the_fields_that_are_wanted(fields: frozenset[str], delta: Json, expected: Json) -> None:
+def test_reasoning_is_in_the_configured_fields_on_a_relay(fields: frozenset[str], delta: Json, expected: Json) -> None:
     out = chunks_of(run(relay(reasoning_fields=fields), [wire(text_chunk("a"), chunk(delta), chunk(finish="stop"))]))
     assert out[1]["choices"][0]["delta"] == expected
 

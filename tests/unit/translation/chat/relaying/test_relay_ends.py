@@ -139,7 +139,7 @@ def test_a_broken_transport_closes_the_stream_once() -> None:
     assert relaying.fail(Failed("again", "gone")) == b""
 
 
-def test_a_failure_before_anything_is_ours_to_say() -> None:
+def test_a_failure_before_anything_is_reported_by_the_gateway() -> None:
     (last,) = chunks_of(fail_to_end(relay(), Failed("upstream_timeout", "silence")))
     assert (last["id"], last["created"], last["model"]) == ("c9", 7, "asked")
 
@@ -151,7 +151,7 @@ def test_a_failure_keeps_the_usage_so_far() -> None:
     assert relaying.failed.usage is relaying.usage is not None
 
 
-def test_a_chunk_without_choices_in_the_middle_is_passed_on() -> None:
+def test_a_chunk_without_choices_in_the_middle_is_forwarded() -> None:
     ping = {"object": "chat.completion.chunk", "note": "still here"}
     sent = wire(ping, text_chunk("a"), {"note": "x"}, chunk(finish="stop"))
     assert run(relay(), [sent]) == sent
@@ -161,7 +161,7 @@ def choice(index: int, finish: str | None = None) -> Json:
     return {**chunk(), "choices": [{"index": index, "delta": {"content": "a"}, "finish_reason": finish}]}
 
 
-def test_several_choices_are_all_passed_on() -> None:
+def test_several_choices_are_all_forwarded() -> None:
     sent = wire(choice(0), choice(1), choice(0, "stop"), choice(1, "length"))
     assert run(relay(choices=2), [sent]) == sent
 
@@ -170,7 +170,7 @@ def test_several_choices_are_whole_only_when_each_has_finished() -> None:
     assert failure(run(relay(choices=2), [wire(choice(0, "stop"), choice(1))]))["code"] == "upstream_truncated"
 
 
-def test_a_whole_completion_is_passed_on_under_our_name() -> None:
+def test_a_whole_completion_is_forwarded_with_the_gateways_model_name() -> None:
     sent = completion({"content": "a", "reasoning": "hm"}, provider="x")
     given = orjson.dumps(sent)
     out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}))
@@ -232,14 +232,14 @@ def test_finish_reasons_are_those_of_chat(delta: Json, finish: Any, legacy: bool
         assert {key: choice[key] for key in choice if key.endswith("finish_reason")} == expected
 
 
-def test_what_the_upstream_says_beside_its_reason_stays() -> None:
+def test_details_beside_the_finish_reason_stay() -> None:
     sent = chunk(finish="eos")
     sent["choices"][0]["native_finish_reason"] = "EOS_TOKEN"
     (choice,) = chunks_of(run(relay(), [wire(text_chunk("a"), sent)]))[-1]["choices"]
     assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
 
 
-def test_a_reason_said_twice_is_mended_twice() -> None:
+def test_a_repeated_finish_reason_is_normalized_twice() -> None:
     out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish="eos"))]))
     assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", "stop"]
 
@@ -263,14 +263,14 @@ def test_a_whole_completion_that_broke_off_is_a_failure(answer: Json, message: s
 
 
 @pytest.mark.parametrize("answer", [completion({"content": "a"}), {}, {"choices": ["x"]}], ids=repr)
-def test_any_other_answer_did_not_break_off(answer: Json) -> None:
+def test_other_replies_are_not_truncated(answer: Json) -> None:
     assert failure_of(answer) is None
 
 
 @pytest.mark.parametrize(
     "answer", [{}, {"choices": []}, {"choices": ["x"]}, {"choices": [{"index": 0}]}, ERROR], ids=repr
 )
-def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
+def test_an_invalid_completion_is_not_forwarded(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
         relay_completion(answer, model=None, reasoning_fields=frozenset())
 
@@ -289,7 +289,7 @@ def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}
 
 
-def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
+def test_an_unsent_end_can_still_become_a_failure() -> None:
     relaying = relay()
     assert relaying.feed(wire(*TEXT)) == wire(*TEXT, done=False)
     assert relaying.ended
@@ -327,7 +327,9 @@ ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("payloads", "options", "short"), ALIKE.values(), ids=ALIKE)
-def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options: dict[str, Any], short: int) -> None:
+def test_frames_of_a_delta_run_are_relayed_like_others(
+    payloads: list[bytes], options: dict[str, Any], short: int
+) -> None:
     frames = [*map(sse.encode_data, payloads), sse.DONE_FRAME]
     whole, one_by_one = relay(**options), relay(**options)
     alike = 0

@@ -44,7 +44,7 @@ STRAY_FIELDS: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("message", "expected"), STRAY_FIELDS.values(), ids=STRAY_FIELDS)
-def test_an_assistant_message_is_relayed_as_upstreams_take_it(message: Json, expected: Json) -> None:
+def test_an_assistant_message_is_relayed_as_upstreams_accept_it(message: Json, expected: Json) -> None:
     profile = {"replay_reasoning": "reasoning_content"}
     assert relayed({"role": "assistant", **message}, **profile) == {"role": "assistant", **expected}
 
@@ -97,7 +97,7 @@ SYSTEMS: dict[str, tuple[str, list[Json], list[Json], list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("habit", "messages", "expected", "losses"), SYSTEMS.values(), ids=SYSTEMS)
-def test_system_messages_are_relayed_as_upstreams_take_them(
+def test_system_messages_are_relayed_as_upstreams_accept_them(
     habit: Any, messages: list[Json], expected: list[Json], losses: list[Loss]
 ) -> None:
     lowered = relay_body({"model": "m", "messages": messages}, Profile(system_messages=habit), model="theirs")
@@ -117,7 +117,7 @@ THOUGHT = "<think>\nhm\n</think>\n\n"
     ],
     ids=["before a string", "alone", "before parts"],
 )
-def test_past_reasoning_goes_back_in_think_tags_where_the_upstream_wants_that(content: Any, expected: Any) -> None:
+def test_past_reasoning_is_sent_back_in_think_tags_if_configured(content: Any, expected: Any) -> None:
     message = {"role": "assistant", "content": content, "reasoning": "hm"}
     assert relayed(message, replay_reasoning="think_tags") == {"role": "assistant", "content": expected}
 
@@ -204,7 +204,7 @@ REASONING: dict[str, tuple[Json, str, Json, bool]] = {
 
 
 @pytest.mark.parametrize(("given", "wanted", "expected", "lost"), REASONING.values(), ids=REASONING)
-def test_past_reasoning_goes_back(given: Json, wanted: str, expected: Json, lost: bool) -> None:
+def test_past_reasoning_is_sent_back(given: Json, wanted: str, expected: Json, lost: bool) -> None:
     answer = {"role": "assistant", "content": "4"}
     profile = Profile(replay_reasoning=wanted)  # type: ignore[arg-type]
     lowered = relay_body({"model": "m", "messages": [{**answer, **given}]}, profile, model="m")
@@ -213,7 +213,7 @@ def test_past_reasoning_goes_back(given: Json, wanted: str, expected: Json, lost
 
 
 @pytest.mark.parametrize("role", ["developer", "system", "user"])
-def test_developers_speak_in_the_role_the_upstream_knows(role: str) -> None:
+def test_developer_messages_have_the_role_the_upstream_knows(role: str) -> None:
     assert relayed({"role": "developer", "content": "x"}, developer_role=role) == {"role": role, "content": "x"}
 
 
@@ -256,7 +256,7 @@ CALLED: dict[str, tuple[Json, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("profile", "given", "expected"), CALLED.values(), ids=CALLED)
-def test_a_message_with_calls_has_what_its_family_wants(profile: Json, given: Json, expected: Json) -> None:
+def test_a_message_with_calls_has_the_form_of_its_family(profile: Json, given: Json, expected: Json) -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, ANOTHER], **given}
     told = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, ANOTHER], **expected}
     assert relayed(message, **profile) == told
@@ -273,7 +273,7 @@ def test_outputs_of_tools_are_cut() -> None:
     assert losses == [Loss("messages[0].content", "truncated")]
 
 
-def test_tools_are_relayed_as_their_family_wants_them() -> None:
+def test_tools_are_relayed_in_the_form_of_their_family() -> None:
     profile = Profile(schema_shims=frozenset({"no_schema_key"}), parallel_tool_calls=False)
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"$schema": "s"}}}]
     asked = {"model": "m", "messages": [QUESTION], "tools": tools}
@@ -296,7 +296,7 @@ HI = {"role": "user", "content": "Hi"}
         ([HI, {"role": "tool", "content": "Hi"}], {}, False),
     ],
 )
-def test_text_and_scalars_are_what_every_upstream_takes(messages: Any, more: Any, is_plain: bool) -> None:
+def test_text_and_scalars_are_accepted_by_every_upstream(messages: Any, more: Any, is_plain: bool) -> None:
     assert is_plain_request({"model": "m", "messages": messages, **more}) is is_plain
 
 

@@ -41,12 +41,12 @@ LOST: dict[str, tuple[list[Json], Profile, list[Loss]]] = {
 
 
 @pytest.mark.parametrize(("messages", "profile", "lost"), LOST.values(), ids=LOST)
-def test_a_relay_tells_what_it_leaves_out(messages: list[Json], profile: Profile, lost: list[Loss]) -> None:
+def test_a_relay_reports_what_it_leaves_out(messages: list[Json], profile: Profile, lost: list[Loss]) -> None:
     assert relay_body({"model": "m", "messages": messages}, profile, model="m").losses == lost
 
 
 @pytest.mark.parametrize(("listed", "is_lost"), [([OURS], False), ([OURS, {"type": "odd", "api": "another"}], True)])
-def test_details_of_others_are_a_loss_beside_ours(listed: list[Json], is_lost: bool) -> None:
+def test_foreign_details_are_a_loss_beside_own_ones(listed: list[Json], is_lost: bool) -> None:
     message = {"role": "assistant", "content": "4", "reasoning_details": listed}
     lowered = relay_body(
         {"model": "m", "messages": [message]}, Profile(replay_reasoning="reasoning_details"), model="m"
@@ -56,7 +56,7 @@ def test_details_of_others_are_a_loss_beside_ours(listed: list[Json], is_lost: b
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
-def test_a_call_of_tools_that_are_none_is_refused(choice: object) -> None:
+def test_invalid_tools_are_refused(choice: object) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}], "tools": [], "tool_choice": choice}
     with pytest.raises(InvalidRequest) as refused:
         relay_body(body, Profile(), model="m")

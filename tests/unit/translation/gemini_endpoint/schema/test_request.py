@@ -45,7 +45,7 @@ def test_data_of_the_client_is_left_alone() -> None:
     assert content["parts"][1]["functionResponse"]["response"] == {"a_b": {"c_d": None}}
 
 
-def test_what_has_another_type_is_left_for_the_validation() -> None:
+def test_values_of_other_types_are_left_for_the_validation() -> None:
     body = {
         "contents": [3],
         "generationConfig": [],
@@ -102,7 +102,7 @@ def test_parts_of_an_unknown_kind_are_refused() -> None:
         request.validate({"model": "m", "contents": [{"parts": [{"toolCall": {}}]}]})
 
 
-def test_a_part_may_be_nothing_but_a_signature() -> None:
+def test_a_part_may_have_only_a_signature() -> None:
     request.validate({"model": "m", "contents": [{"role": "model", "parts": [{"thoughtSignature": "AA=="}]}, HI]})
 
 

@@ -34,7 +34,7 @@ def test_a_form_without_required_fields_can_be_accepted_as_it_is() -> None:
         ({"people": "x" * 70_000}, "the content is longer than 65536 bytes"),
     ],
 )
-def test_content_that_does_not_fit(content: Any, reason: str) -> None:
+def test_content_that_does_not_fit_is_refused(content: Any, reason: str) -> None:
     with pytest.raises(InvalidInputContent) as unfit:
         accept_input(asking(), content)
     assert reason in str(unfit.value)
@@ -46,7 +46,7 @@ def test_an_address_takes_no_content() -> None:
         accept_input(asking(LOGIN), {"done": True})
 
 
-def test_of_several_questions_those_that_are_left_out_are_declined() -> None:
+def test_of_several_forms_those_without_an_answer_are_declined() -> None:
     both = asking(SIZE, LOGIN)
     accepted = {"action": "accept", "content": {"people": 1}}
     declined = {"action": "decline"}
@@ -58,7 +58,7 @@ def test_of_several_questions_those_that_are_left_out_are_declined() -> None:
             accept_input(both, content)
 
 
-def test_a_user_may_decline_or_leave_every_question() -> None:
+def test_a_user_may_decline_or_cancel_every_form() -> None:
     assert decline_input(asking(SIZE, LOGIN), "decline").responses == {
         "size": {"action": "decline"},
         "login": {"action": "decline"},

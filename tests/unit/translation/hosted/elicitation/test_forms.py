@@ -15,7 +15,7 @@ def fault_of(requested: RequestedInput, max_bytes: int = 1000) -> str | None:
     return find_form_fault(requested, max_bytes=max_bytes, schema_limits=DEFAULT_SCHEMA_LIMITS)
 
 
-def test_one_form_is_as_the_server_has_it() -> None:
+def test_one_form_is_described_as_the_server_sent_it() -> None:
     assert asking().describe() == {"mode": "form", "message": "For how many?", "requested_schema": SCHEMA}
 
 
@@ -28,7 +28,7 @@ def test_an_address_comes_with_its_host() -> None:
     }
 
 
-def test_several_questions_are_one_form() -> None:
+def test_several_requests_are_one_form() -> None:
     described = asking(SIZE, LOGIN).describe()
     assert described["mode"] == "form"
     assert described["message"] == "For how many?\nLog in, please."
@@ -38,7 +38,7 @@ def test_several_questions_are_one_form() -> None:
     assert "login.example.com" in fields["login"]["description"]
 
 
-def test_what_waits_comes_back_from_json() -> None:
+def test_requests_and_answers_survive_as_json() -> None:
     requested = asking(SIZE, LOGIN, round=2, call_id="mcp_1")
     assert RequestedInput.from_json(orjson.loads(orjson.dumps(requested.to_json()))) == requested
     given = accept_input(asking(), {"people": 2})
@@ -84,7 +84,7 @@ def test_what_waits_comes_back_from_json() -> None:
         ),
     ],
 )
-def test_what_nobody_can_be_asked_for(requested: RequestedInput, fault: str | None) -> None:
+def test_unsafe_requests_for_input_have_a_fault(requested: RequestedInput, fault: str | None) -> None:
     found = fault_of(requested)
     assert found == fault or (found is not None and fault is not None and found.startswith(fault))
 

@@ -42,7 +42,7 @@ def model_items(turn: Any) -> list[tuple[str, str]]:
     return [(item["type"], item.get("output", "")) for item in turn.items]
 
 
-def test_a_loop_goes_on_after_the_calls_that_had_ended() -> None:
+def test_a_loop_continues_after_the_calls_that_had_ended() -> None:
     driver = LoopDriver(ADD)
     driver.ask()
     driver.feed(
@@ -67,7 +67,7 @@ def test_a_loop_goes_on_after_the_calls_that_had_ended() -> None:
     assert [item.get("output") for item in resumed.output] == [None, "one", "two", None]
 
 
-def test_what_waited_behind_a_call_is_sent_by_the_next_loop() -> None:
+def test_events_queued_behind_a_call_are_sent_by_the_next_loop() -> None:
     own = [function_tool("mine")]
     driver = LoopDriver(ADD, own=own)
     driver.ask()
@@ -109,7 +109,7 @@ def test_the_model_reads_that_the_outcome_of_a_call_is_unknown() -> None:
     assert model_items(driver.ask())[-1] == ("function_call_output", OUTCOME_UNKNOWN)
 
 
-def test_counts_and_warnings_go_on() -> None:
+def test_counts_and_warnings_continue() -> None:
     driver = LoopDriver(ADD)
     driver.ask()
     warning = {"name": "mine", "text": "odd"}
@@ -173,7 +173,7 @@ def test_a_first_round_that_was_interrupted_keeps_the_lists_of_tools() -> None:
     ],
     ids=["reasoning", "an empty message", "text", "a part with text", "a call of the client's tool"],
 )
-def test_a_round_is_not_sampled_again_once_clients_have_read_what_they_act_on(
+def test_a_round_is_not_sampled_again_after_actionable_output_was_delivered(
     events: Sequence[Event], can_go_on: bool
 ) -> None:
     assert Interruption(None, SentOutput(events)).can_go_on is can_go_on
@@ -227,7 +227,7 @@ def test_deltas_of_one_text_are_saved_as_one() -> None:
     assert [entry["text"] for entry in saved] == ["ab", "c"]
 
 
-def test_citations_of_what_was_sent_are_in_the_items() -> None:
+def test_citations_of_sent_text_are_in_the_items() -> None:
     sent = SentOutput(
         [
             ItemStarted(0, items.new_message("m")),

@@ -76,7 +76,7 @@ def test_a_call_that_could_not_be_run_if_it_were_approved_is_an_error_at_once() 
     driver.finish()
 
 
-def test_a_call_that_was_cut_is_not_to_be_approved() -> None:
+def test_a_truncated_call_needs_no_approval() -> None:
     driver = LoopDriver(ADD)
     driver.run_round(call(arguments='{"a"', is_cut=True), reason="length")
     end = driver.finish()
@@ -85,7 +85,7 @@ def test_a_call_that_was_cut_is_not_to_be_approved() -> None:
     assert [(item["type"], item["status"]) for item in driver.output] == [("mcp_call", "incomplete")]
 
 
-def test_an_approved_call_runs_before_the_model_is_asked() -> None:
+def test_an_approved_call_runs_before_the_model_is_prompted() -> None:
     driver = LoopDriver(ADD, past=[QUESTION, request(), answer()], approved_ids=["mcpr_1"])
     driver.take(driver.loop.start_approved_calls())
     assert [type(event) for event in driver.events] == [
@@ -182,7 +182,7 @@ def test_a_denied_call_has_no_item() -> None:
     assert driver.types == ["message"]
 
 
-def test_fault_34_a_call_whose_tool_has_changed_is_put_to_the_client_again() -> None:
+def test_fault_34_a_call_whose_tool_has_changed_needs_a_new_approval() -> None:
     driver = LoopDriver(ADD, past=[request(), answer()], approved_ids=["mcpr_1"], changed_ids=["mcpr_1"])
     driver.take(driver.loop.start_approved_calls())
     (again,) = driver.loop.approval_requests

@@ -37,7 +37,7 @@ def end_of(driver: LoopDriver) -> Finished:
     return end
 
 
-def test_a_call_that_asks_for_input_ends_the_reply_with_a_request_for_it() -> None:
+def test_a_call_that_requests_input_ends_the_reply_with_a_request_for_it() -> None:
     driver = LoopDriver(ADD)
     driver.run_round(text("One moment."), call(), reason="tool_calls", outcome=ASKS)
     (asked,) = driver.loop.approval_requests
@@ -78,7 +78,7 @@ def test_the_calls_of_a_client_remain_the_reason_why_the_reply_ends() -> None:
     assert end_of(driver).reason == "tool_calls"
 
 
-def test_a_call_goes_on_with_what_the_user_gave_before_the_model_is_asked() -> None:
+def test_a_call_continues_with_the_users_input_before_the_model_is_prompted() -> None:
     driver = continuing()
     (pending,) = driver.loop.pending_calls
     assert pending.user_input == given()
@@ -89,7 +89,7 @@ def test_a_call_goes_on_with_what_the_user_gave_before_the_model_is_asked() -> N
     assert (driver.output[0]["approval_request_id"], driver.output[0]["continues"]) == ("mcpr_1", "mcp_1")
 
 
-def test_a_call_may_ask_again() -> None:
+def test_a_call_may_request_input_again() -> None:
     driver = continuing()
     (pending,) = driver.loop.pending_calls
     driver.settle(pending, ASKS)
@@ -100,7 +100,7 @@ def test_a_call_may_ask_again() -> None:
     assert item["continues"] == hosted_call["continues"] == "mcp_1", "for clients it is the same call"
 
 
-def test_an_approved_call_that_asks_is_the_call_that_was_approved() -> None:
+def test_an_approved_call_that_requests_input_stays_the_approved_call() -> None:
     driver = LoopDriver(ADD, past=PAST, approved_ids=["mcpr_1"])
     driver.take(driver.loop.start_approved_calls())
     (pending,) = driver.loop.pending_calls
@@ -133,7 +133,7 @@ def test_the_item_in_the_journal_is_that_of_a_call_without_an_end() -> None:
     assert pending.item_with(ASKS)["status"] == "incomplete"
 
 
-def test_another_process_goes_on_with_what_the_user_gave() -> None:
+def test_another_process_continues_with_the_users_input() -> None:
     driver = continuing()
     saved = driver.loop.save_progress()
     more: Any = {"past": PAST, "approved_ids": ["mcpr_1"], "inputs": {"mcpr_1": given()}}

@@ -137,7 +137,7 @@ def test_a_failed_round_runs_no_call_and_ends_the_items_of_all_calls() -> None:
 # Limits
 
 
-def test_fault_40_a_loop_that_never_ends_is_asked_once_more_without_tools() -> None:
+def test_fault_40_an_endless_loop_gets_a_last_round_without_tools() -> None:
     driver = LoopDriver(hosted_tool(), bounds=LoopBounds(rounds=2), parallel_tool_calls=True)
     for n in range(2):
         assert names(driver.run_round(call(arguments=f'{{"a": {n}}}'), reason="tool_calls")) == ["calc_add"]
@@ -148,7 +148,7 @@ def test_fault_40_a_loop_that_never_ends_is_asked_once_more_without_tools() -> N
     assert end.reason == "stop"
 
 
-def test_fault_40_after_its_time_a_loop_is_asked_once_more_without_tools() -> None:
+def test_fault_40_after_its_time_a_loop_gets_a_last_round_without_tools() -> None:
     driver = LoopDriver(hosted_tool(), bounds=LoopBounds(seconds=600))
     assert driver.run_round(call()).tools
     driver.loop.end_time()

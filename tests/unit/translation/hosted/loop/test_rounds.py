@@ -132,7 +132,7 @@ def test_images_of_a_result_are_parts_of_the_output() -> None:
     assert outputs(driver.ask()) == [[{"type": "input_text", "text": "see"}, image]]
 
 
-def test_arguments_that_come_whole_are_sent_as_one_delta() -> None:
+def test_arguments_without_deltas_are_sent_as_one_delta() -> None:
     started = {**items.new_function_call("fc_1", call_id="c1", name="calc_add"), "arguments": '{"a": 1}'}
     late = items.new_function_call("fc_2", call_id="c2", name="calc_add")
     driver = LoopDriver(hosted_tool(), hosted_tool("now", parameters={}))

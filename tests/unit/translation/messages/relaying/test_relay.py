@@ -40,7 +40,7 @@ def relay_of(model: str | None = None, **more: Any) -> MessagesRelay:
 
 
 @pytest.mark.parametrize("recording", recordings("anthropic"), ids=lambda path: path.stem)
-def test_a_stream_is_forwarded_as_it_came(recording: Any) -> None:
+def test_a_stream_is_forwarded_unchanged(recording: Any) -> None:
     wire = recording.read_bytes()
     relay = relay_of()
     whole = relay_to_end(relay, *(wire[place : place + 7] for place in range(0, len(wire), 7)))
@@ -54,7 +54,7 @@ USAGE_FRAME = (
 )
 
 
-def test_the_counts_are_those_of_the_end() -> None:
+def test_the_usage_is_that_of_the_end() -> None:
     relay = relay_of()
     opening = {"input_tokens": 2679, "cache_read_input_tokens": 0, "output_tokens": 3}
     relay.feed(encode_event("message_start", orjson.dumps({"type": "message_start", "message": {"usage": opening}})))
@@ -195,7 +195,7 @@ def test_a_request_is_forwarded_with_the_upstreams_model() -> None:
     assert lowered.body == {"model": "claude", "max_tokens": 5, "messages": [], "new": 1}
 
 
-def test_thinking_that_the_gateway_sealed_is_not_for_this_upstream() -> None:
+def test_thinking_sealed_by_the_gateway_is_not_forwarded() -> None:
     own = {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}
     sealed = [
         {"type": "thinking", "thinking": "Hm.", "signature": "rgr1"},
@@ -218,7 +218,7 @@ def test_thinking_that_the_gateway_sealed_is_not_for_this_upstream() -> None:
     assert remove_sealed_blocks(kept, lambda value: value.startswith("rgr"), losses) is kept
 
 
-def test_searches_and_citations_of_other_upstreams_are_not_for_this_one() -> None:
+def test_foreign_searches_and_citations_are_not_forwarded() -> None:
     text: Json = {"type": "text", "text": "a"}
     own = [search_use("1"), search_result("1", "EqQB"), {**text, "citations": [{"encrypted_index": "Eo8B"}]}]
     failed = [search_use("2"), {**search_result("2"), "content": {"error_code": "unavailable"}}]

@@ -47,7 +47,7 @@ def test_hermes_is_forced_by_its_opening_tag() -> None:
     ("parser", "key"),
     [("hermes", "arguments"), ("llama3_json", "parameters"), ("mistral", "arguments"), ("json", "arguments")],
 )
-def test_what_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[str, Any]]) -> None:
+def test_output_that_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[str, Any]]) -> None:
     way = force_call(parser, tools)
     assert way is not None
     call = {"name": "weather", key: {"city": "Paris"}}
@@ -69,7 +69,7 @@ def test_llama_is_forced_to_one_function_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("parser", ["pythonic", "openai", "vllm:granite"])
-def test_what_is_no_json_cannot_be_forced(parser: str) -> None:
+def test_formats_without_json_cannot_be_forced(parser: str) -> None:
     assert force_call(parser, [WEATHER]) is None
 
 
@@ -98,7 +98,7 @@ def test_a_block_ends_with_its_closing_tag() -> None:
     }
 
 
-def test_a_call_is_told_from_json_by_its_opening_where_it_has_one() -> None:
+def test_calls_are_distinguished_from_json_by_their_opening() -> None:
     assert {parser: call_opening_of(parser) for parser in PARSER_FACTORIES} == {
         "hermes": "<tool_call>",
         "llama": "<function=",

@@ -75,7 +75,7 @@ def test_blocks_are_calls(text: str, means: list[object]) -> None:
     assert summarize_items("hermes", text) == means
 
 
-def test_arguments_are_said_while_they_are_written() -> None:
+def test_arguments_are_streamed_as_they_arrive() -> None:
     parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed('<tool_call>{"name": "f"') == [CallStarted("f")]
     assert parser.feed(', "arguments": {"a') == [CallArguments('{"a')]
@@ -91,7 +91,7 @@ def test_arguments_wait_for_the_name() -> None:
 
 
 @pytest.mark.parametrize("held", ["<", "<tool", "<tool_call", "</tool_cal"])
-def test_only_what_may_become_a_tag_is_held_back(held: str) -> None:
+def test_only_a_possible_tag_is_buffered(held: str) -> None:
     parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed(f"a{held}") == [PlainText("a")]
     assert parser.feed("!") == [PlainText(f"{held}!")]
@@ -109,12 +109,12 @@ def test_bad_json_in_a_closed_block_was_not_cut() -> None:
     ]
 
 
-def test_bad_json_in_a_block_that_is_not_closed_says_what_is_wrong_with_it() -> None:
+def test_invalid_json_in_an_unclosed_block_is_reported_with_its_fault() -> None:
     (broken,) = unreadable("hermes", "<tool_call>{'name': 'f'} text")
     assert (broken.reason, broken.truncated) == ("a call is not valid JSON", True)
 
 
-def test_spaces_at_the_start_of_text_come_with_it() -> None:
+def test_spaces_at_the_start_of_text_are_preserved() -> None:
     parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed(" \n") == []
     assert parser.feed(" a ") == [PlainText(" \n a ")]

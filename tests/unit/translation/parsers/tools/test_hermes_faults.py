@@ -11,11 +11,11 @@ CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
 F = ("f", {"a": 1})
 
 
-def test_text_after_and_between_calls_is_kept() -> None:
+def test_text_after_and_between_calls_is_preserved() -> None:
     assert summarize_items("hermes", f"{CALL} between {CALL} after") == [F, " between ", F, " after"]
 
 
-def test_what_could_have_become_a_tag_is_said_at_the_end() -> None:
+def test_a_partial_tag_is_sent_as_text_at_the_end() -> None:
     assert parse("hermes", ["1 < 2 ", "<t"]) == [PlainText("1 < 2 <t")]
 
 
@@ -58,6 +58,6 @@ def test_line_breaks_between_a_thought_and_a_call_are_no_text() -> None:
     assert parse("hermes", ["\n", "\n", CALL]) == [CallStarted("f"), CallArguments('{"a": 1}'), CallEnded()]
 
 
-def test_a_name_and_arguments_in_one_piece_are_told_one_after_the_other() -> None:
+def test_a_name_and_arguments_in_one_piece_are_sent_one_after_the_other() -> None:
     piece = '{"name": "f", "arguments": {'
     assert parse("hermes", ["<tool_call>", piece])[:2] == [CallStarted("f"), CallArguments("{")]

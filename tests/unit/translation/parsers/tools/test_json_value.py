@@ -25,7 +25,7 @@ def test_json_is_read_to_its_end(value: Any, indent: int | None, in_ascii: bool)
     assert (end, json.loads(said)) == (len(text), value)
 
 
-def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
+def test_json_with_spaces_everywhere_may_arrive_one_character_at_a_time() -> None:
     text = ' [ { } , [ ] , { "a" : 1 , "b" : [ null ] } ] '
     reader = JsonValueReader()
     assert "".join(reader.feed(each, 0)[1] for each in text) == text.rstrip()
@@ -33,7 +33,7 @@ def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
 
 
 @given(st.text(alphabet='{}[]",:\\u0aE1-+. \n\x01truefalsn', max_size=30))
-def test_what_is_read_as_json_is_json(text: str) -> None:
+def test_accepted_text_is_valid_json(text: str) -> None:
     reader = JsonValueReader()
     end, said = reader.feed(text, 0)
     if reader.is_complete:
@@ -45,14 +45,14 @@ def test_what_is_read_as_json_is_json(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[1 2]", '{"a" 1}', "{1: 2}", "[tru]", "[01]", '["\\x"]', '["\\u00g0"]', "[,]", "[1,]"]
 )
-def test_what_is_no_json_breaks_at_the_first_character_that_tells(text: str) -> None:
+def test_invalid_json_breaks_at_the_first_wrong_character(text: str) -> None:
     reader = JsonValueReader()
     end, _ = reader.feed(text, 0)
     assert reader.is_broken
     assert end < len(text)
 
 
-def test_numbers_without_end_are_no_numbers() -> None:
+def test_endless_numbers_are_refused() -> None:
     reader = JsonValueReader()
     reader.feed("[" + "1" * 1000 + "]", 0)
     assert reader.is_broken

@@ -54,7 +54,7 @@ def test_arguments_in_python_are_literals(written: str, means: object) -> None:
         "**a",
     ],
 )
-def test_anything_that_would_have_to_be_run_is_no_argument(arguments: str) -> None:
+def test_expressions_that_need_evaluation_are_no_arguments(arguments: str) -> None:
     (broken,) = unreadable("pythonic", f"[f({arguments})]")
     assert broken.raw == f"f({arguments})"
     assert not broken.truncated

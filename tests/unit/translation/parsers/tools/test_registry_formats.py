@@ -110,7 +110,7 @@ def test_an_answer_is_calls_and_text(parser: str, text: str, means: list[object]
         ("mistral", "[TOOL_CALLS]f[ARGS]"),
     ],
 )
-def test_arguments_are_said_while_they_are_written(parser: str, beginning: str) -> None:
+def test_arguments_are_streamed_as_they_arrive(parser: str, beginning: str) -> None:
     reader = PARSER_FACTORIES[parser]()
     assert not [each for each in reader.feed(beginning) if not isinstance(each, CallStarted)]
     said = reader.feed('{"a')
@@ -119,12 +119,12 @@ def test_arguments_are_said_while_they_are_written(parser: str, beginning: str) 
 
 
 @pytest.mark.parametrize("parser", ["llama3_json", "json", "pythonic"])
-def test_an_answer_that_begins_as_text_is_not_held_back(parser: str) -> None:
+def test_an_answer_that_begins_as_text_is_not_buffered(parser: str) -> None:
     reader = PARSER_FACTORIES[parser]()
     assert reader.feed("H") == [PlainText("H")]
     assert reader.feed("i [{") == [PlainText("i [{")]
 
 
-def test_json_that_cannot_be_a_call_is_not_held_back() -> None:
+def test_json_that_cannot_be_a_call_is_not_buffered() -> None:
     reader = PARSER_FACTORIES["json"]()
     assert reader.feed('{"answer": ') == [PlainText('{"answer"'), PlainText(": ")]

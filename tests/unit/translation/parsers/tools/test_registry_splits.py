@@ -26,7 +26,7 @@ def test_a_text_may_be_cut_in_two_anywhere(parser: str, text: str) -> None:
 
 
 @EACH_TEXT
-def test_a_text_may_come_one_character_at_a_time(parser: str, text: str) -> None:
+def test_a_text_may_arrive_one_character_at_a_time(parser: str, text: str) -> None:
     assert parse(parser, text) == parse(parser, [text])
 
 

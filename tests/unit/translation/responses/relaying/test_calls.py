@@ -75,7 +75,7 @@ def relayed(wire: bytes, rules: CallRules = RULES) -> list[Json]:
     return check_stream(relay_to_end(stream, wire))
 
 
-def test_calls_that_are_fine_leave_as_the_bytes_that_came() -> None:
+def test_valid_calls_are_relayed_byte_for_byte() -> None:
     events = [*call_events(0, "a", " ", '{"x"', ':"`"}'), *call_events(1, "b", "{}"), *call_events(2, "c")]
     wire = stream_of(*events)
     stream = relay()
@@ -101,7 +101,7 @@ def test_each_call_has_an_id_of_its_own(said: list[str], told: list[str]) -> Non
     assert [item["call_id"] for item in relay_response(whole, model=None, calls=rules)["output"]] == told
 
 
-def test_ids_are_left_where_the_upstream_goes_on_from_them() -> None:
+def test_ids_are_unchanged_if_the_upstream_continues_from_them() -> None:
     rules = CallRules(used_ids=frozenset({"x"}), renames_ids=False)
     wire = stream_of(*call_events(0, "x", "{}"), *call_events(1, "x", "{}"), *call_events(2, "", "{}"))
     assert feed_to_end(relay(rules), wire) == wire
@@ -122,7 +122,7 @@ ARGUMENTS: dict[str, tuple[list[str], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("pieces", "arguments", "why"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_arguments_are_told(pieces: list[str], arguments: str, why: str | None) -> None:
+def test_arguments_are_relayed_or_reported(pieces: list[str], arguments: str, why: str | None) -> None:
     events = call_events(0, "a", *pieces)
     warnings = [{"name": "f0", "why": why}] if why else None
     *seen, end = relayed(stream_of(*events))
@@ -135,12 +135,12 @@ def test_arguments_are_told(pieces: list[str], arguments: str, why: str | None) 
     assert whole.get("tool_warnings") == warnings
 
 
-def test_a_whole_response_that_is_fine_is_the_same_object() -> None:
+def test_a_valid_whole_response_is_the_same_object() -> None:
     whole = response_snapshot("completed", [call(0, "a", "{}")])
     assert relay_response(whole, model=None) is whole
 
 
-def test_calls_under_way_at_once_are_told_apart() -> None:
+def test_interleaved_calls_are_distinguished() -> None:
     first, second = call_events(0, "x", "```{}", "```"), call_events(1, "x", "{", "}")
     interleaved = [first[0], second[0], first[1], second[1], first[2], second[2], *first[3:], *second[3:]]
     wire = stream_of(*interleaved)
@@ -156,7 +156,7 @@ def payloads(wire: bytes) -> list[bytes]:
     return [each for each in sse.FrameDecoder(len(wire)).parse_payloads(wire) if each != sse.DONE_PAYLOAD]
 
 
-def test_a_call_that_is_first_heard_of_at_its_end_is_mended_there() -> None:
+def test_a_call_that_only_has_an_end_is_normalized_there() -> None:
     events = [each for index in range(2) for each in call_events(index, "x", '```{"x":1}```')[-1:]]
     *seen, end = [orjson.loads(payload) for payload in payloads(feed_to_end(relay(), stream_of(*events)))]
     said = [("x", '{"x":1}'), ("x__2", '{"x":1}')]
@@ -164,7 +164,7 @@ def test_a_call_that_is_first_heard_of_at_its_end_is_mended_there() -> None:
     assert [(item["call_id"], item["arguments"]) for item in end["response"]["output"]] == said
 
 
-def test_an_end_may_tell_of_calls_that_were_not_streamed_or_in_another_order() -> None:
+def test_the_end_may_have_unstreamed_or_reordered_calls() -> None:
     told: list[Any] = [
         call(1, "y", "{}"),
         call(0, "x", "{}"),
@@ -180,7 +180,7 @@ def test_an_end_may_tell_of_calls_that_were_not_streamed_or_in_another_order() -
     assert end["tool_warnings"] == [{"name": "f2", "why": NOT_JSON}]
 
 
-def test_arguments_that_came_with_the_beginning_are_left() -> None:
+def test_arguments_in_the_first_event_are_unchanged() -> None:
     added, *_, done = call_events(0, "a", "```{}```")
     added["item"]["arguments"] = "```{}```"
     wire = stream_of(added, done)
@@ -189,7 +189,7 @@ def test_arguments_that_came_with_the_beginning_are_left() -> None:
     assert events[-1]["response"]["tool_warnings"] == [{"name": "f0", "why": NOT_JSON}]
 
 
-def test_a_call_that_was_cut_is_not_told_of() -> None:
+def test_a_truncated_call_is_not_reported() -> None:
     *begun, done = call_events(0, "a", "```", '{"x"')
     done["item"]["status"] = "incomplete"
     *seen, end = relayed(stream_of(*begun, done))
@@ -198,7 +198,7 @@ def test_a_call_that_was_cut_is_not_told_of() -> None:
 
 
 @pytest.mark.parametrize("unsaid", [slice(4, 5), slice(4, 6)], ids=["the end of its arguments", "any end of it"])
-def test_what_was_held_back_is_said_before_whatever_ends_the_call(unsaid: slice) -> None:
+def test_buffered_text_is_sent_before_any_end_of_the_call(unsaid: slice) -> None:
     events = call_events(0, "a", "```", "{}", "```")
     del events[unsaid]
     wire = feed_to_end(relay(), stream_of(*events, output=[call(0, "a", "```{}```")]))
@@ -208,7 +208,7 @@ def test_what_was_held_back_is_said_before_whatever_ends_the_call(unsaid: slice)
     assert seen[-1]["response"]["output"] == [call(0, "a", "{}")]
 
 
-def test_what_was_held_back_is_said_before_a_failure() -> None:
+def test_buffered_text_is_sent_before_a_failure() -> None:
     stream = relay()
     begun = stream.feed(wire_of([*BEGINNING, *call_events(0, "a", "```", '{"x"')[:3]]))
     rest = stream.fail(Failed("upstream_error", "it broke"))
@@ -221,7 +221,7 @@ def test_what_was_held_back_is_said_before_a_failure() -> None:
 CUSTOM: Item = {"type": "custom_tool_call", "id": "ctc", "name": "sh", "status": "completed"}
 
 
-def test_calls_of_custom_tools_have_ids_and_nothing_to_read() -> None:
+def test_calls_of_custom_tools_get_ids_and_no_argument_check() -> None:
     item = {**CUSTOM, "call_id": "", "input": "```[```"}
     added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "input": ""}}
     done = {"type": "response.output_item.done", "output_index": 0, "item": item}
@@ -242,7 +242,7 @@ ODD: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_odd_events_leave_as_they_came(odd: Json) -> None:
+def test_odd_events_are_relayed_unchanged(odd: Json) -> None:
     wire = stream_of(call_events(1, "c")[0], odd, output=[])
     assert feed_to_end(relay(), wire) == wire
 
@@ -256,7 +256,7 @@ def test_a_call_begun_twice_is_one_and_another_in_its_place_is_another() -> None
     assert [event["item"]["call_id"] for event in events if "item" in event] == ["x", "x", "y"]
 
 
-def test_a_response_that_is_kept_has_its_calls_as_they_were_told() -> None:
+def test_a_stored_response_has_its_calls_as_they_were_sent() -> None:
     stream = relay(is_stored=True)
     stream.feed(stream_of(*call_events(0, "", "```{}```"), *call_events(1, "b", "?"), output=[]))
     assert stream.response is not None

@@ -27,7 +27,7 @@ from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.whole_response import relay_response
 
 
-def test_content_leaves_as_it_came() -> None:
+def test_content_is_relayed_unchanged() -> None:
     stream = relay(model=None)
     assert relay_to_end(stream, WIRE) == WIRE
 
@@ -38,7 +38,7 @@ def test_lifecycle_events_name_the_model_the_client_knows() -> None:
     assert CONTENT in relay().feed(WIRE)
 
 
-def test_how_the_network_cuts_the_bytes_does_not_matter() -> None:
+def test_bytes_may_be_split_into_any_reads() -> None:
     whole = relayed(WIRE)
     for reads in every_split(WIRE):
         assert relayed(*reads) == whole
@@ -56,7 +56,7 @@ def test_frames_without_a_name_get_one() -> None:
     assert relayed(unnamed) == relayed(misnamed) == relayed(WIRE)
 
 
-def test_what_a_stream_says_is_known() -> None:
+def test_the_state_of_a_stream_is_known() -> None:
     stream = relay()
     stream.feed(CREATED)
     assert not stream.has_content
@@ -86,7 +86,7 @@ def test_nothing_follows_the_end() -> None:
     assert stream.fail(Failed("upstream_disconnected", "gone")) == b""
 
 
-def test_a_completed_response_that_is_incomplete_is_called_so() -> None:
+def test_a_completed_response_that_is_incomplete_is_named_so() -> None:
     wire = frame("response.completed", 4, response={**HEAD, "status": "incomplete"})
     assert relayed(CREATED + wire)[-1]["type"] == "response.incomplete"
 
@@ -101,7 +101,7 @@ NO_ITEMS = [["a", 5], [{"id": "msg_1"}], [{"type": 5}], [None], "abc", {"type": 
 
 
 @pytest.mark.parametrize("output", NO_ITEMS, ids=str)
-def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
+def test_a_stored_response_has_items_in_its_output(output: Any) -> None:
     stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
     stream.feed(
         CREATED + frame("response.output_item.done", 2, output_index=0, item=ITEM) + ending("completed", output=output)
@@ -119,7 +119,7 @@ def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
 @pytest.mark.parametrize(
     "done", [{"output_index": "0", "item": ITEM}, {"output_index": 0, "item": "a"}, {"item": ITEM}]
 )
-def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
+def test_an_item_that_cannot_be_stored_ends_the_response(done: Json) -> None:
     stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
     stream.feed(CREATED + frame("response.output_item.done", 2, **done) + END)
     assert stream.response is not None
@@ -129,12 +129,12 @@ def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
 @pytest.mark.parametrize(
     ("status", "kept"), [({}, "completed"), ({"status": None}, "completed"), ({"status": "incomplete"}, "incomplete")]
 )
-def test_a_whole_response_that_is_kept_has_a_status(status: Json, kept: str) -> None:
+def test_a_stored_whole_response_has_a_status(status: Json, kept: str) -> None:
     body = {"id": "x", "output": [ITEM], **status}
     assert relay_response(body, model=None, initial_response=OURS, is_stored=True)["status"] == kept
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "done", 5, ["completed"]])
-def test_a_whole_response_that_has_not_ended_is_not_kept(status: Any) -> None:
+def test_an_unfinished_whole_response_is_not_stored(status: Any) -> None:
     with pytest.raises(ProtocolViolation):
         relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, initial_response=OURS, is_stored=True)

@@ -62,7 +62,7 @@ def test_the_last_event_may_come_without_its_blank_line() -> None:
     assert relayed(CREATED + CONTENT + END.rstrip(b"\n")) == relayed(WIRE)
 
 
-def test_an_error_event_is_told_by_the_terminal_one() -> None:
+def test_an_error_event_becomes_the_terminal_event() -> None:
     error = {"code": "rate_limit_exceeded", "message": "Slow down."}
     for event in (frame("error", 4, error=error), frame("error", 4, **error)):
         response = failed(CREATED + CONTENT + event)
@@ -82,7 +82,7 @@ def test_an_upstreams_own_failure_is_relayed() -> None:
     assert failed(wire) == {**HEAD, "model": "m", "status": "failed", "error": error, "usage": USAGE}
 
 
-def test_the_gateways_own_key_is_never_shown() -> None:
+def test_the_gateways_own_key_is_never_sent() -> None:
     error = {"code": "invalid_api_key", "message": "Incorrect API key: sk-secret"}
     for wire in (frame("error", 2, **error), ending("failed", 2, error=error)):
         stream = relay()
@@ -112,7 +112,7 @@ def test_a_failure_before_anything_is_a_response_all_the_same() -> None:
     assert events[-1]["response"]["error"]["message"] == "silence"
 
 
-def test_the_upstreams_own_numbers_are_gone_on_from() -> None:
+def test_the_upstreams_sequence_numbers_are_continued() -> None:
     wire = frame("response.created", 7, response=HEAD) + frame(
         "response.output_item.added", 9, output_index=0, item=ITEM
     )
@@ -136,7 +136,7 @@ GARBAGE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
 @pytest.mark.parametrize("model", ["m", None])
-def test_what_is_not_the_protocol_ends_the_response(garbage: bytes, model: str | None) -> None:
+def test_data_outside_the_protocol_ends_the_response(garbage: bytes, model: str | None) -> None:
     *rest, last = relayed(CREATED + garbage + CONTENT + END, model=model)
     assert [event["type"] for event in rest] == ["response.created", "response.in_progress"]
     assert last["response"]["error"]["type"] == "upstream_garbled"
@@ -161,7 +161,7 @@ def test_a_whole_response_names_the_model_the_client_knows() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"error": {"message": "No."}}, {"output": None}, []])
-def test_what_is_no_response_is_a_violation(body: Any) -> None:
+def test_an_invalid_response_is_a_violation(body: Any) -> None:
     with pytest.raises(ProtocolViolation):
         relay_response(body, model="m")
 
@@ -178,7 +178,7 @@ SCRUBBED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
-def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str) -> None:
+def test_an_upstreams_failure_message_is_redacted(end: bytes, message: str) -> None:
     stream = ResponsesRelay(model=None, initial_response=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
     out = relay_to_end(stream, CREATED + end)
     assert b"SECRET" not in out
@@ -216,7 +216,7 @@ def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:
     assert [event["sequence_number"] for event in relayed(CREATED + CONTENT + wrong + last)] == [0, 1, 2, 3, 4]
 
 
-def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
+def test_an_unsent_terminal_event_can_still_become_a_failure() -> None:
     stream = relay()
     end = ending("completed", output=[ITEM])
     told = stream.feed(CREATED + CONTENT + end)
@@ -264,7 +264,7 @@ def test_readable_reasoning_is_relayed_as_a_summary(is_stored: bool, is_named: b
     assert stream.response["output"] == [SUMMARIZED]
 
 
-def test_without_that_wish_readable_reasoning_is_relayed_as_it_came() -> None:
+def test_without_that_request_readable_reasoning_is_relayed_unchanged() -> None:
     stream = ResponsesRelay(model=None, initial_response=OURS)
     assert relay_to_end(stream, REASONING_WIRE) == REASONING_WIRE + sse.DONE_FRAME
 
@@ -309,12 +309,12 @@ def test_counts_that_strict_clients_require_are_filled_in(reported: Json) -> Non
 
 
 @pytest.mark.parametrize("reported", [None, {}, "odd", {**USAGE, "invented": 1}], ids=str)
-def test_counts_that_lack_nothing_are_relayed_as_they_came(reported: Any) -> None:
+def test_complete_counts_are_relayed_unchanged(reported: Any) -> None:
     whole = {**HEAD, "status": "completed", "usage": reported}
     assert relay_response(whole, model=None) is whole
 
 
-def test_truncation_reads_as_it_was_asked_for() -> None:
+def test_truncation_is_reported_as_requested() -> None:
     asked = new_response({"model": "m", "truncation": "auto"}, response_id="resp_ours", created_at=200, model="m")
     stream = ResponsesRelay(model=None, initial_response=asked)
     assert read_stream(relay_to_end(stream, WIRE))[-1]["response"]["truncation"] == "auto"

@@ -37,7 +37,7 @@ RESPONSES: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
-def test_the_stream_ends_in_the_response_as_it_came(response: Json) -> None:
+def test_the_stream_ends_with_the_response_unchanged(response: Json) -> None:
     events = check_stream(stream_of(response, counting_ids()))
     assert events[0]["response"]["status"] == "in_progress"
     assert events[-1]["type"] == f"response.{response['status']}"
@@ -45,6 +45,6 @@ def test_the_stream_ends_in_the_response_as_it_came(response: Json) -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, {"object": "chat.completion", "choices": []}], ids=["nothing", "chat"])
-def test_what_is_no_response_is_refused(answer: Json) -> None:
+def test_an_invalid_response_is_refused(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
         stream_of(answer, counting_ids())

@@ -50,7 +50,7 @@ def test_ids_are_left_out_where_the_upstream_refuses_them() -> None:
     assert [item.get("id") for item in body["input"]] == [None, None, None, "ws_1"]
 
 
-def test_tools_are_relayed_as_the_upstream_wants_them() -> None:
+def test_tools_are_relayed_in_the_form_of_the_upstream() -> None:
     profile = Profile(schema_shims=frozenset({"no_schema_key"}), parallel_tool_calls=False)
     tools = [{"type": "function", "name": "f", "parameters": {"$schema": "s"}}]
     body, _ = relay_body({"model": "m", "input": "Hi", "tools": tools}, profile, model="m")
@@ -71,7 +71,7 @@ def ids_of(body: Json) -> list[str]:
     return [item["call_id"] for item in sent["input"] if "call_id" in item]
 
 
-def test_each_call_goes_out_under_an_id_of_its_own() -> None:
+def test_each_call_is_sent_with_an_id_of_its_own() -> None:
     user = {"role": "user", "content": "Hi"}
     assert ids_of({"input": [*pair(""), user, *pair("x"), *pair("x")]}) == ["tc_1", "tc_1", "x", "x", "x__2", "x__2"]
 
@@ -84,12 +84,12 @@ UNSEEN: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("asked", UNSEEN.values(), ids=UNSEEN)
-def test_ids_are_left_where_the_upstream_has_calls_of_its_own(asked: Json) -> None:
+def test_ids_are_unchanged_if_the_upstream_stores_calls(asked: Json) -> None:
     given = [*pair("x")[1:], *pair("x"), *pair("")]
     assert relay_body({"model": "m", "input": given, **asked}, DEFAULT_PROFILE, model="m").body["input"] is given
 
 
-def test_halves_that_were_let_pass_before_are_let_pass_here() -> None:
+def test_incomplete_pairs_accepted_before_are_accepted_here() -> None:
     assert ids_of({"input": [*pair("x")[1:], *pair("x"), *pair("x"), *pair("y")[:1]]}) == [
         *("x", "x", "x", "x__2", "x__2", "y")
     ]
@@ -117,6 +117,6 @@ def test_past_reasoning_has_the_text_that_servers_of_open_models_read(sent: Json
     assert (body["input"], losses) == ([user, expected], [])
 
 
-def test_an_upstream_that_reads_only_what_it_sealed_gets_reasoning_as_it_came() -> None:
+def test_an_upstream_that_reads_only_its_own_seals_gets_reasoning_unchanged() -> None:
     body, _ = relay_body({"model": "m", "input": [THOUGHT]}, Profile(replay_reasoning="none"), model="m")
     assert body["input"] == [THOUGHT]

@@ -23,7 +23,7 @@ SOUND: list[tuple[Callable[[Json], None], Json]] = [
 
 
 @pytest.mark.parametrize(("validate", "body"), SOUND)
-def test_what_is_sound_is_taken(validate: Callable[[Json], None], body: Json) -> None:
+def test_valid_requests_are_accepted(validate: Callable[[Json], None], body: Json) -> None:
     validate(body)
 
 
@@ -39,7 +39,7 @@ REFUSED: list[tuple[Callable[[Json], None], Json, str]] = [
 
 
 @pytest.mark.parametrize(("validate", "body", "param"), REFUSED)
-def test_what_is_not_is_refused_by_its_name(validate: Callable[[Json], None], body: Json, param: str) -> None:
+def test_invalid_requests_are_refused_by_field(validate: Callable[[Json], None], body: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         validate(body)
     assert refusal.value.param == param

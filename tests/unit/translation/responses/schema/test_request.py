@@ -162,7 +162,7 @@ def test_every_item_the_api_can_send_back_is_accepted(item: Json) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=label)
-def test_every_tool_is_accepted_and_so_are_kinds_nobody_knows(tool: Json) -> None:
+def test_every_tool_and_unknown_kinds_are_accepted(tool: Json) -> None:
     validate({"model": "m", "input": "a", "tools": [tool]})
 
 
@@ -176,7 +176,7 @@ def test_every_parameter_is_accepted_within_its_limits(body: Json) -> None:
     validate({"model": "m", "input": "a", **body})
 
 
-def test_nothing_the_official_client_can_say_is_missing_here() -> None:
+def test_every_parameter_of_the_official_client_is_known() -> None:
     assert types_of(ResponseInputItemParam) <= {item.get("type", "message") for item in ITEMS}
     assert types_of(ToolParam) - {tool["type"] for tool in TOOLS} == {"web_search_preview_2025_03_11"}
     assert ResponseCreateParamsBase.__annotations__.keys() <= REQUEST_FIELDS
@@ -334,7 +334,7 @@ def test_the_field_that_is_wrong_is_named(body: Json, param: str, code: str) -> 
 
 
 @pytest.mark.parametrize("param", ["model", "input"])
-def test_what_every_request_needs_is_asked_for(param: str) -> None:
+def test_required_fields_are_required(param: str) -> None:
     body = {"model": "m", "input": "a"}
     del body[param]
     refused = refusal_of(body)
@@ -347,7 +347,7 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     assert (refused.param, refused.code) == (None, "invalid_type")
 
 
-def test_an_image_or_file_needs_a_source_and_is_told_which() -> None:
+def test_an_image_or_file_without_a_source_is_refused_with_the_choices() -> None:
     refused = refusal_of({"model": "m", **say({"type": "input_image", "image_url": None})})
     assert refused.message.endswith("one of image_url, file_id is needed.")
 
