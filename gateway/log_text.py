@@ -17,7 +17,7 @@ _PLAIN_EXTRA: Final = frozenset("-_./:@*?+,")
 def render_text_line(fields: Mapping[str, Any]) -> str:
     """Returns a line of the log as text, without a line end.
 
-    `fields` are those of the JSON line. A traceback follows on lines of its own. Control characters in values are
+    `fields` are the same as in the JSON line. A traceback follows on separate lines. Control characters in values are
     escaped, so that a request cannot write to the terminal.
     """
     rest = dict(fields)

@@ -19,7 +19,7 @@ _ATOMIC_BYTES: Final = 4096
 of one could have a line of another in its middle."""
 
 _EXIT_WAIT_S: Final = 1.0
-"""How long the end of the process waits for the reader of the last lines."""
+"""The longest wait for the reader of the last lines, when the process ends."""
 
 
 class LogWriter:
@@ -94,7 +94,7 @@ class LogWriter:
             with self._changed:
                 self._queued_bytes -= len(piece)
                 dropped = 0
-                if not self._lines:  # those that were dropped came after those that were queued
+                if not self._lines:  # lines were dropped after the queued lines
                     dropped, self._dropped = self._dropped, 0
                 self._changed.notify_all()
             if dropped and self._render_dropped is not None:
@@ -106,9 +106,9 @@ class LogWriter:
         while left:
             try:
                 left = left[os.write(self._descriptor, left) :]
-            except BlockingIOError:  # whoever opened the stream made it non-blocking
+            except BlockingIOError:  # the stream was opened as non-blocking
                 select.select([], [self._descriptor], [])
-            except OSError:  # nobody will ever read the stream, and there is no other place to report it
+            except OSError:  # the stream has no reader any more, and there is no other place to report this
                 return
 
 

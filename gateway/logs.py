@@ -1,6 +1,6 @@
 """Logging: lines on stderr from the server and its libraries, as JSON or text, and fields bound to a request's lines.
 
-Knows no request or response bodies; nothing of them is logged.
+Knows no request or response bodies: they are never logged.
 """
 
 import json
@@ -27,7 +27,7 @@ from translation.representation.json_types import Json
 _MAX_CAUSE_CHARS = 200
 
 _SERVER_ERROR = 500
-"""The first status of failures that are not the client's."""
+"""The lowest status of failures that the client did not cause."""
 
 _upstream_addresses: Mapping[str, str] = {}
 """Provider's name -> its address."""
@@ -100,7 +100,7 @@ def _render_dropped(count: int) -> bytes:
 
 
 class _WriterHandler(logging.Handler):
-    """Writes the lines of libraries where all others go."""
+    """Writes the lines of libraries to the same stream as the server's."""
 
     def __init__(self, writer: LogWriter) -> None:
         super().__init__()
@@ -109,12 +109,12 @@ class _WriterHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._writer.write(self.format(record).encode(errors="backslashreplace") + b"\n")
-        except Exception:  # as every handler: a line that cannot be rendered must not fail what logs it
+        except Exception:  # as in every handler: a line that cannot be rendered must not fail its caller
             self.handleError(record)
 
 
 def log_request(method: str, path: str, status: int, ms: float) -> None:
-    """Writes the access line of a finished request, with all bound fields, and clears those. `ms` is its duration.
+    """Writes the access line of a finished request, with all bound fields, and clears the fields. `ms` is its duration.
 
     It is a warning if the request failed because of the server or an upstream.
     """
@@ -178,7 +178,7 @@ def read_bound_fields() -> Mapping[str, object]:
 
 
 def bind_fields(**fields: object) -> None:
-    """Adds fields to every further log line of this context and of contexts copied from it: those of one request."""
+    """Adds fields to every further log line of this context and of its copies, which belong to one request."""
     _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
 
 
@@ -194,7 +194,7 @@ def read_bound_request_id() -> str | None:
 
 
 def adopt_fields(context: Context) -> None:
-    """Replaces all bound fields by those of another context, such as a copy of this one that a thread has used."""
+    """Replaces all bound fields by the fields of another context, such as a copy of this one that a thread used."""
     _BOUND_FIELDS.set(context.get(_BOUND_FIELDS, _NO_FIELDS))
 
 
@@ -213,7 +213,7 @@ def bind_unreported(params: Sequence[str]) -> None:
 def bind_usage(usage: Usage | None) -> None:
     """Adds the input tokens of a reply to the request's log line, as far as the upstream reports them.
 
-    If it reports how many of them its prefix cache had, the line has that number too, and its share of all.
+    If it reports how many of them were in its prefix cache, the line also has this number and its share.
     """
     if usage is None or usage.input is None:
         return
@@ -225,7 +225,7 @@ def bind_usage(usage: Usage | None) -> None:
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:
-    """Whether these bound fields are of a request that failed because of the server or an upstream.
+    """Returns whether these bound fields belong to a request that failed because of the server or an upstream.
 
     Its status may be 200 all the same, if a stream had begun.
     """

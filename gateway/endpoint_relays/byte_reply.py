@@ -27,8 +27,8 @@ class ByteReply(Response):
     """Sends the `head` of a body that was read to examine it, and then the `rest` as it arrives.
 
     A slow client slows the upstream down. If the client leaves, the upstream's connection is closed. A failure ends an
-    event stream with an error event, and cuts any other body off: the client must not take it for whole. `hold` is
-    kept until the reply has ended.
+    event stream with an error event, and cuts any other body off, so that the client does not take it for complete.
+    `hold` is kept alive until the reply has ended.
     """
 
     status_code = 200
@@ -74,7 +74,7 @@ class ByteReply(Response):
 
 
 def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractContextManager[object]:
-    """Returns a guard of this request that does not read its body. Other servers than ours have none."""
+    """Returns a guard of this request that does not read its body. On other servers it does nothing."""
     client: ClientWriter | None = scope.get(CLIENT)
     return nullcontext() if client is None else RequestGuard(receive, drain, client)
 

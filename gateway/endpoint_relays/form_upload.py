@@ -1,4 +1,4 @@
-"""Reads a form while it is forwarded: finds its model, and holds nothing else of it than the parts before that."""
+"""Reads a form while it is forwarded: finds its model, and holds only the parts before it in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -29,7 +29,7 @@ _MAX_MODEL_BYTES: Final = 1000
 
 
 class FormLimits(NamedTuple):
-    """The most bytes of a form, and the most of it that is held while its model has not arrived.
+    """The most bytes of a form, and the most bytes that are held until its model arrives.
 
     A form may pause for `silence_s` seconds, and take `total_s` in all.
     """
@@ -43,8 +43,8 @@ class FormLimits(NamedTuple):
 class FormUpload:
     """One form. Call `read_model`, and then `forward` once.
 
-    `model` is that of the URL, if it has one. They raise InvalidRequest, UnsupportedEncoding, BodyTooLarge,
-    BodyTooSlow and ClientDisconnected.
+    `model` is the model in the URL, if there is one. Both methods raise InvalidRequest, UnsupportedEncoding,
+    BodyTooLarge, BodyTooSlow and ClientDisconnected.
     """
 
     def __init__(self, scope: Scope, receive: Receive, limits: FormLimits, model: str | None) -> None:
@@ -56,7 +56,7 @@ class FormUpload:
         self._limits = limits
         self._model = model
         self._model_content: bytes | None = None
-        """What has arrived of the part with the model; None before it begins."""
+        """The bytes of the part with the model so far; None before the part begins."""
         self._in_model = False
         self._held: list[FormPiece] = []
         self._size = 0
@@ -64,7 +64,7 @@ class FormUpload:
         self._deadline = asyncio.get_running_loop().time() + limits.total_s
 
     async def read_model(self) -> str:
-        """Returns the name of the model, and reads up to it."""
+        """Reads the form up to its model, and returns the model's name."""
         self._splitter = FormSplitter(self._check_head())
         while self._model is None:
             if self._splitter.ended:
@@ -83,7 +83,7 @@ class FormUpload:
         return self._model
 
     def _check_head(self) -> str:
-        """Returns the boundary of the form. Raises the errors of headers that it cannot have."""
+        """Returns the boundary of the form. Raises the errors for headers that a form cannot have."""
         encoding = self._headers.get(b"content-encoding", b"identity").decode("latin-1")
         if encoding.lower() != "identity":
             raise UnsupportedEncoding(f"the body is encoded as {encoding!r}: send it without content-encoding")
@@ -93,7 +93,7 @@ class FormUpload:
         return parse_boundary(self._headers.get(b"content-type", b"").decode("latin-1"))
 
     def forward(self, model: str) -> Form:
-        """Returns the form as it is sent to the upstream, with its name of the model as the first field."""
+        """Returns the form for the upstream, with the upstream's name of the model as the first field."""
         boundary = random_hex()
         return Form(f"multipart/form-data; boundary={boundary}", self._render(boundary, model))
 
@@ -122,7 +122,7 @@ class FormUpload:
                 yield bytes(rendered)
             pieces = await self._read_pieces()
         while not self._is_read:
-            await self._read()  # what follows the form has no meaning
+            await self._read()  # bytes after the form have no meaning
         yield bytes(rendered) + b"\r\n" + render_form_end(boundary)
 
     async def _read_pieces(self) -> list[FormPiece]:
@@ -162,7 +162,7 @@ class FormUpload:
         except UnicodeDecodeError:
             raise InvalidRequest("model is not UTF-8 text", param=_MODEL) from None
         if self._model not in (None, model):
-            raise InvalidRequest("the model of the form is not that of the URL: send one of them", param=_MODEL)
+            raise InvalidRequest("the form and the URL name different models: send one of them", param=_MODEL)
         self._model = model
 
     async def _read(self) -> bytes:

@@ -1,8 +1,8 @@
-"""Multipart forms (RFC 7578) as they arrive: splits them into parts, and builds them anew.
+"""Splits multipart forms (RFC 7578) into parts as they arrive, and encodes the parts again.
 
-A form is never forwarded as it is. Parsers differ in what they make of an odd one, and a second `model` that only the
-upstream sees would be a way around the models of a key. So its parts are written with headers and a boundary of the
-gateway's own, and what is not unambiguous is refused. Knows no endpoint, and does no I/O.
+A form is never forwarded unchanged. Parsers differ in how they read malformed forms, and a second `model` that only the
+upstream sees would bypass the models of a key. So parts are encoded with new headers and a new boundary, and ambiguous
+forms are refused. Knows no endpoint, and does no I/O.
 """
 
 import re
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r';[ \t]*([\w-]+\*?)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s
 _NAME = re.compile(r"[\w.\[\]-]{1,100}", re.ASCII)
 _PLAIN_ENCODINGS = frozenset({"7bit", "8bit", "binary"})
 _UNSAFE_IN_QUOTES = {code: f"%{code:02X}" for code in (*range(32), 0x22, 0x5C, 0x7F)}
-"""How browsers write a quote in the name of a file. Parsers differ about a backslash."""
+"""Escapes as browsers write them in the name of a file. Parsers differ about backslashes."""
 
 
 class PartStart(NamedTuple):
@@ -31,11 +31,11 @@ class PartStart(NamedTuple):
 
 
 FormPiece: TypeAlias = PartStart | bytes
-"""The head of a part, or some of its content."""
+"""The head of a part, or a piece of its content."""
 
 
 def parse_boundary(content_type: str) -> str:
-    """Returns the boundary of a header `content-type`. Raises InvalidRequest if it is not that of a form."""
+    """Returns the boundary of a header `content-type`. Raises InvalidRequest if it is not the type of a form."""
     kind, _, _ = content_type.partition(";")
     parameters = _parse_parameters(content_type[len(kind) :])
     if kind.strip().lower() != "multipart/form-data" or parameters is None:
@@ -60,10 +60,10 @@ class FormSplitter:
         """Whether the last delimiter has arrived."""
 
     def feed(self, data: bytes) -> list[FormPiece]:
-        """Returns what is new. Raises InvalidRequest for a form that is malformed or ambiguous."""
+        """Returns the new pieces. Raises InvalidRequest for a form that is malformed or ambiguous."""
         pieces: list[FormPiece] = []
         if self.ended:
-            return pieces  # what follows the end has no meaning
+            return pieces  # bytes after the end have no meaning
         self._buffer += data
         while self._take_head(pieces) if self._in_head else self._take_content(pieces):
             continue
@@ -91,7 +91,7 @@ class FormSplitter:
         self._part_count += 1
         if self._part_count > _MAX_PARTS:
             raise _malformed_error(f"it has more than {_MAX_PARTS} parts")
-        # The line end stays: a head without a line would be `\r\n\r\n` then.
+        # The line end stays, so that an empty head is `\r\n\r\n`.
         del buffer[: len(delimiter)]
         self._is_preamble, self._in_head = False, True
         return True

@@ -23,11 +23,11 @@ from translation.representation.json_types import Json
 _MAX_LOGGED_CHARS = 200
 
 _EXAMINED_BYTES = 64 * 1024
-"""How much of a JSON reply is read before it is sent. Errors are shorter, and so are most replies."""
+"""The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
 
 
 class ModelListing(Protocol):
-    """Holds models against the lists of their upstreams."""
+    """Checks models against the lists of their upstreams."""
 
     async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
         """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
@@ -37,7 +37,7 @@ class ModelListing(Protocol):
 class EndpointRelays:
     """Relays requests of every row. There is one per configuration.
 
-    `hold` is kept by each request until its reply has ended.
+    Each request keeps `hold` alive until its reply has ended.
     """
 
     def __init__(self, resolver: Resolver, models: ModelListing, drain: DrainState, hold: object) -> None:
@@ -91,7 +91,7 @@ class EndpointRelays:
         scope: Scope,
         receive: Receive,
     ) -> Response:
-        """Returns the reply to a form, as bytes. `model` is that of the URL. The form is forwarded as it arrives.
+        """Returns the reply to a form, as bytes. `model` is the model in the URL. The form is forwarded as it arrives.
 
         Raises what `relay_json` and FormUpload raise.
         """
@@ -125,7 +125,7 @@ class EndpointRelays:
         return route, relayer
 
     async def _build_reply(self, row: EndpointRow, route: Route, reply: EndpointReply) -> Response:
-        """Examines the beginning of a reply. Raises ProviderError for one that this endpoint cannot have."""
+        """Examines the beginning of a reply. Raises ProviderError for a reply that this endpoint cannot have."""
         try:
             reads = reply.iterate_reads()
             is_json = reply.content_type.endswith("json") or (row.replies_json and not reply.content_type)
@@ -143,7 +143,7 @@ class EndpointRelays:
 
 
 async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:
-    """Returns the beginning of a body, and whether that is all of it."""
+    """Returns the beginning of a body, and whether the body is complete."""
     head = bytearray()
     async for read in reads:
         head += read
@@ -153,7 +153,7 @@ async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:
 
 
 def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
-    """Raises UpstreamGarbled for what is no JSON, and UpstreamRejected for an error with a success status."""
+    """Raises UpstreamGarbled for invalid JSON, and UpstreamRejected for an error with a success status."""
     if not is_whole:
         if head.lstrip()[:1] not in (b"{", b"["):
             raise _garbled_error(route, "is not JSON")

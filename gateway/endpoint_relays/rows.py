@@ -6,13 +6,13 @@ from providers.endpoints import ENDPOINT_PATHS, EndpointName
 
 
 class EndpointRow(NamedTuple):
-    """One endpoint: where its model is, and what its reply can be."""
+    """One endpoint: the form of its requests and replies."""
 
     name: EndpointName
     tag: str
     summary: str
     takes_form: bool = False
-    """Whether the body is a multipart form. Otherwise it is one JSON object. Either has the model in `model`."""
+    """Whether the body is a multipart form. Otherwise it is one JSON object. Both name the model in `model`."""
     replies_json: bool = True
     """Whether a reply that is not an event stream is JSON. Otherwise it is audio, or text."""
 

@@ -11,9 +11,9 @@ from gateway.errors import NotAuthenticated
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The owner of an API key: its name in the config, and patterns of what it may use.
+    """The owner of an API key: its name in the config, and the patterns of models and servers that it may use.
 
-    `mcp_servers` are those of the labels of the operator's MCP servers. `is_admin` is whether it may change these.
+    `mcp_servers` are the patterns of labels of the operator's MCP servers. `is_admin`: it may change these servers.
     """
 
     name: str

@@ -145,7 +145,7 @@ async def discard_body(receive: Receive) -> None:
 
 
 def build_too_large_error(max_bytes: int) -> BodyTooLarge:
-    """Returns the error of a body with more bytes. It closes the connection, on which the rest may arrive."""
+    """Returns the error for a body with too many bytes. It closes the connection, on which the rest may arrive."""
     return BodyTooLarge(
         f"the body is larger than {max_bytes / (1024 * 1024):g} MB (server.max_body_mb)",
         headers={"connection": "close"},
@@ -161,7 +161,7 @@ def _invalid_utf8_offset(body: bytes) -> int | None:
 
 
 def _needs_measuring(body: bytes, limits: BodyLimits, weight: int) -> bool:
-    """Whether a body may have more values or levels than the limits. Most bodies are small and have few of both."""
+    """Whether a body may exceed the limits of values or levels. Most bodies are too small for that."""
     return (
         len(body) > INLINE_BYTES or weight > limits.max_values or body.count(b"[") + body.count(b"{") > limits.max_depth
     )

@@ -1,4 +1,4 @@
-"""Dispatches the hot routes before FastAPI does: its own dispatch costs more than translating a short reply."""
+"""Dispatches the hot routes before FastAPI does, whose own dispatch costs more than translating a short reply."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias

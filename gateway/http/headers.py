@@ -1,4 +1,4 @@
-"""HTTP headers as bytes: looks up those of a request, and encodes those of a reply."""
+"""HTTP headers as bytes: looks up headers of a request, and encodes headers of a reply."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -46,7 +46,7 @@ def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] |
 def build_error_reply(error: Exception, scope: Scope | None = None) -> Response:
     """Returns the HTTP reply for a failure by its row in `gateway/error_replies.py`, and adds its code to the log line.
 
-    `scope` is that of the request, whose API decides the form of the body.
+    `scope` is the scope of the request, whose API decides the form of the body.
     """
     bind_failure(error)
     body, status, headers = render_error(error, scope)

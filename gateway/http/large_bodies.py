@@ -1,4 +1,4 @@
-"""Keeps the event loop free of large bodies: what takes long because of a body's size runs in threads."""
+"""Keeps the event loop free of large bodies: work that takes long because of a body's size runs in threads."""
 
 import asyncio
 from collections import deque
@@ -17,14 +17,14 @@ INLINE_BYTES: Final = 64 * 1024
 10 ms. In a thread a body costs a third more or worse, because the event loop and the thread wait for each other."""
 
 _FREE_BYTES: Final = 8 * 1024
-"""Bodies up to this weight are worked on at once. Of heavier ones, the event loop works on one in each of its turns."""
+"""Bodies up to this weight are processed at once. Of heavier ones, one is processed per iteration of the event loop."""
 
 _TEXT_BYTES: Final = 32
-"""So many bytes of long texts cost no more than one byte of the worst body, which is nothing but small values."""
+"""Long texts cost 1/32 as much per byte as a body of small values, which is the most expensive kind."""
 
 _VALUE_BYTES: Final = 5
-"""The bytes that a value in any body counts as. The worst bodies are lists of the smallest objects, such as
-`{"text":"a"},`, whose values take up so many. Those of smaller ones are plain values, which are checked all at once."""
+"""Bytes counted per value: in the most expensive bodies, lists of the smallest objects such as `{"text":"a"},`, each
+value has this size. Smaller values are plain values in lists, which are checked all at once."""
 
 _THREADS = 2
 """Threads share the interpreter's lock with the event loop, so each of them takes a share of its time."""
@@ -34,10 +34,10 @@ _R = TypeVar("_R")
 
 
 class BodyWeight(NamedTuple):
-    """What decides where a body is worked on."""
+    """The weight and shape of a body, which decide where it is processed."""
 
     weight: int
-    """The size in bytes of the worst body that costs no less. For a heavy body it may be less."""
+    """The size in bytes of a body of small values with the same cost; a lower bound if the body is heavy."""
     shape: JsonShape | None
     """The shape of the body, if it had to be measured to weigh it."""
 
@@ -45,7 +45,7 @@ class BodyWeight(NamedTuple):
 def weigh_body(body: bytes) -> BodyWeight:
     """Returns the weight of a body, and its shape if that was measured.
 
-    The number of its values decides, and next to that its length. Histories of agents are long texts and few values:
+    The number of its values decides, and then its length. Histories of agents are long texts and few values:
     one of 400 KB weighs as much as 15 KB of small values. A body has no more values than its weight, unless it is
     heavier than `INLINE_BYTES`.
     """
@@ -59,21 +59,21 @@ def weigh_body(body: bytes) -> BodyWeight:
 
 
 class LoopSlots:
-    """Turns of the event loop: one caller has each, in the order in which they asked.
+    """Gives each iteration of the event loop to one caller, in the order of their calls.
 
-    Whatever else is ready runs between two of them.
+    Other callbacks that are ready run between two callers.
     """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop whose current turn is taken."""
+        """The event loop whose current iteration is taken."""
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> None:
-        """Waits for a turn that nobody has. It lasts until the caller awaits something."""
+    async def wait_for_slot(self) -> None:
+        """Waits until no other caller has the current iteration. The caller has it until it awaits something."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._waiters.clear()  # those of a loop that has ended
+            self._waiters.clear()  # they waited on a loop that has ended
         else:
             waiter = loop.create_future()
             self._waiters.append(waiter)
@@ -96,22 +96,22 @@ class LoopSlots:
 
 
 class LargeBodyThreads:
-    """The threads of one server process for work on large bodies. They start when first used."""
+    """The threads of one server process for work on large bodies. They start when they are first used."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")
-        self._turns = LoopSlots()
+        self._slots = LoopSlots()
 
     async def run(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.
 
-        Bodies of medium weight wait for a turn of the event loop, so that many of them do not delay everybody else.
-        In a thread, the interpreter gives the event loop its turns every few milliseconds. Fields that the function
-        binds for the request's log line are bound for the caller too.
+        Bodies of medium weight wait for an iteration of the event loop, so that many of them do not delay other
+        requests. While a thread works, the interpreter lets the event loop run every few milliseconds. Fields that the
+        function binds for the request's log line are bound for the caller too.
         """
         if weight <= INLINE_BYTES:
             if weight > _FREE_BYTES:
-                await self._turns.take()
+                await self._slots.wait_for_slot()
             return function(*args, **named)
         context = copy_context()
         call = partial(context.run, partial(function, *args, **named))

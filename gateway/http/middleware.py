@@ -85,7 +85,7 @@ class RequestMiddleware:
         began = time.perf_counter_ns()
         reply_sender = ReplySender(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
-        # A pipelined request starts in the context of the request before it, so that one's fields must go.
+        # A pipelined request starts in the context of the request before it, whose fields must be removed.
         reset_fields(request_id=request_id)
         try:
             await self._app(scope, receive, reply_sender)

@@ -1,4 +1,4 @@
-"""Counts what each owner has open in this process, up to a limit, so that no client can take all of it."""
+"""Counts the open requests and WebSockets of each owner in this process, up to a limit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +16,11 @@ ON_END: Final = "gateway.on_end"
 class OwnerCounts:
     """The open requests, or connections, of each owner.
 
-    Without API keys there is one owner for all clients, who cannot be kept apart. The limit does not apply to it.
+    Without API keys all clients are one owner, because they cannot be told apart. The limit does not apply to it.
     """
 
     def __init__(self, limit: int, make_error: Callable[[int], GatewayError]) -> None:
-        """`make_error` returns the error for one more than `limit`."""
+        """`make_error` builds the error for an owner that has reached `limit`."""
         self._limit = limit
         self._make_error = make_error
         self._counts: dict[str, int] = {}

@@ -39,7 +39,7 @@ def unknown_cursor_error(page: PageRequest) -> InvalidRequest:
 
 
 def render_list(page: Page) -> Json:
-    """Returns the list object of a page, the same in both APIs.
+    """Returns the list object of a page, which is the same in OpenAI's two APIs.
 
     `first_id` and `last_id` of an empty page are empty strings, because the official types do not allow null.
     """

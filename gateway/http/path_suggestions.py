@@ -1,4 +1,4 @@
-"""Suggests the path that a client probably meant, when it requested one that does not exist."""
+"""Suggests the path that a client probably meant when it requested an unknown one."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _SUGGESTED_PATHS: Final = {
 """Paths of other servers -> the path of the same purpose here. A leading /v1 is removed before the lookup."""
 
 _PREFIX: Final = re.compile(r"^(?:/(?:api|openai|v1))+(?=/|$)", re.IGNORECASE)
-"""What base URLs of other servers begin with, and what a client repeats that appends `/v1` to a base URL with `/v1`."""
+"""Matches the prefixes of other servers' base URLs, and a `/v1` that clients append to a base URL with `/v1`."""
 
 _MIN_SIMILARITY: Final = 0.9
 """A typing error in a path of some ten characters. Paths of different purposes are less similar."""

@@ -16,7 +16,7 @@ _INCLUDABLE: Final = get_args(Includable)
 _MAX_QUOTED: Final = 80
 
 _IGNORED_PARAMS: Final = frozenset({"beta"})
-"""Parameters that official clients add to every path of an API."""
+"""Parameters that official clients add to every path of an API, and that have no effect."""
 
 
 def check_param_names(query: QueryParams, known: Collection[str]) -> None:

@@ -15,10 +15,10 @@ _MAX_BACKLOG: Final = 2048
 
 _MIN_RESERVE: Final = 16
 _RESERVE_PARTS: Final = 4
-"""A quarter of the descriptors is for what accepted requests open: connections to upstreams, files of the store."""
+"""One part of this many is reserved for accepted requests: connections to upstreams, files of the store."""
 
 _HYSTERESIS: Final = 4
-"""So many more descriptors must be free than when accepting stopped, so that it does not stop again at once."""
+"""Hysteresis: accepting resumes only when this many more descriptors are free than when it stopped."""
 
 _CHECK_S: Final = 0.1
 
@@ -29,7 +29,7 @@ class AcceptGate:
     """Accepts connections while there are descriptors, and lets them wait in the system's queue otherwise.
 
     Without it, a process at its limit accepts a client and can then not connect to the client's upstream. Systems
-    assign the lowest free descriptor, so the number of a new connection says how many are open.
+    assign the lowest free descriptor, so the number of a new connection shows how many are open.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class AcceptGate:
         self._make_protocol = make_protocol
 
     def close(self) -> None:
-        """Does not open again. Called when the server stops."""
+        """Closes the gate for good. Called when the server stops."""
         if self._timer is not None:
             self._timer.cancel()
         if self._opening is not None:
@@ -88,7 +88,7 @@ class AcceptGate:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(self._make_protocol, sock=self._listener.dup(), backlog=self.backlog)
-        except OSError:  # others have taken the free descriptors
+        except OSError:  # other code has taken the free descriptors
             self._check_later()
             return
         finally:
@@ -99,7 +99,7 @@ class AcceptGate:
     def _lowest_free(self) -> int:
         try:
             descriptor = os.dup(self._listener.fileno())
-        except OSError:  # there is none
+        except OSError:  # no descriptor is free
             return self._limit
         os.close(descriptor)
         return descriptor

@@ -72,19 +72,19 @@ ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
 
 
 class Application(NamedTuple):
-    """The application, and what replaces its configuration while it runs."""
+    """The application, and the reloader that replaces its configuration while it runs."""
 
     asgi: ASGIApp
     reloader: Reloader
 
 
 def create_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
-    """Builds the application without the means to replace its configuration. Arguments are those of `build_app`."""
+    """Builds an application whose configuration cannot be replaced. Takes the arguments of `build_app`."""
     return build_app(settings, drain, build_providers(settings, providers)).asgi
 
 
 def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider]) -> Application:
-    """Builds the application. `providers` are those of the settings, by name.
+    """Builds the application. `providers` are the configured providers, by name.
 
     All providers are closed when the application stops.
     """
@@ -176,10 +176,10 @@ def _suggest_path(routes: Sequence[Route], path: str) -> str | None:
 
 
 def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:
-    """Returns all methods of the path. The framework reports only those of the first route that matches it.
+    """Returns all methods of the path. The framework reports only the methods of the first route that matches it.
 
-    `routes` come from the routers, not from the application: where an application stores included routes differs
-    between versions of FastAPI, and vLLM requires an old one.
+    `routes` come from the routers, not from the application, because versions of FastAPI differ in where an application
+    stores included routes, and vLLM requires an old version.
     """
     methods: set[str] = set()
     for route in routes:

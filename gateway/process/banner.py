@@ -1,4 +1,4 @@
-"""Renders what `serve` prints once it listens: the models, and an example request that works."""
+"""Renders the text that `serve` prints once it listens: the models, and an example request that works."""
 
 import json
 
@@ -33,7 +33,7 @@ def _key_variable(settings: Settings) -> str:
 
 
 def _choose_example_model(settings: Settings) -> str | None:
-    """Returns a model name that is no pattern: that of an embedded model, which is always available, or else the first.
+    """Returns a model name that is no pattern: an embedded model, which is always available, or else the first.
 
     Returns None if all names are patterns.
     """

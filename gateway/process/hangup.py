@@ -12,8 +12,8 @@ _STANDARD_FILES: Final = (0, 1, 2)
 def on_hangup(reload: Callable[[], object]) -> None:
     """Calls `reload` at each SIGHUP, in the main thread.
 
-    If the server was started on a terminal and that terminal is gone, the process gets SIGTERM instead: nobody would
-    stop it otherwise, and it would occupy its port.
+    If the server was started on a terminal and that terminal is gone, the process gets SIGTERM instead. Otherwise
+    it would run on, and occupy its port.
     """
     terminals = [file for file in _STANDARD_FILES if os.isatty(file)]
 

@@ -18,7 +18,7 @@ def use_huge_pages() -> None:
     """Asks Linux to move the current heap into huge pages. If it refuses, nothing changes.
 
     A request touches memory all over the imported modules, and with small pages each place is an address translation:
-    5 of 100 µs of a short request. Ranges that are already in use take no more memory.
+    5 of 100 µs of a short request. Ranges that are already in use need no more memory.
     """
     try:
         maps = _MAPS_FILE.read_text("ascii", "replace")  # only file names can have other characters

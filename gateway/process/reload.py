@@ -11,14 +11,14 @@ _log = structlog.get_logger(__name__)
 
 
 class Reloader:
-    """Replaces what a service serves. Either everything changes or nothing does."""
+    """Replaces the configuration of a service. Either all of it changes or nothing."""
 
     def __init__(self, service: Service, lifetimes: ProviderLifetimes) -> None:
         self._service = service
         self._lifetimes = lifetimes
 
     def apply(self, settings: Settings) -> None:
-        """Serves all further requests by `settings`, whose fixed sections are those of the present settings.
+        """Serves all further requests by `settings`, whose fixed sections equal the present ones.
 
         A provider whose configuration is the same remains, with its connections and its engine.
         """
@@ -32,7 +32,7 @@ class Reloader:
             providers = build_providers(settings, unchanged)
             last_hold = service.provider_hold
             service.use_configuration(settings, providers)
-        except Exception:  # the server must go on with what it has
+        except Exception:  # the server must continue with its present configuration
             _log.exception("configuration_rejected")
             service.configuration_problem = "not reloaded, see the log"
             return
@@ -46,6 +46,6 @@ class Reloader:
         )
 
     def reject(self, rejected: RejectedConfiguration) -> None:
-        """Reports that a configuration could not be used. What is served remains."""
+        """Reports a configuration that cannot be used. The present one stays in use."""
         self._service.configuration_problem = rejected.summary
         _log.error("configuration_rejected", problems=rejected.problems)

@@ -36,7 +36,7 @@ _MB = 1024 * 1024
 _READABLE_FACTOR = 2
 """A WebSocket message larger than `server.max_body_mb` gets an error event, if it is at most this many times larger.
 
-For a larger one the protocol closes the connection, as it has no other way to refuse a message.
+Upon a larger message the protocol closes the connection, because it has no other way to refuse it.
 """
 
 _PONG_TIMEOUT_S = 60.0
@@ -57,16 +57,16 @@ _TICK_S = 0.1
 """Seconds between two calls of uvicorn's `on_tick`, which renews the date of the response headers."""
 
 _CLOSING_POLL_S = 0.01
-"""Seconds between two looks at the connections that are still open while the server stops."""
+"""Seconds between two checks of the connections that are still open while the server stops."""
 
 _LAST_EVENT_S = 0.7
 """Seconds between the last events of open streams and the end of the connections whose clients do not read them."""
 
 
 _SWITCH_INTERVAL_S = 0.001
-"""Seconds after which a thread gives the interpreter to another one that waits for it, here mostly to the event loop.
+"""Seconds after which a thread yields the interpreter to a waiting thread, here mostly to the event loop.
 
-With the default of 5 ms, each step of a small request waited so long while a large body is planned in a thread.
+With the default of 5 ms, each step of a small request would wait 5 ms while a large body is planned in a thread.
 """
 
 
@@ -101,7 +101,7 @@ class GatewayServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server is to stop. It stops at once when this is set, in any thread or signal handler."""
+        """Whether the server has to stop. Setting it, in any thread or signal handler, takes effect at once."""
         return self._should_exit
 
     @should_exit.setter
@@ -135,7 +135,7 @@ class GatewayServer(uvicorn.Server):
                 task.cancel()
 
     async def _tick_until_stop(self) -> None:
-        """Does what uvicorn's main loop does. That one sees only at its next tick that it is to stop."""
+        """Runs uvicorn's main loop, but stops without waiting for the next tick."""
         ticks = 0
         while not await self.on_tick(ticks):
             ticks += 1
@@ -166,7 +166,7 @@ class GatewayServer(uvicorn.Server):
     async def _wait_for_connections(self) -> None:
         """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""
         state = self.server_state
-        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110  # uvicorn tells nobody
+        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110  # uvicorn has no event for this
             await asyncio.sleep(_CLOSING_POLL_S)
         for server in self.servers:
             await server.wait_closed()
@@ -184,13 +184,13 @@ class GatewayServer(uvicorn.Server):
             asyncio.get_running_loop().call_later(_LAST_EVENT_S, self._drop_connections)
 
     def _drop_connections(self) -> None:
-        """Closes what is still open: connections whose clients do not read."""
+        """Closes the connections that are still open because their clients do not read."""
         self.force_exit = True
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
     async def _announce_ready(self) -> None:
-        """Calls `on_ready`, also if an engine has failed: the log says why, and other models are served."""
+        """Calls `on_ready`, also if an engine has failed: the log has the reason, and other models are served."""
         await self._engines.wait_until_settled()
         self._on_ready()
 
@@ -207,7 +207,7 @@ def run_server(
 ) -> None:
     """Runs a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
 
-    `updates` bring further configurations while it runs.
+    `updates` deliver further configurations while it runs.
     """
     configure_logs(settings.log.level_number, settings.log.format)
     # uvicorn raises the signal again after it has drained. The process must then exit with 0.

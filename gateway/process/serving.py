@@ -1,6 +1,6 @@
 """Opens the listening socket and runs the server in this process or in several workers.
 
-Modules that only the server needs are imported late: the process that supervises workers does without them.
+Modules that only the server needs are imported late, because the process that supervises workers does not need them.
 """
 
 import gc
@@ -69,14 +69,14 @@ def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready:
 def run_worker(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
 ) -> None:
-    """Runs a server in this process until it is told to stop. `on_ready` is called once it is ready."""
+    """Runs a server in this process until SIGTERM or SIGINT. `on_ready` is called once it is ready."""
     with hide_terminal_packages():
         from gateway.process.server import run_server
     run_server(settings, listener, on_ready, updates)
 
 
 def import_server(settings: Settings) -> None:
-    """Imports what every worker of a configuration needs."""
+    """Imports the modules that every worker of a configuration needs."""
     with hide_terminal_packages():
         import gateway.process.server
 

@@ -17,7 +17,7 @@ class RejectedConfiguration(NamedTuple):
     """A configuration that could not be used."""
 
     summary: str
-    """The places of the problems, without values and folders: `/readyz` shows it to everybody."""
+    """The places of the problems, without values and folders, because `/readyz` shows them to every client."""
     problems: str
     """Every problem, for the log."""
 
@@ -31,9 +31,10 @@ SettingsUpdate: TypeAlias = Settings | RejectedConfiguration
 
 
 class ConfigurationSource:
-    """Where the configuration of a server comes from. It holds the last one that could be used.
+    """Loads the configurations of a server, and holds the last valid one.
 
-    `sealing` replaces that section of every configuration: it may have a key that was made when the server started.
+    `sealing` replaces the section of this name in every configuration: it may have a key that was made when the server
+    started.
     """
 
     def __init__(self, settings: Settings, load: LoadSettings, sealing: SealingSettings) -> None:
@@ -43,7 +44,7 @@ class ConfigurationSource:
 
     @property
     def settings(self) -> Settings:
-        """The last configuration that could be used."""
+        """The last valid configuration."""
         return self._settings.model_copy(update={"sealing": self._sealing})
 
     def reload(self) -> SettingsUpdate:
@@ -66,7 +67,7 @@ class SettingsUpdates:
         """Adds an update. Can be called from any thread."""
         self._updates.append(update)
         if (notify := self._notify) is not None:
-            with suppress(RuntimeError):  # the event loop has just been closed: the server ends
+            with suppress(RuntimeError):  # the event loop has been closed, because the server ends
                 notify()
 
     async def follow(self) -> AsyncGenerator[SettingsUpdate, None]:

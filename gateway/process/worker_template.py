@@ -31,10 +31,10 @@ class TemplateDied(Exception):
 
 
 class ForkedWorker:
-    """A worker process, with the part of the interface of `multiprocessing.Process` that the supervisor needs.
+    """A worker process. It has the part of the interface of `multiprocessing.Process` that the supervisor needs.
 
-    It is a child of the template, which reports its end through a pipe. If the template dies, nobody can report that
-    any more, and the worker counts as ended: it ends by itself when its supervisor closes the pipe of its updates.
+    It is a child of the template, which reports its end through a pipe. If the template dies, the end can no longer
+    be reported, and the worker counts as ended: it ends by itself when its supervisor closes the pipe of its updates.
     """
 
     def __init__(self, pid: int, status: int) -> None:
@@ -57,7 +57,7 @@ class ForkedWorker:
 
     def terminate(self) -> None:
         """Sends SIGTERM."""
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the process has ended
             os.kill(self.pid, signal.SIGTERM)
 
 
@@ -128,7 +128,7 @@ def _run_template(
     os.close(null)
     prepare()
     gc.collect()
-    gc.freeze()  # else each worker's collector would write to all that they share, which copies it
+    gc.freeze()  # the collector would otherwise write to shared pages, and so copy them
     run(_fork_workers(requests, listener))
     sys.exit(0)
 
@@ -136,8 +136,8 @@ def _run_template(
 def _fork_workers(requests: socket.socket, listener: socket.socket) -> Connection:
     """Forks a worker for each request, and reports its id and its end. Returns only in the workers, with their pipe.
 
-    When there are no further requests, because the supervisor stops or has died, it closes the listener, without which
-    clients could still connect, and ends the process after the last worker.
+    When there are no further requests, because the supervisor stops or has died, it closes the listener, so that
+    clients can no longer connect, and ends the process after the last worker.
     """
     ended, end = socket.socketpair()
     for waking in (ended, end):
@@ -181,7 +181,7 @@ def _fork_workers(requests: socket.socket, listener: socket.socket) -> Connectio
 
 def _report_ends(reports: dict[int, int]) -> None:
     """Reports the exit code of each worker that has ended since the last call."""
-    with suppress(ChildProcessError):  # there are no workers
+    with suppress(ChildProcessError):  # the process has no children
         while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
             report = reports.pop(pid)
             with suppress(BrokenPipeError):

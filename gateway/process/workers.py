@@ -30,7 +30,7 @@ It must be picklable.
 """
 
 ImportModules: TypeAlias = Callable[[Settings], None]
-"""Imports what the workers of a configuration need."""
+"""Imports the modules that the workers of a configuration need."""
 
 WorkerProcess: TypeAlias = BaseProcess | ForkedWorker
 
@@ -50,7 +50,7 @@ class WorkerPool:
     `run` blocks until SIGTERM or SIGINT, and closes the socket then. It returns False if it stopped because too many
     workers had died.
 
-    A template process calls `prepare` and forks the workers. Where it cannot be forked, and after it has died, each
+    A template process calls `prepare` and forks the workers. If it cannot be forked, and after it has died, each
     worker is a new interpreter.
     """
 
@@ -103,7 +103,7 @@ class WorkerPool:
                     self._is_stopping = True
                     break
                 self._workers[index] = self._start_worker(signal_ready)
-        # With this socket open, clients could still connect, and nobody would answer them.
+        # While this socket is open, clients could still connect, and would get no reply.
         self._listener.close()
         if self._template is not None:
             self._template.stop()
@@ -140,7 +140,7 @@ class WorkerPool:
             for _ in range(self._count):
                 ready.recv_bytes()
             on_ready()
-            while True:  # a worker that replaces another waits where nobody reads the pipe and it is full
+            while True:  # without a reader the pipe would fill, and later workers would wait
                 ready.recv_bytes()
 
     def _reload(self) -> None:
@@ -183,7 +183,7 @@ class DeathCount:
 
 
 class _Worker:
-    """One worker process, and the pipe to it. A thread writes to the pipe: a stopped process does not read it."""
+    """One worker process, and its pipe. A thread writes to the pipe, because a stopped process does not read it."""
 
     def __init__(self, process: WorkerProcess, sender: Connection) -> None:
         self.process = process
@@ -214,7 +214,7 @@ class _Worker:
 def _run_supervised(
     work: WorkerFunction, listener: socket.socket, on_ready: Callable[[], None], receiver: Connection
 ) -> None:
-    """Runs a worker process. It stops when its supervisor has ended, however that ended.
+    """Runs a worker process. It stops when its supervisor has ended, for any reason.
 
     The first object in the pipe is the configuration to start with.
     """

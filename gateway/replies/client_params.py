@@ -23,7 +23,7 @@ _CHAT_NAMES = {
 """Maps a turn's parameters, named as in the Responses API, to their names in chat."""
 
 _LEGACY_NAMES = {"tools": "functions", "parallel_tool_calls": "functions", "tool_choice": "function_call"}
-"""The same for chat's legacy form with `functions`, which includes that only one function is called at a time."""
+"""Maps parameters to chat's legacy form with `functions`, in which only one function is called at a time."""
 
 _MESSAGES_NAMES = {
     "input": "messages",
@@ -41,17 +41,17 @@ _MESSAGES_NAMES = {
 """Maps a turn's parameters, or the first step of their paths, to their names in the Messages API."""
 
 _BLOCK_KEYS = {"image_url": "source", "file_url": "source", "file_data": "source", "filename": "title"}
-"""Maps the keys of a turn's parts to those of content blocks of the Messages API."""
+"""Maps the keys of a turn's parts to keys of content blocks of the Messages API."""
 
 _SERVER_KEYS = {
     ".authorization": "mcp_servers.authorization_token",
     ".server_label": "mcp_servers.name",
     ".server_url": "mcp_servers.url",
 }
-"""Maps the keys of a turn's `mcp` tools to those of the Messages API, where servers are no tools."""
+"""Maps the keys of a turn's `mcp` tools to keys of the Messages API, in which servers are no tools."""
 
 _SEARCH_FILTERS = ".filters"
-"""The key of a turn's search tools for what are keys of the tool itself in the Messages API."""
+"""The key of a turn's search tools whose keys are keys of the tool itself in the Messages API."""
 
 _BLOCK_KEY = re.compile(rf"\.({'|'.join(_BLOCK_KEYS)})$")
 
@@ -63,7 +63,7 @@ _OWN_NAMES: Mapping[Dialect, Callable[[str, str, str, Json], tuple[str, str, str
     "gemini": name_gemini_param,
     "ollama": name_ollama_param,
 }
-"""The APIs whose bodies have another form, and what finds their names."""
+"""The functions that find names for APIs whose bodies have another form."""
 
 _INPUT_KEYS: dict[Dialect, str] = {
     "chat": "messages",
@@ -91,7 +91,7 @@ class ClientParams:
         self._input_key = _INPUT_KEYS[dialect]
         self._body = body
         self._first_server: int | None = None
-        """The index of the first `mcp` tool, which is lifted from no tool of the Messages API. They are the last."""
+        """The index of the first `mcp` tool. They come last, and are not lifted from tools of the Messages API."""
         if dialect == "messages" and turn.tools and turn.tools[-1].get("type") == "mcp":
             self._first_server = next(i for i, tool in enumerate(turn.tools) if tool.get("type") == "mcp")
         self._item_count = len(turn.items)  # only the count, so that the items can be freed before the reply ends
@@ -127,17 +127,18 @@ class ClientParams:
         return f"{name}{place}{rest}"
 
     def rename_param_of(self, error: InvalidRequest) -> None:
-        """Changes an error's parameter to the client's name, also where the message has it in quotes."""
+        """Changes an error's parameter to the client's name, also where the message quotes it."""
         client_name = self.client_name(error.param)
         error.message = error.message.replace(f"'{error.param}'", f"'{client_name}'")
         if self._dialect == "messages" and client_name in _SERVER_KEYS.values():
-            error.message = f"{client_name}: {error.message}"  # errors of that API have no field for the parameter
+            # Errors of the Messages API have no field for the parameter.
+            error.message = f"{client_name}: {error.message}"
         error.args = (error.message,)
         error.param = client_name
 
     @property
     def _items_match_input(self) -> bool:
-        """Whether item indexes are those of the client's input. One message may become several items, or none."""
+        """Whether item indexes are indexes of the client's input. One message may become several items, or none."""
         entries = self._body.get(self._input_key)
         return isinstance(entries, list) and len(entries) == self._item_count
 
@@ -174,19 +175,19 @@ class ClientParams:
 
 
 class OverflowParams:
-    """Names the parameter of errors that mean: the prompt does not fit the model's context.
+    """Names the parameter of errors about prompts that exceed the model's context.
 
-    Upstreams name it as in their own API, or not at all. Clients get the name of their endpoint's input, or of its
-    token limit if that is what the upstream refused.
+    Upstreams name the parameter as in their own API, or not at all. Clients get the name of their endpoint's input, or
+    of its token limit if the upstream refused the limit.
     """
 
     def __init__(self, dialect: Dialect, input_key: str | None = None) -> None:
-        """`input_key` is the name of the endpoint's input, if it is not that of its dialect."""
+        """`input_key` is the name of the endpoint's input, if it differs from the dialect's."""
         self._dialect = dialect
         self._input_key = input_key or _INPUT_KEYS[dialect]
 
     def name_param_of(self, error: Exception) -> None:
-        """Changes the parameter of an exception, if it is such an error."""
+        """Changes the parameter of an exception, if it is about the context."""
         if isinstance(error, ContextLengthExceeded):
             error.param = self._name(error.param)
         elif isinstance(error, TurnFailed):
@@ -194,7 +195,7 @@ class OverflowParams:
             error.param = error.failed.param
 
     def name_param_of_failure(self, failed: Failed) -> None:
-        """Changes the parameter of a failure, if it is such a failure."""
+        """Changes the parameter of a failure, if it is about the context."""
         if failed.code == CONTEXT_OVERFLOW:
             failed.param = self._name(failed.param)
 

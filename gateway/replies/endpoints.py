@@ -1,4 +1,4 @@
-"""The two APIs as data: the functions that validate, lift, encode, collect and relay each."""
+"""Client APIs as data: the functions that validate, lift, encode, collect and relay. Has the rows of OpenAI's APIs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class SentStream(NamedTuple):
 
 @dataclass(slots=True)
 class Presentation:
-    """How replies are presented to the client, from the settings and the route.
+    """The presentation of replies to the client, by the settings and the route.
 
     `reported_model` is the model name that a relay reports; None leaves the upstream's name.
     """
@@ -75,7 +75,7 @@ class Presentation:
     hides_thinking: bool = False
     """Whether a client of the Messages API gets no thinking, although the request has the parameter."""
     sent_stream: SentStream | None = None
-    """What another process has sent of this reply, which goes on from there; None if it begins."""
+    """The part of this reply that another process sent; None for a new reply."""
 
 
 class Lift(Protocol):
@@ -106,19 +106,19 @@ class ReplyCollector(Protocol):
 
 
 def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
-    """Stands where other APIs relay. `allows_relay` is False, so it is not called."""
+    """The relay functions of an API without relay. They are not called, because `allows_relay` is False."""
     raise AssertionError("nothing of this API is relayed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One API: its functions. They take the client's body first."""
+    """One client API: its functions, whose first argument is the client's body, and its settings."""
 
     dialect: Dialect
     id_prefix: str
     validate: Callable[[Json], None]
     validate_merged: Callable[[Json], None] | None = None
-    """Validates a body to which the defaults of its model were added; None if that is the same as `validate`."""
+    """Validates a body to which the defaults of its model were added; None if `validate` does."""
     lift: Lift
     relay_body: RelayBody = _relay_nothing
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
@@ -136,25 +136,25 @@ class Endpoint:
     allows_storage: bool = True
     """Whether replies may be stored."""
     input_key: str | None = None
-    """The client's name of the input; None if it is that of the dialect."""
+    """The client's name of the input; None if it is the dialect's name."""
     allows_jobs: bool = True
     """Whether replies may outlive their HTTP request."""
     keepalive: bytes = KEEP_ALIVE_COMMENT
-    """The frame that is sent into a stream's silence."""
+    """The keep-alive frame."""
     reply_headers: Callable[[], dict[str, str]] | None = None
     """Returns headers that every reply of the API has; None if there are none."""
     normalize: Callable[[Json], Json] | None = None
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
     count_tools: Callable[[Json], int] | None = None
-    """Returns how many tools a body has; None if each is an entry of `tools`."""
+    """Returns the number of tools in a body; None if each is an entry of `tools`."""
     stream_type: bytes | None = None
     """The media type of a stream; None if it consists of server-sent events."""
     joins_texts: bool = False
-    """Whether its clients add up the texts of all rounds of hosted tools, so that they have to be paragraphs."""
+    """Whether its clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
     carries_seals: bool = False
-    """Whether its clients send back sealed reasoning without having asked for it, also that of other servers."""
+    """Whether its clients send back sealed reasoning without requesting it, including reasoning of other servers."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
-    """Returns a body with what the API's clients send as headers, or leave out; None if there is nothing."""
+    """Returns a body with parameters that the API's clients send as headers or leave out; None if there are none."""
 
 
 def _includes_usage(body: Json) -> bool:

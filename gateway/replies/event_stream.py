@@ -36,7 +36,7 @@ class ReplyStream(Protocol):
 
     @property
     def has_content(self) -> bool:
-        """Whether frames with content were returned that a retry would repeat: text, a call, an item, a regular end."""
+        """Whether frames were returned whose content a retry would repeat: text, a call, an item, a regular end."""
         ...
 
     @property
@@ -73,8 +73,8 @@ class EventStreamReply(Response):
     Until the first content, or `keepalive_s` of waiting, nothing is sent: a failure is raised, and becomes a status
     code. After that it becomes the stream's last event. A slow client slows its upstream down, because each batch is
     sent before the next is read. `recorder` commits the reply before its terminal event is sent. `late_headers` returns
-    headers that are added when the stream starts. `keepalive` is the frame that is sent into a silence.
-    `stream_type` is the media type of frames that are no server-sent events.
+    headers that are added when the stream starts. `keepalive` is the keep-alive frame.
+    `stream_type` is the media type of frames that are not server-sent events.
     """
 
     status_code = 200
@@ -116,7 +116,7 @@ class EventStreamReply(Response):
         self._buffered: list[bytes] = []
 
     def use_keepalive(self, build_frame: Callable[[], bytes]) -> None:
-        """Sets what returns the frame for a silence, where it is another one for each reply."""
+        """Sets a function that builds keep-alive frames, for APIs whose keep-alive frame differs with each reply."""
         self._build_keepalive = build_frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,7 +175,7 @@ class EventStreamReply(Response):
         return self._source.ended or self._stream.ended
 
     def push(self, read: bytes) -> bool:
-        """Sends a read without waking this stream's task. Returns False if the task has more to do than that.
+        """Sends a read without waking this stream's task. Returns False if the task has more to do.
 
         Nine reads in ten only have to be sent, and waking the task costs as much as their translation.
         """
@@ -276,7 +276,7 @@ class EventStreamReply(Response):
     def _try_start(self, frames: bytes, *, last: bool = False) -> bool:
         """Starts the reply with `frames` in one write. Returns False if it has to wait.
 
-        `frames` include those that were held back.
+        `frames` include the frames that were held back.
         """
         self._started = True
         if self._late_headers is not None and (late_headers := self._late_headers()):
@@ -316,17 +316,17 @@ class EventStreamReply(Response):
         await self._write(self._unsent + frames + self._stream.conclude(), last=True)
 
     async def _abandon_reply(self, recorder: ReplyRecorder) -> None:
-        """Abandons the record of a reply that was not committed: its client disconnected, or got nothing of it."""
+        """Abandons the record of a reply that was not committed: its client disconnected, or got no part of it."""
         if self._started and not self._stream.ended:
             self._stream.fail(ShuttingDown())
         await recorder.abandon(self._stream.result() if self._started else None)
 
     def _check_idle(self) -> None:
-        """Runs when a silence may have lasted `keepalive_s`, and schedules itself again."""
+        """Sends a keep-alive frame if nothing was sent for `keepalive_s`, and schedules the next check."""
         last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
         idle_s = monotonic() - last_sent
         if idle_s >= self._keepalive_s * 0.999:
-            # A client that has not taken what was sent gets no keep-alive, and is checked no more often than others.
+            # A client that has not read everything gets no keep-alive frame, and is checked no more often than others.
             if not self._unsent:
                 self._keepalive_task = self._loop.create_task(self._send_keepalive())
             idle_s = 0.0
@@ -336,7 +336,7 @@ class EventStreamReply(Response):
         if self._ended or self._is_complete:
             return
         await self._start()
-        if self._ended or self._is_complete:  # it ended while `_start` waited
+        if self._ended or self._is_complete:  # the stream ended while `_start` waited
             return
         keepalive = self._keepalive if self._build_keepalive is None else self._build_keepalive()
         if self._writer is None:
@@ -347,7 +347,7 @@ class EventStreamReply(Response):
 
 
 def build_whole_event_stream(frames: bytes) -> Response:
-    """Returns the HTTP reply that sends an event stream of which all frames are known."""
+    """Returns the HTTP reply that sends a complete event stream."""
     reply = Response(frames)
     reply.raw_headers += _STREAM_HEADERS
     return reply

@@ -1,4 +1,4 @@
-"""Replies with hosted tools in chat and Messages, which have no items for them: the texts of all rounds, and calls."""
+"""Replies with hosted tools in chat and Messages, which have no items for them: joins the texts of all rounds."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -32,12 +32,11 @@ _SUMMARY: Final = "summary_text"
 
 
 class HostedCallsStage:
-    """A stage of the reply that leaves the items of hosted tools out.
+    """A stage that removes the items of hosted tools from a reply.
 
     With `joins_texts`, for an API that has one text for all rounds, text and reasoning that follow calls are paragraphs
-    of their own. The calls are reported as a fact before the end,
-    for clients that ask for them. A list of tools that failed is a loss: the model answers without them. Calls of
-    `shown_servers`, which the request names, stay in.
+    of their own. The calls are reported as a fact before the end, for clients that request this. A list of tools that
+    failed is a loss: the model answers without these tools. Calls of `shown_servers`, which the request names, remain.
     """
 
     def __init__(
@@ -63,14 +62,14 @@ class HostedCallsStage:
         self._gapped: set[int] = set()
         """The indexes of items that begin with a gap."""
         self._gap_index: int | None = None
-        """The one of them whose text has not begun."""
+        """The index of the item whose leading gap is pending."""
 
     def delta_observers(self, _text_key: TextKey) -> None:
         """Returns None: every delta has to be fed."""
         return
 
     def feed(self, batch: Sequence[Event]) -> list[Event]:
-        """Returns the events of a batch that the client gets."""
+        """Returns the events of a batch without the items of hosted tools."""
         events: list[Event] = []
         for event in batch:
             match event:
@@ -113,7 +112,7 @@ class HostedCallsStage:
         shifted = replace(event, index=self._indexes[source_index])
         kind = self._kinds.get(source_index)
         if isinstance(shifted, PartStarted) and shifted.part.get("type") == _SUMMARY:
-            self._gapped.discard(source_index)  # summaries are paragraphs in any case
+            self._gapped.discard(source_index)  # summaries are always paragraphs
         elif isinstance(shifted, Delta) and kind is not None and shifted.text:
             self._kinds_with_text.add(kind)
             if source_index in self._gapped and source_index == self._gap_index:
@@ -136,10 +135,10 @@ class HostedCallsStage:
 
 
 def server_left_out(label: str) -> Loss:
-    """Returns the loss of a request whose model does not get the tools of a server, because that cannot be reached."""
+    """Returns the loss of a request whose model does not get the tools of an unreachable server."""
     return Loss("tools", f"MCP server {label} left out")
 
 
 def _with_gap(part: Json) -> Json:
-    """Returns an upstream's own final part with the gap that its first delta has got."""
+    """Returns an upstream's final part with the same leading gap as its first delta."""
     return {**part, "text": PARAGRAPH_GAP + part["text"]} if part.get("text") else part

@@ -1,4 +1,4 @@
-"""Streams a response from the event log: the entries it has, then those that any replica appends."""
+"""Streams a response from the event log: its entries, then further entries that any replica appends."""
 
 import asyncio
 import time
@@ -52,7 +52,7 @@ class LogReplay:
         self._last_frame = b""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
-        yield b""  # lets the sender send the status, however long there are no events
+        yield b""  # lets the sender send the status although there are no events yet
         async with self._store.watch_response(self._owner, self._response_id) as watch:
             while not self.ended:
                 page = await self._read_page()

@@ -1,4 +1,4 @@
-"""The header `x-gateway-loss`, which reports to the client what parts of its request the upstream cannot honour."""
+"""The header `x-gateway-loss`, which reports the parts of a request that the upstream cannot honour."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from translation.representation.loss import Loss
 LOSS_HEADER = "x-gateway-loss"
 
 UNREPORTED_FACT = "unreported"
-"""The name of the fact that a reply lacks something the client asked for. Its value is the client's parameter."""
+"""The name of the fact that a reply lacks a requested result. Its value is the client's parameter."""
 
 _MAX_CHARS = 2000
 """The longest value of the header. Proxies refuse replies whose headers are long."""

@@ -1,6 +1,6 @@
-"""`include_obfuscation`: pads the deltas of a stream, so that the sizes of its packets tell less about its text.
+"""`include_obfuscation`: pads the deltas of a stream, so that the sizes of its packets reveal less about its text.
 
-Streams without it pay nothing for it. Those with it have no fast path, because each frame gets random bytes.
+Streams without obfuscation have no cost of it. Streams with it have no fast path, because each frame gets random bytes.
 """
 
 import secrets
@@ -11,7 +11,7 @@ from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.representation.json_types import Json
 
 _PADDED_BYTES: Final = 128
-"""The size of a padded frame is a multiple of this number of bytes. Most deltas are of one size then."""
+"""The size of a padded frame is a multiple of this number of bytes. Most deltas then have the same size."""
 
 _PADDING_START: Final = b',"obfuscation":"'
 _PADDING_END: Final = b'"}\n\n'
@@ -53,7 +53,7 @@ class ObfuscatingEncoder(EncoderWrapper[FrameEncoder]):
 
 
 class ObfuscatingRelay(RelayWrapper[Relay]):
-    """A Relay that pads the deltas of another, where the upstream has not."""
+    """A Relay that pads the deltas of another, unless the upstream has padded them."""
 
     def _process_frames(self, frames: bytes) -> bytes:
         return pad_frames(frames)

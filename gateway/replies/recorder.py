@@ -31,11 +31,11 @@ class ReplyRecorder(Protocol):
         ...
 
     def begin_unsent(self) -> None:
-        """Called instead of `begin` if the client learns nothing of the reply, not even its id, before its end."""
+        """Called instead of `begin` if no part of the reply, including its id, is sent before its end."""
         ...
 
     async def finish(self, result: Json | None) -> None:
-        """Stores the end of a reply, good or failed, and returns when it is committed.
+        """Stores the end of a reply, successful or failed, and returns when it is committed.
 
         It raises StoreUnavailable. A response that was deleted or cancelled meanwhile is not stored.
         """
@@ -44,25 +44,25 @@ class ReplyRecorder(Protocol):
     async def abandon(self, unfinished: Json | None) -> None:
         """Called last. It stores a reply that was not finished, because its client disconnected, as cancelled.
 
-        `unfinished` is the reply as far as it was sent. None means that the client does not even know its id: the reply
+        `unfinished` is the part of the reply that was sent. None means that the client does not know its id: the reply
         is then deleted.
         """
         ...
 
 
 class CallTracker(Protocol):
-    """What a recorder has to know of the calls of a response."""
+    """The part of a journal of tool calls that a recorder needs."""
 
     @property
     def has_calls(self) -> bool:
-        """Whether the journal of tool calls may have some of this response."""
+        """Whether the journal may have calls of this response."""
         ...
 
 
 class Lease(Protocol):
     """The lease of this process on the responses that it works on.
 
-    A response that the store lists as this worker's, but that it no longer tracks, is ended as interrupted.
+    A response that the store assigns to this worker, and that the worker does not track, is ended as interrupted.
     """
 
     @property
@@ -82,8 +82,8 @@ class Lease(Protocol):
 class ForegroundRecorder:
     """Stores a response in the foreground. Its row is created while the upstream works; its end is one transaction.
 
-    If the client learns of the reply only at its end, the row is created after `begin_delay_s`. A reply that ends
-    before that is stored in one transaction as a whole.
+    If nothing is sent before the end of the reply, the row is created after `begin_delay_s`. A reply that ends earlier
+    is stored in one transaction as a whole.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ForegroundRecorder:
 
     def begin_unsent(self) -> None:
         if not self._new_response.answers.is_empty:
-            self.begin()  # Its run waits for that.
+            self.begin()  # The run waits until the beginning is stored.
             return
         self._begin_timer = asyncio.get_running_loop().call_later(self._begin_delay_s, self.begin)
 
@@ -124,7 +124,7 @@ class ForegroundRecorder:
         self._new_response = replace(self._new_response, answers=NO_ANSWERS)
 
     async def begin_now(self) -> None:
-        """Stores the beginning of a reply that is not produced yet: what fails here ends the recording.
+        """Stores the beginning of a reply before it is produced. A failure ends the recording.
 
         Raises what `wait_until_begun` raises.
         """
@@ -143,7 +143,7 @@ class ForegroundRecorder:
         self._end_task = start_detached_task(
             self._commit_whole(result) if self._begin_task is None else self._commit_end(self._begin_task, result)
         )
-        # If the client disconnects now, the complete response is stored all the same.
+        # If the client disconnects now, the complete response is stored nevertheless.
         await asyncio.shield(self._end_task)
 
     async def abandon(self, unfinished: Json | None) -> None:
@@ -179,7 +179,7 @@ class ForegroundRecorder:
         try:
             await begin
             if unfinished is None and self._has_calls:
-                # What its calls did outside is not undone by deleting it.
+                # Deleting the response would not undo the effects of its calls.
                 await self._store.cancel_response(self._new_response.owner, self._new_response.response["id"])
             elif unfinished is None:
                 await self._store.delete_response(self._new_response.owner, self._new_response.response["id"])
@@ -217,7 +217,7 @@ class CompletionRecorder:
 
     async def finish(self, result: Json | None) -> None:
         if result is None:
-            return  # it failed, and partial completions are not stored
+            return  # the completion failed, and partial completions are not stored
         messages = [
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
@@ -229,12 +229,12 @@ class CompletionRecorder:
 
 
 def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Starts a task that goes on if its waiter is cancelled. Its failure is raised to a waiter only, and not logged."""
+    """Starts a task that continues if its waiter is cancelled. A failure is raised to the waiter, and not logged."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
 def _cancelled_response(unfinished: Json) -> Json:
-    """Returns the response as cancelled, which is what a disconnect does to a response in the foreground."""
+    """Returns the response with the status `cancelled`, which a disconnect gives to a response in the foreground."""
     return {**unfinished, "status": "cancelled", "error": None, "incomplete_details": None, "completed_at": None}

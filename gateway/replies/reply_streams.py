@@ -48,7 +48,7 @@ class FrameEncoder(Protocol):
         ...
 
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> ReadTemplate[bytes] | None:
-        """Returns the template by which reads of the run become frames without decoding; None if there is none."""
+        """Returns the template that turns reads of the run into frames without decoding; None if there is none."""
         ...
 
 
@@ -110,7 +110,7 @@ class Relay(Protocol):
 class TranslatedReply(Source[bytes]):
     """A ReplyStream of encoded upstream events. With `params`, errors on opening get the client's parameter names.
 
-    `hold` is only referred to: it lives as long as this stream.
+    `hold` is kept alive as long as this stream, and not used otherwise.
     """
 
     ended = False
@@ -138,7 +138,7 @@ class TranslatedReply(Source[bytes]):
         self._hold = hold
         self._overflow_params = overflow_params
         self._delta_run: DeltaRun | None = None
-        """The run that `template` was made for."""
+        """The delta run that `template` was made for."""
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -193,7 +193,7 @@ class TranslatedReply(Source[bytes]):
         return frames
 
     def _grant_template(self, run: DeltaRun) -> ReadTemplate[bytes] | None:
-        """Returns the template for a run that may take the fast path: every stage and the encoder must agree."""
+        """Returns the template for a delta run that may take the fast path: every stage and the encoder must agree."""
         observers = () if self._event_stage is None else self._event_stage.delta_observers(run.text_key)
         return None if observers is None else self._encoder.delta_template(run, observers)
 
@@ -224,7 +224,7 @@ class TranslatedReply(Source[bytes]):
 
 
 class RelayedReply(Source[bytes]):
-    """A ReplyStream of relayed upstream bytes. `hold` is only referred to: it lives as long as this stream."""
+    """A ReplyStream of relayed upstream bytes. `hold` is kept alive as long as this stream."""
 
     ended = False
     has_content = False
@@ -301,7 +301,7 @@ class RelayedReply(Source[bytes]):
 
 
 def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
-    """Relays a stream that has arrived as a whole, and returns all frames. Raises TurnFailed if it ends in failure."""
+    """Relays a complete stream, and returns all frames. Raises TurnFailed if it ends in failure."""
     frames = relay.feed(stream) + relay.finish()
     if relay.failed is not None:
         raise TurnFailed(relay.failed)

@@ -22,7 +22,7 @@ Japanese one does not. The character that follows shows the end, so it does not 
 class SentenceBuffer:
     """A stage of the reply that turns the deltas of a text into one delta per sentence.
 
-    Arguments of calls pass as they come. A text that ends, or is followed by anything else such as a call, is completed
+    Arguments of calls pass unchanged. A text that ends, or is followed by anything else such as a call, is completed
     at once. Deltas with log probabilities are not cut: a sentence then ends between two of them. `event_stage` sees the
     events first.
     """
@@ -33,10 +33,10 @@ class SentenceBuffer:
         """The beginning of a sentence: deltas of one part."""
         self._length = 0
         self._inner_ends = 0
-        """How many ends of sentences are inside the first of `_deltas`, which was not cut there."""
+        """The number of sentence ends inside the first of `_deltas`, which was not cut there."""
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
-        """Returns None for the text of parts, which must be fed, and what the stage before wants for arguments."""
+        """Returns None for the text of parts, which must be fed. For arguments, the stage before decides."""
         if text_key[1] is not None:
             return None
         return () if self._event_stage is None else self._event_stage.delta_observers(text_key)
@@ -83,7 +83,7 @@ class SentenceBuffer:
         self._length = len(delta.text)
 
     def _flush(self) -> list[Event]:
-        """Returns the beginning of a sentence that is held, as one delta."""
+        """Returns the held beginning of a sentence as one delta."""
         if not self._deltas:
             return []
         first = self._deltas[0]

@@ -17,7 +17,7 @@ class StoredChatEncoder(EncoderWrapper[ChatEncoder]):
 
     @property
     def response(self) -> Json | None:
-        """The completion that the sent chunks add up to; None unless the reply ended well."""
+        """The completion that the sent chunks add up to; None unless the reply was completed."""
         return _build_completion(self._sent_frames, self._encoder)
 
     def _process_frames(self, frames: bytes) -> bytes:
@@ -34,7 +34,7 @@ class StoredChatRelay(RelayWrapper[ChatRelay]):
 
     @property
     def response(self) -> Json | None:
-        """The completion that the sent chunks add up to; None unless the reply ended well."""
+        """The completion that the sent chunks add up to; None unless the reply was completed."""
         return _build_completion(self._sent_frames, self._relay)
 
     def _process_frames(self, frames: bytes) -> bytes:

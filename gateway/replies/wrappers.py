@@ -44,7 +44,7 @@ class EncoderWrapper(Generic[_Encoder]):
         return None
 
     def _process_frames(self, frames: bytes) -> bytes:
-        """Returns the frames to send instead of those of the wrapped encoder."""
+        """Returns the frames to send instead of the wrapped encoder's frames."""
         return frames
 
 
@@ -94,14 +94,14 @@ class RelayWrapper(Generic[_Relay]):
         return self._relay.conclude()
 
     def _process_frames(self, frames: bytes) -> bytes:
-        """Returns the frames to send instead of those of the wrapped relay."""
+        """Returns the frames to send instead of the wrapped relay's frames."""
         return frames
 
 
 class StoredReplyEncoder(EncoderWrapper[_Encoder]):
-    """The common part of a FrameEncoder: `encoder` writes for the client, `snapshot` collects the response to store.
+    """The base of encoders for clients that get another form of reply than the store.
 
-    A subclass feeds both.
+    `encoder` writes for the client, and `snapshot` collects the response to store. A subclass feeds both.
     """
 
     def __init__(self, encoder: _Encoder, snapshot: Snapshot) -> None:

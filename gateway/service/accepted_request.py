@@ -1,4 +1,4 @@
-"""A request that was validated, routed and planned: how its reply is produced, and what of it is stored."""
+"""A request that was validated, routed and planned: produces its reply, and builds the records to store."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -35,7 +35,7 @@ class AcceptedRequest:
     """The response to store before the request is answered, if it runs as a job; None in the foreground."""
 
     approvals: ResponseApprovals | None = None
-    """The approvals of its tools; None if it has no tools that need any."""
+    """The approvals of its tools; None if none of its tools needs approvals."""
 
     @property
     def response_id(self) -> str:

@@ -20,7 +20,7 @@ from translation.representation.loss import Loss
 _MAX_LOGGED_CHARS = 200
 
 _TOOL_EVENTS, _ELICITATION = "tool_events", "elicitation"
-"""Parameters of the Responses API here that are for the gateway alone: nobody else gets them, and no echo has them."""
+"""Parameters of the Responses API that are for the gateway alone. They are neither forwarded nor echoed."""
 
 _MAX_FIELDS = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
@@ -43,15 +43,15 @@ class AdmittedRequest(NamedTuple):
     param_names: Mapping[str, str] = {}
     """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
     losses: Sequence[Loss] = ()
-    """What was lost before the request was planned, in the client's parameter names."""
+    """The losses from before the request was planned, in the client's parameter names."""
     thread: ThreadRun | None = None
-    """The thread that the request is a run of, whose items are its history; None if it names its history itself."""
+    """The thread that the request continues, whose items are its history; None if the request names its history."""
     reports_tools: bool = False
     """Whether the client asked for events about the tools that the gateway runs."""
     takes_input: bool = False
-    """Whether the client can be asked for input that calls need."""
+    """Whether the client can give input that calls of tools request."""
     hides_thinking: bool = False
-    """Whether only a default of the model asks for thinking, so that the client does not expect any."""
+    """Whether only a default of the model requests thinking, so that the client does not expect any."""
 
     @contextmanager
     def rename_params_in_errors(self) -> Iterator[None]:
@@ -76,7 +76,7 @@ class RequestAdapter(Protocol):
     """Adapts requests of a small API, such as `/generate`, to the dialect in which they are served."""
 
     def default_model(self, allowed: Sequence[str]) -> str:
-        """Returns the model of a request that names none. A pattern of `allowed` matches it. Raises InvalidRequest."""
+        """Returns the model for a request without one. A pattern of `allowed` matches it. Raises InvalidRequest."""
         ...
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
@@ -104,7 +104,7 @@ class Admission:
     ) -> AdmittedRequest:
         """Validates a body, finds its route, and applies the request defaults of the model.
 
-        With an `adapter`, the body is of its API. Raises InvalidRequest and UnknownModel.
+        With an `adapter`, the body has the form of the adapter's API. Raises InvalidRequest and UnknownModel.
         """
         if endpoint.normalize is not None:
             body = endpoint.normalize(body)
@@ -146,7 +146,7 @@ class Admission:
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel.
 
-        Nothing in a chat completion can hold sealed reasoning, so its routes get no seal.
+        A chat completion has no field for sealed reasoning, so its routes get no seal.
         """
         seal = None if endpoint.dialect == "chat" else (self._sealer, owner)
         route = self._resolver.resolve(model, allowed, seal)

@@ -1,7 +1,7 @@
-"""AG-UI runs: each is a request of the Responses API, whose history is that of its thread.
+"""AG-UI runs: each is a request of the Responses API, whose history is the thread.
 
-A thread is a conversation, and a run is a response. Their ids follow from those of the client, so a run that is sent
-again is found, on any replica.
+A thread is a conversation, and a run is a response. Their ids are derived from the client's ids, so every replica finds
+a run that is sent again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ from translation.responses.snapshot import Snapshot
 
 
 class _InterruptsOpen(Exception):
-    """A run does not answer the interrupts of its thread, so that it cannot go on."""
+    """A run does not answer the open interrupts of its thread, so it cannot continue."""
 
     def __init__(self, requests: Sequence[Item], problems: Mapping[str, str]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _InterruptsOpen(Exception):
 
 
 class _Run:
-    """One run: adapts its body, and makes its encoder. `thread` is None if nothing of it is stored."""
+    """One run: adapts its body, and makes its encoder. `thread` is None if nothing is stored."""
 
     def __init__(
         self, resolver: Resolver, response_id: str, thread: StoredThread | None, *, limits: ThreadLimits
@@ -144,7 +144,7 @@ class _Run:
         )
 
     def _expiry_of(self, request: Item) -> str | None:
-        """Returns when a request expires, of this run or an earlier one. None for those that only an upstream knows."""
+        """Returns the expiry of an approval request of this or an earlier run; None if only an upstream knows it."""
         record = None if self._thread is None else self._thread.records.get(request["id"])
         own = None if self.approvals is None else self.approvals.expiries.get(request["id"])
         return _find_expiry(record) if own is None else _format_time(own / 1e6)
@@ -189,9 +189,9 @@ class AguiRuns:
     async def serve(
         self, principal: Principal, body: Json, model: str | None, scope: Scope, *, weight: int, strict: bool
     ) -> Response:
-        """Returns the events of a run; those of a run that was sent before are replayed.
+        """Returns the events of a run. If the same run was sent before, its events are replayed.
 
-        `model` is that of the path. Raises what `Intake.accept` raises, and RunInProgress.
+        `model` is the model in the path, if there is one. Raises what `Intake.accept` raises, and RunInProgress.
         """
         body = _with_model(body, model)
         owner, thread_id, run_id = principal.name, body.get("threadId"), body.get("runId")
@@ -236,14 +236,14 @@ class AguiRuns:
             response_id=response["id"],
             model=response["model"],
             expiry_of=lambda item: _find_expiry(records.get(item["id"])),
-            # An interrupt that was answered since must not be shown as open again.
+            # An interrupt that has been answered since must not be reported as open again.
             closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
         )
         return build_whole_event_stream(encode_stored_run(response, encoder))
 
 
 def _call_on_end(scope: Scope, end_run: Callable[[], None]) -> None:
-    """Has a function called when the request ends, before what is called then already."""
+    """Registers a function that is called at the end of the request, before those registered earlier."""
     before = scope.get(ON_END)
 
     def end_request() -> None:
@@ -255,7 +255,7 @@ def _call_on_end(scope: Scope, end_run: Callable[[], None]) -> None:
 
 
 def _with_model(body: Json, model: str | None) -> Json:
-    """Returns the body with the model of its run: that of the path, or the forwarded one. Raises InvalidRequest."""
+    """Returns the body with its model: from the path, or from the forwarded properties. Raises InvalidRequest."""
     forwarded = _props_of(body).get("model")
     if forwarded is not None and not (isinstance(forwarded, str) and forwarded):
         raise InvalidRequest("the model must be a name", param="forwardedProps.model", code="invalid_type")

@@ -19,15 +19,15 @@ from translation.representation.json_types import Json
 _log = structlog.get_logger(__name__)
 
 _REFRESH_S = 60.0
-"""How old the names of an upstream may be in the list of models, and how long a failure to list them counts."""
+"""The largest age in seconds of an upstream's names in the list of models. A failed attempt counts as long."""
 
 _DEFAULT_TAG = ":latest"
 
 _RECHECK_S = 5.0
-"""How old the names may be if a client requests another one. The model may have been loaded since."""
+"""The largest age in seconds of the names if a client requests another one, which may have been loaded since."""
 
 _LIST_WAIT_S = 2.0
-"""How long a request waits for the names of its upstream."""
+"""The seconds that a request waits for the names of its upstream."""
 
 
 class _Listing(NamedTuple):
@@ -38,14 +38,14 @@ class _Listing(NamedTuple):
     """The names in lower case."""
     fetched_at: float
     unavailable_until: float = float("-inf")
-    """Until when no name is held against the list, because it could not be fetched, or was empty."""
+    """Until when names are not checked against the list, because it could not be fetched, or was empty."""
 
 
 _NOTHING_LISTED = _Listing({}, frozenset(), float("-inf"))
 
 
 class Catalogue:
-    """Lists models, and holds names against the lists of upstreams.
+    """Lists models, and checks names against the lists of upstreams.
 
     If an upstream cannot list its models, its last known names stay listed.
     """
@@ -61,7 +61,7 @@ class Catalogue:
     async def list_models(self, allowed: Sequence[str], *, wait_s: float | None = None) -> list[Json]:
         """Returns the model objects whose names match one of the `allowed` patterns, in the order of the config.
 
-        An upstream that does not list its models within `wait_s` seconds is listed with the names that are known of it.
+        For an upstream that does not list its models within `wait_s` seconds, the last known names are listed.
         Without `wait_s`, only the timeouts of the upstream apply.
         """
         rows = self._resolver.model_rows()
@@ -192,5 +192,5 @@ class Catalogue:
 
 
 def _spellings(name: str) -> set[str]:
-    """Returns what a list may call a model: Ollama ignores case, and lists a name without a tag as `latest`."""
+    """Returns the spellings of a name in a list: Ollama ignores case, and lists a name without a tag as `latest`."""
     return {name.lower(), f"{name.lower()}:latest"}

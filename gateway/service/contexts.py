@@ -58,9 +58,9 @@ class TokenCount(NamedTuple):
 
 
 class _PreparedTurn(NamedTuple):
-    """A turn with its history, and the client's parameter names. `relayed` is whether the body would be relayed.
+    """A turn with its history, and the client's parameter names. `relayed`: the body would be relayed.
 
-    `tool_host` is what runs tools of the turn; None if none are run. `approvals` are those of their calls.
+    `tool_host` runs the tools of the turn; None if there are none to run. `approvals` are the approvals of their calls.
     """
 
     turn: Turn
@@ -98,7 +98,7 @@ class ContextService:
     async def compact_context(self, principal: Principal, body: Json, *, weight: int, strict: bool) -> CompactionReply:
         """Returns the compacted input that replaces a request's whole context. Nothing is stored.
 
-        `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
+        `weight` is the weight of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
         CompactionFailed, TurnFailed and ProviderError.
         """
         for name in _REFUSED_PARAMS:
@@ -134,9 +134,9 @@ class ContextService:
     async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> TokenCount:
         """Returns the object with the number of input tokens that a response to this body would use.
 
-        With tools that the gateway runs it is that of the first request to the model, with the tools that their servers
-        list now. `weight` is that of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
-        ToolListFailed and ProviderError; Unrepresentable if the upstream cannot count them.
+        With tools that the gateway runs, the first request to the model is counted, with the tools that their servers
+        list now. `weight` is the weight of the body (`weigh_body`). Raises InvalidRequest, UnknownModel,
+        StoreUnavailable, ToolListFailed and ProviderError; Unrepresentable if the upstream cannot count them.
         """
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
@@ -187,7 +187,7 @@ class ContextService:
     async def _find_tool_host(
         self, endpoint: Endpoint, body: Json, route: Route, principal: Principal
     ) -> ToolHost | None:
-        """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
+        """Returns the host of the body's tools that its upstream does not run; None if there are none."""
         if self._tool_host is None or not (route.mcp_servers or body.get("tools") or body.get("mcp_servers")):
             return None
         tool_host = find_tool_host(endpoint, body, route, self._tool_host, principal.mcp_servers)
@@ -200,7 +200,7 @@ class ContextService:
     ) -> _PreparedTurn:
         """Returns the body's turn with its history. For a large body this happens in a thread.
 
-        With `counts` the tools that the gateway would run are part of it.
+        With `counts`, the turn includes the tools that the gateway would run.
         """
         admitted = await self._threads.run(weight, self._admission.admit, RESPONSES, principal, body)
         body, route = admitted.body, admitted.route
@@ -227,7 +227,7 @@ class ContextService:
 
 
 async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> tuple[int, Sequence[Loss]]:
-    """Returns the number of tokens, and what is not part of it although a reply might have it."""
+    """Returns the number of tokens, and the losses: tools that a reply might have, and that could not be counted."""
     turn, route, tool_host = prepared.turn, prepared.route, prepared.tool_host
     losses: Sequence[Loss] = ()
     # An upstream that cannot count is reported without asking the servers.

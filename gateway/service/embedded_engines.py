@@ -9,7 +9,7 @@ from translation.representation.json_types import Json
 
 
 class EmbeddedEngines:
-    """The engines of those providers that have one. Without any, the process counts as ready and settled."""
+    """The engines of the providers that embed one. Without engines, the process counts as ready and settled."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._hosts = [provider for provider in providers if isinstance(provider, EngineHost)]

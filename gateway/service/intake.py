@@ -46,17 +46,18 @@ from translation.representation.loss import Loss
 _MB = 1024 * 1024
 
 _NORMALIZED_WEIGHT = 2
-"""How many times the weight of others a body has that is first brought into one spelling."""
+"""The weight factor of bodies that are normalized first."""
 
 _CONVERSATION_NOT_EXTENDED = Loss("conversation", "not extended")
 """The loss of a response that is not stored: it reads the conversation that it names, and adds nothing to it."""
 
 
 class Intake:
-    """Accepts requests of every API that has models reply: Responses, Chat Completions and `/generate`.
+    """Accepts requests of every API that models answer: Responses, Chat Completions, Messages, AG-UI, `/generate`,
+    and the APIs of Gemini and Ollama.
 
     If `store` is None, nothing is stored. Parameters about stored state are then refused by name, except on a
-    connection that keeps its own items. `provider_hold` passes to every reply. `tool_host` runs tools.
+    connection that keeps its own items. Every reply gets `provider_hold`. `tool_host` runs tools.
     """
 
     def __init__(
@@ -101,8 +102,8 @@ class Intake:
         """Validates, routes and plans a request body of this `weight`, without sending anything.
 
         For a heavy body this happens in a thread (`weigh_body`). `connection_items` maps response ids to all items up
-        to and including that response, for responses that exist only on this connection. `adapter` turns the requests
-        of a small API into those of the endpoint's dialect. With `has_key` a stored response is a job. Raises
+        to and including that response, for responses that exist only on this connection. `adapter` turns requests of
+        a small API into requests of the endpoint's dialect. With `has_key` a stored response is a job. Raises
         InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
         if endpoint.normalize is not None:
@@ -127,7 +128,7 @@ class Intake:
                 arguments = principal.name, body, identity, admitted, history, tool_host
                 accepted = await self._threads.run(weight, self._accept_thread, *arguments, strict=strict)
                 if history.previous_id is not None:
-                    # Of two requests that continue one message, one alone may reach the upstream.
+                    # Of two requests that continue one message, only one may reach the upstream.
                     await accepted.store_beginning()
                 return accepted
             accepted = await self._threads.run(
@@ -172,7 +173,7 @@ class Intake:
     async def _find_tool_host(
         self, endpoint: Endpoint, body: Json, route: Route, allowed_servers: Sequence[str]
     ) -> ToolHost | None:
-        """Returns what runs the tools of a body that its upstream does not run itself; None if there are none."""
+        """Returns the host of the body's tools that its upstream does not run; None if there are none."""
         if self._tool_host is None:
             return None
         host = find_tool_host(endpoint, body, route, self._tool_host, allowed_servers)
@@ -295,8 +296,8 @@ class Intake:
     async def resume_job(self, job: Job) -> AcceptedRequest:
         """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
 
-        If it has sent output, it goes on from there. Raises InvalidRequest, UnknownModel, StoreUnavailable,
-        JobNotResumable, and CredentialsNotStored if its tools had credentials.
+        If the job has sent output, its response continues after it. Raises InvalidRequest, UnknownModel,
+        StoreUnavailable, JobNotResumable, and CredentialsNotStored if its tools had credentials.
         """
         request = job.request
         asked, locked_servers = self._credentials.load_request(job)

@@ -1,4 +1,4 @@
-"""Reads what an interrupted job has done: the events that it sent, and the calls of tools that it made."""
+"""Loads the progress of an interrupted job: the events that it sent, and the calls of tools that it made."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class InterruptedJob(NamedTuple):
     sent_stream: SentStream
     interruption: Interruption
     records: dict[str, CallRecord]
-    """Its calls in the journal, by the ids of their items."""
+    """The calls in its journal, by the ids of their items."""
 
     def extend_input(self, body: Json) -> Json:
         """Returns the request with the items of the rounds that have ended."""
@@ -31,7 +31,7 @@ class InterruptedJob(NamedTuple):
         return {**body, "input": [*own_items, *self.interruption.context_items]}
 
     def continue_in(self, run: Run) -> None:
-        """Makes a run of that request go on from here. Raises JobNotResumable if nobody runs its tools any more."""
+        """Makes a run of that request continue from here. Raises JobNotResumable if its tools can no longer be run."""
         if run.tool_run is None:
             raise JobNotResumable
         run.presentation.sent_stream = self.sent_stream
@@ -40,9 +40,9 @@ class InterruptedJob(NamedTuple):
 
 
 async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
-    """Returns what a claimed job has done; None if it has sent nothing that it would send twice.
+    """Returns the progress of a claimed job; None if it can be started anew without sending anything twice.
 
-    Raises JobNotResumable if it cannot go on without doing so, and StoreUnavailable.
+    Raises JobNotResumable if it can neither continue nor be started anew, and StoreUnavailable.
     """
     if job.last_sequence_number <= LAST_OPENING_EVENT:
         return None

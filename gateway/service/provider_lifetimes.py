@@ -34,7 +34,7 @@ def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None
 
 
 class ProviderHold:
-    """Held by whatever may still send requests to the providers of one configuration.
+    """Held by every object that may still send requests to the providers of one configuration.
 
     While it exists, none of them is closed. It has no content: only references to it count.
     """
@@ -80,7 +80,7 @@ class ProviderLifetimes:
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self.providers = dict(providers)
         self._runs: dict[int, _OpenProvider] = {}
-        """Provider's id -> what closes it."""
+        """The providers that run, by `id()` of the provider."""
         self._retirements: list[_Retirement] = []
         self._tasks: asyncio.TaskGroup
 
@@ -101,10 +101,10 @@ class ProviderLifetimes:
                     run.stop.set()
 
     def replace(self, providers: Mapping[str, Provider], last_hold: ProviderHold) -> None:
-        """Puts `providers` in the place of the present ones, and starts those that are new.
+        """Replaces the present providers by `providers`, and starts the new ones.
 
-        Of the present ones, those that are absent from `providers` are closed once no request of an earlier
-        configuration is left. `last_hold` is the hold of the configuration that ends now.
+        Present providers that are absent from `providers` are closed once no request of an earlier configuration is
+        left. `last_hold` is the hold of the configuration that ends now.
         """
         self._retirements = [entry for entry in self._retirements if not entry.is_unused.is_set()]
         self._retirements.append(_Retirement(last_hold))

@@ -48,7 +48,7 @@ class Run:
     provider_hold: ProviderHold | None = None
     """Keeps the plan's provider open until the reply has ended."""
     late_losses: list[Loss] = field(default_factory=list, init=False)
-    """Losses that are known only when a JSON reply is complete: tool calls with a warning, and what the reply lacks."""
+    """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _collector: ReplyCollector | None = field(default=None, init=False)
     """Collects the JSON reply of a run that calls tools."""
 
@@ -79,9 +79,9 @@ class Run:
             raise
 
     def fail_reply(self, error: Exception) -> Json | None:
-        """Returns the failed JSON reply, with what it had when `error` ended it; None if it had called no tool.
+        """Returns the failed JSON reply, with its content until `error` ended it; None if it had called no tool.
 
-        What a tool did is done. Without the reply nobody would know.
+        Its tool calls cannot be undone, so the reply reports them.
         """
         if self._collector is None:
             return None
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def tool_run(self) -> ToolRun | None:
-        """What the calls of hosted tools need; None if the gateway runs no tools while it produces the reply."""
+        """The state of hosted tools; None if the gateway runs no tools while it produces the reply."""
         return self.plan.tool_run if isinstance(self.plan, TranslationPlan) else None
 
     @property
@@ -168,7 +168,7 @@ class Run:
         return self.endpoint.dialect == "messages" and isinstance(self.plan, RelayPlan)
 
     def render_losses(self) -> str | None:
-        """Returns the value of that header, as it is stored with the response; None if there are no losses."""
+        """Returns the value of `x-gateway-loss` to store with the response; None if there are no losses."""
         return self.loss_headers().get(LOSS_HEADER)
 
 
@@ -197,7 +197,7 @@ def adapt_presentation(
 def build_redactor(request: Json, route: Route) -> Callable[[str], str]:
     """Returns the function that redacts an upstream's message about a request.
 
-    Such a message may quote credentials of the request's tools, and those of the provider.
+    Such a message may quote credentials of the request's tools, and of the provider.
     """
     credentials = list_credentials(request)
     if not credentials:

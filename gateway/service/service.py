@@ -1,7 +1,7 @@
 """The object that routes call: authenticates a request, reads its body, accepts it, and builds its reply.
 
 One per server process. It owns the stateless parts (resolver, catalogue, sealer) and the runner of background jobs.
-What follows from the configuration can be replaced while the server runs.
+The parts that depend on the configuration can be replaced while the server runs.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -82,7 +82,7 @@ class Service:
         self.drain = drain
         self.store = store
         self.configuration_problem: str | None = None
-        """Why the last attempt to replace the configuration failed; None if it did not."""
+        """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
         self._sealer = _build_sealer(settings, store)
         self.large_bodies = LargeBodyThreads()
         server = settings.server
@@ -106,9 +106,9 @@ class Service:
         """Serves all further requests by these settings. Requests that were accepted keep their providers.
 
         Only the sections of `gateway/config/checks.py` may differ from the settings before. The caller closes the
-        providers that are no longer used, once `provider_hold` as it was before is gone.
+        providers that are no longer used, once the previous `provider_hold` is gone.
         """
-        # What may raise comes first: after a failure, everything is as before.
+        # Steps that may raise come first: after a failure, nothing has changed.
         resolver = Resolver(settings, providers)
         generate_adapter = GenerateAdapter(settings, resolver)
         authenticator = Authenticator(settings.auth)
@@ -175,10 +175,10 @@ class Service:
         adapter: RequestAdapter | None = None,
         path_params: Json | None = None,
     ) -> Response:
-        """Returns the reply to one request that has a model reply: a response, a completion or a generation.
+        """Returns the reply to a request that a model answers: a response, a completion or a generation.
 
         The reply is an event stream or JSON, as the body's `stream` says. A background or resumable response is
-        submitted as a job. `path_params` are parameters of the body that the path has. Raises exceptions that
+        submitted as a job. `path_params` are parameters of the body that are in the path. Raises exceptions that
         `gateway/error_replies.py` has rows for, and ClientDisconnected.
         """
         headers = headers_of(scope)
@@ -225,7 +225,7 @@ class Service:
             return build_json_reply(result, headers=accepted.run.late_headers() | own_headers)
 
     async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
-        """Returns the events of an AG-UI run. `model` is that of the path. Raises what `serve_create` raises."""
+        """Returns the events of an AG-UI run. `model` is the model in the path. Raises what `serve_create` raises."""
         headers = headers_of(scope)
         principal = self._authenticate(headers)
         self._open_requests.add_until_end(principal.name, scope)
@@ -291,8 +291,8 @@ class Service:
         """Returns the HTTP reply that sends `stream` as server-sent events.
 
         `recorder` stores the reply before its terminal event is sent. `late_headers` returns headers to add when the
-        stream starts. `keepalive` is the frame that is sent into a silence. `stream_type` is the media type, if the
-        frames are no server-sent events.
+        stream starts. `keepalive` is the keep-alive frame. `stream_type` is the media type, if the frames are not
+        server-sent events.
         """
         return EventStreamReply(
             stream, self.drain, self._keepalive_s, headers, recorder, late_headers, keepalive, stream_type
@@ -300,7 +300,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Runs background jobs and follows the servers that are added until the block ends, if there is a store."""
+        """Until the block ends, runs background jobs and polls for added MCP servers, if there is a store."""
         try:
             if self._runner is None or self.added_servers is None:
                 yield
@@ -330,7 +330,7 @@ class Service:
         await self._runner.submit_job(accepted.job, accepted)
 
     async def _require_room(self, new: NewResponse) -> None:
-        """Raises TooManyJobs or EventLogFull if the owner of a new job has no room for it."""
+        """Raises TooManyJobs or EventLogFull if the owner of a new job has reached a limit."""
         usage = await self.require_store().measure_owner(new.owner)
         if usage.jobs >= self._max_jobs:
             raise TooManyJobs(self._max_jobs)
@@ -340,8 +340,8 @@ class Service:
     def authenticate(self, request: HTTPConnection) -> Principal:
         """Returns the principal of a request or WebSocket, and adds its name to the request's log fields.
 
-        Stored objects belong to the principal's `name`. Raises NotAuthenticated, and TooManyRequests for one request
-        more than `limits.open_requests`.
+        Stored objects belong to the principal's `name`. Raises NotAuthenticated, and TooManyRequests if
+        `limits.open_requests` are open.
         """
         principal = self._authenticate(headers_of(request.scope))
         if request.scope["type"] == "http":
@@ -377,7 +377,7 @@ class Service:
 
 
 def _build_sealer(settings: Settings, store: Store | None) -> Sealer:
-    """Uses the configured keys and the store's key. With neither, the key is random and ends with the process."""
+    """Uses the configured keys and the store's key. With neither, the key is random and lost with the process."""
     keys = settings.sealing.secrets
     if store is not None:
         return Sealer(keys, lambda: store.sealing_key)

@@ -28,7 +28,7 @@ from gateway.websocket.turn_queue import ResponseCache, TurnQueue
 from translation.errors import InvalidRequest
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
-"""The signature of an event loop's `call_later`."""
+"""The signature of `call_later` of an event loop."""
 
 _CLOSE_NORMAL = 1000
 _CLOSE_SERVICE_RESTART = 1012
@@ -41,8 +41,8 @@ _MAX_REASON_BYTES = 123
 class ConnectionLimits(NamedTuple):
     """The limits of one connection.
 
-    They are those of a message as a body, and the seconds after which no turn is started. `hold_s` is how long the
-    first events of a turn wait for its content.
+    They are the limits of a message as a body, and the seconds after which no turn is started. `hold_s` is the longest
+    time that the first events of a turn wait for its content.
     """
 
     body: BodyLimits
@@ -51,7 +51,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """Why no further turn is started. Further turns get `refusal`; the connection is closed with `code`."""
+    """The reason why no further turn is started. Further turns get `refusal`; the connection is closed with `code`."""
 
     refusal: InvalidRequest | GatewayError
     code: int

@@ -115,7 +115,7 @@ def _encode_event(event: Json, lane: Lane) -> str:
 def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
     """Yields the event of each frame as a message text, with `stream_id` if the lane has one.
 
-    `frames` has whole server-sent event frames. The final `[DONE]` is skipped.
+    `frames` contains complete server-sent events. The final `[DONE]` is skipped.
     """
     lane_suffix = b"" if lane is None else b',"stream_id":' + orjson.dumps(lane) + b"}"
     for frame in frames.split(b"\n\n"):
@@ -131,5 +131,5 @@ def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
 
 
 def add_headers(message: str, headers: Mapping[str, str]) -> str:
-    """Returns the event with `headers`, which has what HTTP would have returned in its reply headers."""
+    """Returns the event with `headers`, which has the values that HTTP would return as reply headers."""
     return _encode_event({**orjson.loads(message), "headers": dict(headers)}, None)

@@ -48,6 +48,6 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(output))
 
     def keepalive_timeout(self) -> None:
-        """Abort the connection of a peer that does not answer pings. Pending output is dropped: it cannot be sent."""
+        """Aborts the connection of a peer that does not answer pings. Pending output cannot be sent, and is dropped."""
         super().keepalive_timeout()
         self.transport.abort()

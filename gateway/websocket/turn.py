@@ -85,7 +85,7 @@ class _TurnWriter:
         await self._flush()
 
     async def fail(self, error: Exception) -> None:
-        """Ends a response of which something was sent, with the failure `error`."""
+        """Ends a response that was partly sent, with the failure `error`."""
         if not self._end_was_processed:
             with suppress(StoreUnavailable):
                 await self._write_frames(self._reply_stream.fail(error))

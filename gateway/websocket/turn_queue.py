@@ -1,4 +1,4 @@
-"""The order in which the turns of one connection run, and the responses that it keeps in memory between them."""
+"""Orders the turns of one connection, and caches the responses that later turns continue."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class TurnQueue:
         return len(self._running_lanes)
 
     def put(self, turn: TurnRequest) -> None:
-        """Queue a turn. Raises InvalidRequest if it has one lane too many, and TooManyQueued if the queue is full."""
+        """Queues a turn. Raises InvalidRequest if its lane is one too many, and TooManyQueued if the queue is full."""
         if turn.lane is not None and turn.lane not in self._known_lanes:
             if len(self._known_lanes) >= MAX_LANES:
                 raise InvalidRequest(
@@ -66,7 +66,7 @@ class TurnQueue:
 
 
 class CachedResponse(NamedTuple):
-    """The items up to and including those of one response. `size` is about their number of bytes as JSON."""
+    """The items up to the end of one response. `size` is their approximate size as JSON, in bytes."""
 
     response_id: str
     items: Sequence[Item]

@@ -1,4 +1,4 @@
-"""The messages of failures for APIs whose errors have no key for the field at fault."""
+"""Adds the place of a fault to messages, for APIs whose errors have no key for the field at fault."""
 
 import re
 from typing import Final

@@ -24,7 +24,7 @@ _MODELS_PATH: Final = "/v1/models"
 _VERSION_HEADER: Final = b"anthropic-version"
 
 _OVERLOADED: Final = 529
-"""The API's status for what the gateway reports as 503."""
+"""The API's status for failures that the gateway reports as 503."""
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 504, _OVERLOADED})
 
@@ -42,10 +42,10 @@ _RECOVERY_CODES: Final = {
     # The message was deleted while its thread was continued.
     "previous_response_not_found": THREAD_NOT_FOUND,
 }
-"""The gateway's code of a failure -> the code in the details by which the API's clients recover."""
+"""The gateway's code of a failure -> the code in the error's details, by which the API's clients recover."""
 
 _FINAL_CODES: Final = frozenset({"insufficient_quota", "upstream_unauthorized"})
-"""Codes of failures that a retry cannot change, although their status looks like it."""
+"""Codes of failures that a retry cannot change, although their status suggests a retry."""
 
 
 def is_messages_request(scope: Scope) -> bool:
@@ -59,7 +59,7 @@ def is_messages_request(scope: Scope) -> bool:
 def render_messages_error(error: Exception) -> tuple[Json, int, dict[str, str]]:
     """Returns body, status and headers of the reply for a failure.
 
-    The header `x-should-retry` says what the API's clients could not know: they retry by status.
+    The header `x-should-retry` overrides the decision of the API's clients, which retry by status.
     """
     row = resolve_error_reply(error)
     status = _OVERLOADED if row.status == 503 else row.status
@@ -79,7 +79,7 @@ def build_request_id_headers() -> dict[str, str]:
 
 
 def _build_details(error: Exception, code: str | None) -> Json | None:
-    """Returns the details of a failure that clients recover from: those of the upstream, or a code of the gateway's."""
+    """Returns the details by which clients recover from a failure: the upstream's, or a code of the gateway."""
     if isinstance(error, UpstreamRejected) and error.details is not None:
         return dict(error.details)
     recovery = _RECOVERY_CODES.get(code or "")

@@ -11,7 +11,7 @@ from translation.representation.json_types import Json
 
 _PREFIX: Final = "/api/"
 _OTHER_PREFIX: Final = "/api/v1/"
-"""Begins the paths of other servers, whose clients speak OpenAI's APIs."""
+"""The prefix of paths of other servers, whose clients speak OpenAI's APIs."""
 
 
 def is_ollama_request(scope: Scope) -> bool:

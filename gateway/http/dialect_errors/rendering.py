@@ -32,7 +32,7 @@ _FORMS: Final = (
 def render_error(error: Exception, scope: Scope | None) -> RenderedError:
     """Returns the reply for a failure, as `gateway/error_replies.py` defines it, in the form of the request's API.
 
-    `scope` is that of the request; None if it is not known, or has no dialect.
+    `scope` is the scope of the request; None if it is not known, or belongs to no dialect.
     """
     if scope is not None:
         for form in _FORMS:

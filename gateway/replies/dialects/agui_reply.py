@@ -22,7 +22,7 @@ AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=Fal
 class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):
     """A FrameEncoder of one run. `response` is the response as it is stored.
 
-    `on_end` is called before the end of the run is sent: from then on its client may start the next run.
+    `on_end` is called before the end of the run is sent, because its client may then start the next run.
     """
 
     def __init__(self, encoder: AguiEncoder, snapshot: Snapshot, on_end: Callable[[], None] = lambda: None) -> None:
@@ -32,7 +32,7 @@ class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):
     def feed(self, batch: Batch) -> bytes:
         events: list[Event] = []
         for event in batch:
-            # The items that the client gets are those of the snapshot, whose encrypted reasoning is sealed.
+            # The client gets the items of the snapshot, whose encrypted reasoning is sealed.
             if isinstance(event, ItemEnded):
                 item = self._snapshot.end_item(event)
                 events.append(ItemEnded(event.index, item, event.status))
@@ -55,7 +55,7 @@ def encode_stored_run(response: Json, encoder: AguiEncoder) -> bytes:
     has_failed = status in ("failed", CANCELLED)
     events = ResponsesDecoder(new_id).feed({**response, "status": "incomplete"} if has_failed else response)
     if isinstance(end := events[-1], Finished) and end.usage is not None:
-        # A stored response has a zero for each part that the upstream did not report.
+        # A stored response has a zero for each count that the upstream did not report.
         usage = end.usage
         end.usage = Usage(usage.input, usage.output, usage.cache_read or None, None, usage.reasoning or None)
     if status == "failed":

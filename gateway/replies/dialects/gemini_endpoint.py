@@ -58,7 +58,7 @@ GEMINI: Final = Endpoint(
 """The endpoint of whole replies, and of streams of events. Its requests are never relayed."""
 
 GEMINI_ARRAY: Final = replace(GEMINI, encoder=partial(_encoder, form="array"), stream_type=b"application/json")
-"""The endpoint of streams that are one JSON array, which clients get who do not ask for events."""
+"""The endpoint of streams that are one JSON array, for clients that do not request events."""
 
 GEMINI_COUNTING: Final = replace(GEMINI, validate=validate_counted)
 """The endpoint for requests that only count the tokens of their input."""

@@ -18,7 +18,7 @@ _MAX_PAGE: Final = 1000
 
 
 def build_gemini_model(model: Json, can_embed: Callable[[str], bool]) -> Json:
-    """Returns the model object for one of the catalogue. `can_embed` says of its name whether it makes embeddings."""
+    """Returns the model object for a model of the catalogue. `can_embed` returns whether it makes embeddings."""
     name = model["id"]
     return {
         "name": f"{_PREFIX}{name}",
@@ -32,7 +32,7 @@ def build_gemini_model(model: Json, can_embed: Callable[[str], bool]) -> Json:
 def list_gemini_models(models: Sequence[Json], params: QueryParams, can_embed: Callable[[str], bool]) -> Json:
     """Returns one page of the list: `pageSize` models, from the one that `pageToken` names.
 
-    Raises InvalidRequest for a malformed size, and for a token that is not of this list.
+    Raises InvalidRequest for a malformed size, and for a token of another list.
     """
     size = parse_integer(params, "pageSize", minimum=0, maximum=2**31 - 1) or _DEFAULT_PAGE
     size = min(size, _MAX_PAGE)

@@ -14,11 +14,11 @@ _MAX_PAGE: Final = 1000
 
 
 ContextWindowLookup: TypeAlias = Callable[[str], int | None]
-"""Returns the context window of the model with a name, in tokens; None if it is not known."""
+"""Returns the context window of a model by its name, in tokens; None if it is not known."""
 
 
 def build_message_model(model: Json, find_window: ContextWindowLookup) -> Json:
-    """Returns the model object for one of the catalogue. `max_input_tokens` is left out if it is not known."""
+    """Returns the model object for a model of the catalogue. `max_input_tokens` is left out if it is not known."""
     window = find_window(model["id"])
     created = datetime.fromtimestamp(model["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

@@ -23,12 +23,12 @@ def format_time(epoch_ns: int) -> str:
 
 
 def begin_reply(body: Json, model: str, *, is_chat: bool) -> LineHead:
-    """Returns what every line of the reply to a body has. The reply begins now."""
+    """Returns the common members of the lines of the reply to a body. The reply begins now."""
     return LineHead(
         model=model,
         created_at=format_time(time.time_ns()),
         is_chat=is_chat,
-        # Without `think` a model that thinks does so, and its client gets the thoughts.
+        # Without `think` a model thinks if it can, and its client gets the thinking.
         shows_thinking=body.get("think") is not False,
         clock_ns=time.perf_counter_ns,
         wants_logprobs=bool(body.get("logprobs")),

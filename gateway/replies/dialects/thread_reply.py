@@ -19,7 +19,7 @@ from translation.responses.snapshot import Snapshot
 
 
 class ThreadReply:
-    """Builds the reply of one turn. `initial_response` is the response as it is stored at its beginning."""
+    """Builds the reply of one turn. `initial_response` is the response as stored at its beginning."""
 
     def __init__(self, initial_response: Json) -> None:
         self._initial_response = initial_response
@@ -27,7 +27,7 @@ class ThreadReply:
 
     @property
     def response(self) -> Json:
-        """The response as far as the reply has been produced."""
+        """The response with the output that has been produced so far."""
         return self._initial_response if self._snapshot is None else self._snapshot.response
 
     def build_endpoint(self, lift: Lift) -> Endpoint:
@@ -76,12 +76,12 @@ class ThreadCollector:
         self._collector.feed(batch)
 
     def result(self) -> Json:
-        """Returns the message; of a failed turn, which has none, the response."""
+        """Returns the message, or the response of a failed turn, which has no message."""
         return self._collector.result() if self.failed is None else self._snapshot.response
 
 
 class ThreadRecorder(ForegroundRecorder):
-    """Stores the response of a turn, whatever form of it the client gets."""
+    """Stores the response of a turn, while the client gets a message."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ KEY_IGNORED: Final = Loss("Idempotency-Key", "ignored")
 
 _MAX_KEY_CHARS: Final = 255
 _FORM_PARAMS: Final = frozenset({"stream", "stream_options"})
-"""Parameters that say how a response is sent, and not what it is."""
+"""Parameters that change how a response is sent, but not its content."""
 
 _COUNT_S: Final = 60.0
 """Seconds for which a count is used. Other processes store keys meanwhile, so the bound is not exact."""
@@ -32,7 +32,7 @@ _FULL_COUNT_S: Final = 1.0
 def read_keyed_request(header: bytes, body: Json) -> KeyedRequest:
     """Returns the key of a request with the digest of its body. Raises InvalidRequest for a malformed key.
 
-    Whether the response is streamed makes no difference: clients whose stream broke ask for JSON, and mean the same.
+    Whether the response is streamed makes no difference: clients whose stream broke request the same response as JSON.
     """
     key = header.decode("latin-1")
     if not (key.isascii() and key.isprintable() and 0 < len(key) <= _MAX_KEY_CHARS):

@@ -1,6 +1,6 @@
-"""Serves requests with an idempotency key: of those with one key, one runs, and the others follow it.
+"""Serves requests with an idempotency key: the first request with a key runs, and repeated ones get its reply.
 
-The one that runs is a job, so it goes on when its client leaves, and another replica takes it over if this one dies.
+The first request is a job: it continues when its client leaves, and another replica takes it over if this one dies.
 """
 
 import time
@@ -38,7 +38,7 @@ from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Json
 
 _REPLAYED_HEADER: Final = {"x-gateway-replayed": "true"}
-"""The header of replies to requests that were not run, because one with their key was."""
+"""The header of replies to requests that were not run, because another request with the same key was run."""
 
 _MAX_ATTEMPTS: Final = 5
 
@@ -90,7 +90,7 @@ class IdempotentRequests:
         weight: int,
         strict: bool,
     ) -> Response | AcceptedRequest:
-        """Returns the reply to a request with this key; the accepted request if its response is not stored.
+        """Returns the reply to a request with this key, or the accepted request if its response is not stored.
 
         Raises IdempotencyKeyReused, TooManyKeys, and what `Intake.accept` raises.
         """
@@ -111,7 +111,7 @@ class IdempotentRequests:
             except KeyTaken:
                 continue
             except InvalidRequest:
-                # The request may be refused because of what the other one with its key has done: used its approval.
+                # The request may be refused because the other request with its key has used its approval.
                 if isinstance(await self._find(principal.name, keyed, body), StoredResponse):
                     continue
                 raise
@@ -119,7 +119,7 @@ class IdempotentRequests:
         raise IdempotencyKeyInUse
 
     async def _find(self, owner: str, keyed: KeyedRequest, body: Json) -> StoredResponse | str | None:
-        """Returns the response that holds the key, or the id of one that no longer does; None for a new key.
+        """Returns the response that holds the key, or the id of a response that held it before; None for a new key.
 
         Raises IdempotencyKeyReused.
         """
@@ -138,9 +138,9 @@ class IdempotentRequests:
         return stored
 
     async def _holds_key(self, store: Store, owner: str, stored: StoredResponse) -> bool:
-        """Whether a request with the key of this response is not to be run.
+        """Whether a request with the key of this response must not be run.
 
-        One whose client got nothing but an error may be sent again, as long as no tool was called by it.
+        A request whose client got only an error may be run again, unless it has called a tool.
         """
         response = stored.response
         if response["status"] != "failed" or stored.background:
@@ -151,7 +151,7 @@ class IdempotentRequests:
     async def _follow_own(
         self, owner: str, accepted: AcceptedRequest, body: Json, scope: Scope, receive: Receive
     ) -> Response:
-        """Returns the reply to the request that runs."""
+        """Returns the reply to the request that is run."""
         assert self._store is not None
         assert accepted.job is not None
         response_id, headers = accepted.response_id, accepted.loss_headers()

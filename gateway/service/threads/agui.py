@@ -1,4 +1,4 @@
-"""Threads of AG-UI in the store: what is stored of a thread before its next run."""
+"""Loads threads of AG-UI from the store before their next run, and marks threads with a run."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _ID_DIGITS: Final = 48
 
 
 _REFUSALS: Final[Mapping[str, str]] = {"denied": DENIED, "expired": EXPIRED, "void": CHANGED}
-"""State of a request -> what its client sees as the result of the call. The run that answered it may have failed."""
+"""State of an approval request -> the result of its call for the client. The run that answered it may have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +50,17 @@ class ThreadLimits:
 
 @dataclass(frozen=True, slots=True)
 class StoredThread:
-    """What is stored of a thread before a run. `records` are those of the requests for approvals among its items."""
+    """A thread as stored before a run. `records` are the records of the approval requests among its items."""
 
     conversation: Json
     previous_run: str | None = None
     items: Sequence[Item] = ()
     records: Mapping[str, ApprovalRecord] = field(default_factory=dict)
     calls: Mapping[str, Item] = field(default_factory=dict)
-    """Approved calls that were run by a run which failed later, by the ids of their requests."""
+    """Approved calls of runs that failed afterwards, by the ids of their approval requests."""
 
     def judge_requests(self, *, runs_tools: bool) -> RequestStates:
-        """Returns what can become of the requests. Without `runs_tools` the upstream knows them, and there are no
+        """Returns the states of the approval requests. Without `runs_tools` the upstream knows them, and there are no
         records."""
         states = {request_id: record.state for request_id, record in self.records.items()}
         open_ids = {request_id for request_id, state in states.items() if state == "open"}
@@ -76,7 +76,7 @@ class StoredThread:
 
 
 def restore_state(body: Json, conversation: Json) -> RunHead:
-    """Returns the head of a validated run, with the state that its thread has if its client has none."""
+    """Returns the head of a validated run, with the state of its thread if the client sent none."""
     head = RunHead.from_input(body)
     state = choose_state(body, conversation.get(STATE_KEY))
     return replace(head, state=state, is_state_restored=state is not head.state)
@@ -87,10 +87,10 @@ class RunningThreads:
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], object] = {}
-        """Owner and thread -> a mark of the run, which no other run has."""
+        """Owner and thread -> an object that identifies the run."""
 
     def begin_run(self, owner: str, thread_id: str) -> Callable[[], None]:
-        """Notes that a thread has a run. Returns what ends it, which may be called any number of times.
+        """Records that a thread has a run. Returns the function that ends it, which may be called more than once.
 
         Raises RunInProgress if the thread has a run already.
         """
@@ -108,7 +108,7 @@ class RunningThreads:
 
 
 async def load_thread(store: Store, approvals: ApprovalFactory, owner: str, thread_id: str) -> StoredThread:
-    """Returns what is stored of a thread. Raises RunInProgress, and StoreUnavailable."""
+    """Loads a thread from the store. Raises RunInProgress, and StoreUnavailable."""
     conversation_id = derive_id("conv", owner, thread_id)
     conversation = await store.load_conversation(owner, conversation_id)
     if conversation is None:
@@ -131,7 +131,7 @@ async def load_thread(store: Store, approvals: ApprovalFactory, owner: str, thre
 
 
 async def _load_approved_calls(store: Store, owner: str, records: Mapping[str, ApprovalRecord]) -> dict[str, Item]:
-    """Returns the calls of approvals that were used by a run which is no part of its thread, because it failed."""
+    """Returns the calls of approvals that were used by a failed run, which is not part of its thread."""
     calls: dict[str, Item] = {}
     for record in records.values():
         if record.state == "used" and record.answered_by is not None and record.id not in calls:
@@ -146,6 +146,6 @@ async def _load_approved_calls(store: Store, owner: str, records: Mapping[str, A
 
 
 def derive_id(prefix: str, *names: str) -> str:
-    """Returns the id of an object that the client has named. It is the same on every replica."""
+    """Returns the gateway's id for an object with an id of the client's. It is the same on every replica."""
     digest = sha256("\0".join(names).encode(errors="surrogatepass")).hexdigest()
     return f"{prefix}_{digest[:_ID_DIGITS]}"

@@ -25,7 +25,7 @@ from translation.responses.storable_items import to_storable_items, with_distinc
 
 
 class ThreadHistory(NamedTuple):
-    """What is stored of a thread before a turn. `previous_id` is None for a new thread."""
+    """A thread as stored before a turn. `previous_id` is None for a new thread."""
 
     items: Sequence[Item]
     state: Json
@@ -71,7 +71,7 @@ def _thread_not_found(message_id: str) -> ThreadNotFound:
 
 
 class ThreadedRequest:
-    """A request as the next turn of a thread: its endpoint, and the response that it is stored as."""
+    """A request as the next turn of a thread: its endpoint, and the recorder of its response."""
 
     def __init__(self, history: ThreadHistory, body: Json, identity: ReplyIdentity, route: Route) -> None:
         """Lifts a validated body. Raises InvalidRequest."""
@@ -95,13 +95,13 @@ class ThreadedRequest:
 
     @property
     def history_tokens(self) -> int | None:
-        """The number of their tokens, if it is known."""
+        """The number of tokens of the history, if it is known."""
         return self._history.tokens
 
     def make_recorder(
         self, store: Store, lease: Lease, owner: str, run: Run, *, begin_delay_s: float
     ) -> ThreadRecorder:
-        """Returns what stores the turn's response while `run` produces it."""
+        """Returns the recorder that stores the turn's response while `run` produces it."""
         new = NewResponse(
             owner=owner,
             response=self._response,
@@ -115,7 +115,7 @@ class ThreadedRequest:
 
     def _lift(self, body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
         if relayed:
-            return lift(body, relayed=True)  # refuses the thread: its upstream would have to keep it
+            return lift(body, relayed=True)  # refuses the thread, because the upstream would have to store it
         turn = self._turn
         items = [*self._history.items, *turn.items]
         return replace(turn, model=turn.model if model is None else model, items=items)

@@ -97,9 +97,9 @@ async def test_small_bodies_wait_for_no_turn() -> None:
 
 @pytest.mark.parametrize("has_turn", [False, True], ids=["before its turn", "as its turn comes"])
 async def test_a_caller_that_leaves_gives_its_turn_to_the_next(has_turn: bool) -> None:
-    turns = LoopSlots()
-    await turns.take()
-    first, leaving, last = (asyncio.create_task(turns.take()) for _ in range(3))
+    slots = LoopSlots()
+    await slots.wait_for_slot()
+    first, leaving, last = (asyncio.create_task(slots.wait_for_slot()) for _ in range(3))
     await asyncio.sleep(0)
     if has_turn:
         await first
@@ -115,15 +115,15 @@ def _stop(loop: asyncio.AbstractEventLoop, _: object) -> None:
 
 
 def test_a_turn_of_a_loop_that_ended_is_over() -> None:
-    turns = LoopSlots()
+    slots = LoopSlots()
 
     async def take() -> None:
         async with asyncio.timeout(5):
-            await turns.take()
+            await slots.wait_for_slot()
 
     for _ in range(2):
         loop = asyncio.new_event_loop()
-        loop.create_task(turns.take()).add_done_callback(partial(_stop, loop))
+        loop.create_task(slots.wait_for_slot()).add_done_callback(partial(_stop, loop))
         loop.run_forever()
         loop.close()
     asyncio.run(take())
