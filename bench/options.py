@@ -51,7 +51,7 @@ def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) 
     parser.add_argument("--keep", action="store_true", help="write the result to the baseline file")
     parsed = parser.parse_args(arguments)
     rounds, state_rounds, seconds = (1, 1, 1.0) if parsed.quick else (_ROUNDS, _STATE_ROUNDS, _SECONDS)
-    chosen = _named(names, parsed.only) if parsed.only else frozenset(names) if parsed.all else None
+    chosen = _select_names(names, parsed.only) if parsed.only else frozenset(names) if parsed.all else None
     return RunOptions(
         rounds=parsed.rounds or rounds,
         state_rounds=parsed.rounds or state_rounds,
@@ -63,5 +63,5 @@ def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) 
     )
 
 
-def _named(names: Sequence[str], wanted: Sequence[str]) -> frozenset[str]:
+def _select_names(names: Sequence[str], wanted: Sequence[str]) -> frozenset[str]:
     return frozenset(name for text in wanted for name in names if (name == text if text in names else text in name))

@@ -64,7 +64,7 @@ def main() -> int:
         print("no scenario has this name; --list prints all names", file=sys.stderr)
         return 1
     _print_tables(rows, state, start)
-    _compare_and_save(scenario_table.build_run_results(rows, state, start, _machine()), keep=options.keep)
+    _compare_and_save(scenario_table.build_run_results(rows, state, start, _describe_machine()), keep=options.keep)
     return 1 if failed else 0
 
 
@@ -117,11 +117,12 @@ def measure_scenarios(
         upstream = stack.enter_context(start_upstream(load_core, home))
         started_peers = stack.enter_context(start_peers(upstream, server_core, home)) if options.peers else []
         return [
-            _row(scenario, upstream, started_peers if scenario.peers else [], options, home) for scenario in scenarios
+            _measure_row(scenario, upstream, started_peers if scenario.peers else [], options, home)
+            for scenario in scenarios
         ]
 
 
-def _row(
+def _measure_row(
     scenario: Scenario, upstream: Server, peers: Sequence[Server], options: RunOptions, home: Path
 ) -> scenario_table.ScenarioRow:
     server_core, load_core = choose_cores()
@@ -130,8 +131,8 @@ def _row(
         print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
         figures: dict[str, Figure] = {}
         # A new gateway for each round: memory that an earlier load left behind would hide what the next one needs.
-        with _servers(scenario, upstream, server_core, home) as servers:
-            for server in _rotated([*servers, *peers], turn):
+        with _start_servers(scenario, upstream, server_core, home) as servers:
+            for server in _rotate([*servers, *peers], turn):
                 try:
                     figures[server.name] = measure_scenario(
                         server, scenario, options.seconds, load_core, home / "load.log", direct=server is upstream
@@ -144,7 +145,7 @@ def _row(
     return scenario_table.build_row(scenario, rounds)
 
 
-def _rotated(servers: list[Server], turn: int) -> list[Server]:
+def _rotate(servers: list[Server], turn: int) -> list[Server]:
     """Returns the servers in another order for each round, because the state of the machine may favor the first."""
     first = turn % len(servers)
     return servers[first:] + servers[:first]
@@ -185,7 +186,7 @@ def _measure_start(options: RunOptions, home: Path) -> list[CostRow]:
 
 
 @contextmanager
-def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
+def _start_servers(scenario: Scenario, upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
     with ExitStack() as stack:
         measured = stack.enter_context(start_gateway(upstream, core, home, scenario.setup))
         forwarder = stack.enter_context(start_nginx(upstream.port, core, home))
@@ -197,7 +198,7 @@ def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path)
         yield [upstream, *([forwarder] if forwarder else []), measured]
 
 
-def _machine() -> str:
+def _describe_machine() -> str:
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
     core = "with the compiled core" if CORE else "without the compiled core"
     return f"{cpu.partition(': ')[2]}, {os.cpu_count()} cores, Python {platform.python_version()}, {core}"

@@ -1,4 +1,4 @@
-"""Clients of the gateway for frameworks.
+"""Clients of the gateway for frameworks, such as LangChain.
 
 Knows the HTTP APIs of the gateway, and imports none of its code.
 """

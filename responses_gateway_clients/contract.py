@@ -1,4 +1,4 @@
-"""Requests and replies of both APIs in one form: that of `/generate`."""
+"""The form of requests and replies that the clients use for both APIs: the form of `/generate`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

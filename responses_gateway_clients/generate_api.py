@@ -1,4 +1,4 @@
-"""`POST /generate`, whose form of replies the clients use for both APIs."""
+"""`POST /generate`. The clients use its form of replies for both APIs."""
 
 from responses_gateway_clients.contract import GatewayRequest, ReplyReader, drop_none
 from responses_gateway_clients.http import Json, JsonFrame, gateway_error_of

@@ -69,7 +69,7 @@ class ChatVllm(BaseChatModel):
     temperature: float | None = None
     stop: list[str] | None = None
     two_pass: bool | None = None
-    """Whether thinking and answer are two runs of the engine, so that the thinking budget is exact."""
+    """Whether the engine generates thinking and answer in two passes, so that the thinking budget is exact."""
     think_tag: Literal["think", "thinking"] | None = None
     max_thinking_tokens: int | None = Field(default=None, ge=0)
     max_response_tokens: int | None = Field(default=None, ge=1, alias="max_tokens")

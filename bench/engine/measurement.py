@@ -1,7 +1,7 @@
 """`make bench-engine`: measures vLLM inside the gateway, with one pass and with two.
 
-Measured are the share of the second pass's prompt that is in the engine's cache, tokens per second of one request and
-of sixteen at once, the time to the first delta, and the time to a reply of `/healthz` while the engine is busy.
+It measures the share of the second pass's prompt that is in the engine's cache, the tokens per second of one request
+and of sixteen concurrent ones, the time to the first delta, and the time to a reply of `/healthz` under that load.
 """
 
 import asyncio
@@ -53,15 +53,15 @@ _CONFIG = {
         "two passes": {"provider": "local", "two_pass": True, "max_thinking_tokens": 64},
     },
 }
-_AT_ONCE = 16
-_ALONE = 5
+_CONCURRENT_REQUESTS = 16
+_SINGLE_REQUESTS = 5
 _HEALTH_TARGET_MS = 50.0
-_HEALTH_EVERY_S = 0.01
+_HEALTH_INTERVAL_S = 0.01
 
 
 @dataclass(frozen=True)
 class TimedReply:
-    """What one request took, and the tokens of its reply."""
+    """The times of one request, and the tokens of its reply."""
 
     first_delta_ms: float
     seconds: float
@@ -81,7 +81,7 @@ class ModelFigures:
     health_max_ms: float
 
 
-async def _ask(client: httpx.AsyncClient, model: str, number: int) -> TimedReply:
+async def _send_request(client: httpx.AsyncClient, model: str, number: int) -> TimedReply:
     """Sends one request. Its question differs from all others, so that only the instructions are in the cache."""
     body = {
         "model": model,
@@ -105,24 +105,26 @@ async def _ask(client: httpx.AsyncClient, model: str, number: int) -> TimedReply
     return TimedReply((first - began) * 1000, ended - began, tokens)
 
 
-async def _health(client: httpx.AsyncClient, until: asyncio.Event) -> list[float]:
+async def _time_health_replies(client: httpx.AsyncClient, until: asyncio.Event) -> list[float]:
     times_ms: list[float] = []
     while not until.is_set():
         began = time.perf_counter()
         (await client.get("/healthz")).raise_for_status()
         times_ms.append((time.perf_counter() - began) * 1000)
-        await asyncio.sleep(_HEALTH_EVERY_S)
+        await asyncio.sleep(_HEALTH_INTERVAL_S)
     return times_ms
 
 
 async def _measure(client: httpx.AsyncClient, model: str) -> ModelFigures:
-    await _ask(client, model, 0)
-    alone = [await _ask(client, model, number) for number in range(1, _ALONE + 1)]
+    await _send_request(client, model, 0)
+    alone = [await _send_request(client, model, number) for number in range(1, _SINGLE_REQUESTS + 1)]
     done = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        health = tasks.create_task(_health(client, done))
+        health = tasks.create_task(_time_health_replies(client, done))
         began = time.perf_counter()
-        together = await asyncio.gather(*(_ask(client, model, 100 + number) for number in range(_AT_ONCE)))
+        together = await asyncio.gather(
+            *(_send_request(client, model, 100 + number) for number in range(_CONCURRENT_REQUESTS))
+        )
         seconds = time.perf_counter() - began
         done.set()
     health_times_ms = await health
@@ -137,8 +139,8 @@ async def _measure(client: httpx.AsyncClient, model: str) -> ModelFigures:
     )
 
 
-def _hits(notes: Path) -> tuple[int, int]:
-    """Returns the prompt tokens of all second passes: (those that were cached, all)."""
+def _count_cached_tokens(notes: Path) -> tuple[int, int]:
+    """Returns the cached prompt tokens and all prompt tokens of the second passes."""
     turns: dict[int, list[dict[str, int]]] = defaultdict(list)
     for line in notes.read_text().splitlines():
         note = json.loads(line)
@@ -147,7 +149,7 @@ def _hits(notes: Path) -> tuple[int, int]:
     return sum(note["cached"] or 0 for note in second), sum(note["prompt"] for note in second)
 
 
-async def _run(port: int) -> list[ModelFigures]:
+async def _measure_models(port: int) -> list[ModelFigures]:
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
         return [await _measure(client, model) for model in ("one pass", "two passes")]
 
@@ -161,8 +163,8 @@ def main() -> int:
         config.write_text(json.dumps(_CONFIG))
         command = [python, "-m", "bench.engine.recording_gateway", str(config), str(notes)]
         with start_announcing_server("engine", command, None, Path(home) / "server.log", _ENVIRONMENT) as server:
-            rows = asyncio.run(_run(server.port))
-        cached, prompt = _hits(notes)
+            rows = asyncio.run(_measure_models(server.port))
+        cached, prompt = _count_cached_tokens(notes)
     print("             first delta   alone   16 at once   /healthz p50    p99    max")
     for row in rows:
         print(

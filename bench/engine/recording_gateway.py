@@ -1,4 +1,4 @@
-"""The gateway with vLLM inside, which records every run of the engine.
+"""The gateway with vLLM inside, which records every generation of the engine.
 
 It is started by `python -m bench.engine.recording_gateway CONFIG RUNS`, and needs an environment with vLLM. It writes
 the cached tokens of second passes to the file RUNS, because no client gets them.
@@ -27,7 +27,8 @@ from translation.representation.turn import Turn
 
 
 class RecordingProvider(VllmProvider):
-    """Writes a line of JSON for every run: the number of its turn, and the total and cached tokens of its prompt."""
+    """Writes a line of JSON for every generation: the number of its turn, the tokens of its prompt, and how many of
+    them were cached."""
 
     notes: TextIO
     turns = count()

@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from bench.load.replies import Model, find_fault, stream_writes, whole_reply
+from bench.load.replies import Model, build_stream_writes, build_whole_reply, find_fault
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
@@ -23,7 +23,7 @@ _PATH: Final = "/v1/responses"
 
 
 class _Transport(asyncio.Transport):
-    """A transport that passes what is written to a function."""
+    """A transport that passes written bytes to a function."""
 
     def __init__(self, receive: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class _Upstream:
         deltas, streamed = Model.named(body["model"]).deltas, bool(body.get("stream"))
         reads = self._reads.get((deltas, streamed))
         if reads is None:
-            whole = stream_writes(deltas, "chat") if streamed else [whole_reply(deltas, "chat")]
+            whole = build_stream_writes(deltas, "chat") if streamed else [build_whole_reply(deltas, "chat")]
             reads = self._reads[deltas, streamed] = [
                 b"".join(whole[at : at + self._writes_per_read]) for at in range(0, len(whole), self._writes_per_read)
             ]
@@ -157,10 +157,10 @@ _SHORT, _LONG = 4, 260
 
 
 async def measure_http_steps(cost: Cost, times: int) -> dict[str, float]:
-    """Returns µs by the description of what was done. It must run on a `UpstreamLoop`."""
+    """Returns the µs of each step by its description. It must run on an `UpstreamLoop`."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, UpstreamLoop)
-    ask = partial(_cost_of, cost)
+    ask = partial(_measure_request_cost, cost)
     cost_by_step = {
         "not streaming, over HTTP on both sides": await ask("bench-128", times, stream=False),
         "streamed, four deltas, over HTTP on both sides": (short := await ask(f"bench-{_SHORT}", times, stream=True)),
@@ -175,7 +175,7 @@ async def measure_http_steps(cost: Cost, times: int) -> dict[str, float]:
     return cost_by_step
 
 
-async def _cost_of(cost: Cost, model: str, times: int, *, stream: bool) -> float:
+async def _measure_request_cost(cost: Cost, model: str, times: int, *, stream: bool) -> float:
     client = InProcessClient(model, stream=stream)
     await client.ask()
     client.check()

@@ -34,7 +34,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _ROUNDS: Final = 7
-_TIMES: Final = 700
+_REPETITIONS: Final = 700
 
 _BODY: Final[Json] = {"model": "bench", "input": "Say the tokens.", "store": False}
 _CHAT_BODY: Final[Json] = {"model": "bench", "messages": [{"role": "user", "content": "Say the tokens."}]}
@@ -86,7 +86,7 @@ class _InstantExchange:
         yield [*decoder.feed(orjson.loads(orjson.dumps(_ANSWER))), *decoder.finish()]
 
 
-async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
+async def _measure_cost(step: Callable[[], Awaitable[object]], times: int) -> float:
     """Returns the processor time of one step in µs: the least of several rounds."""
     least = float("inf")
     gc.collect()
@@ -99,10 +99,10 @@ async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
     return least * 1e6
 
 
-async def measure_steps(times: int = _TIMES) -> dict[str, float]:
+async def measure_steps(times: int = _REPETITIONS) -> dict[str, float]:
     """Returns the µs of each step by its description. Each step runs `times` times per round.
 
-    A step includes the steps above it for the same API. It must run on a `no_sockets.UpstreamLoop`.
+    A step includes the steps above it for the same API. It must run on an `UpstreamLoop`.
     """
     settings = Settings.model_validate(
         {
@@ -149,13 +149,13 @@ async def measure_steps(times: int = _TIMES) -> dict[str, float]:
     if replies[0]["status"] != 200 or b"tok tok" not in replies[1]["body"]:
         raise RuntimeError(f"the application replied with {replies}")
     return {
-        "chat: checked, routed, lifted, lowered": await _cost(accept_chat, times),
-        "responses: checked, routed, lifted, lowered": await _cost(accept_response, times),
-        "responses: the same, and its answer decoded and encoded": await _cost(produce_response, times),
-        "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _cost(
+        "chat: checked, routed, lifted, lowered": await _measure_cost(accept_chat, times),
+        "responses: checked, routed, lifted, lowered": await _measure_cost(accept_response, times),
+        "responses: the same, and its answer decoded and encoded": await _measure_cost(produce_response, times),
+        "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _measure_cost(
             call_application, times
         ),
-        **await no_sockets.measure_http_steps(_cost, times),
+        **await no_sockets.measure_http_steps(_measure_cost, times),
     }
 
 

@@ -22,25 +22,25 @@ from bench.load.requests import LoadSpec, build_replay_request, build_request
 _WARM_UP_MODEL = "bench-4"
 _MAX_WRONG = 5
 _GRACE_S = 150
-"""How much longer than its own duration a load may take before it is given up, because the server does not answer."""
+"""The seconds after the end of a load after which it is abandoned, because the server does not answer."""
 
 
 @dataclass
 class Result:
-    """What the server delivered. All times are in seconds."""
+    """The delivered answers and their times in seconds."""
 
     requests: int = 0
     deltas: int = 0
     elapsed: float = 0.0
     first_deltas: list[float] = field(default_factory=list)
-    """The times from a request to the first delta of its answer. Printed is only their median."""
+    """The times from a request to the first delta of its answer. Only their median is printed."""
     ends: list[float] = field(default_factory=list)
-    """The times from the last delta to the terminal event of a Responses stream. Printed are only their percentiles."""
+    """The times from the last delta to the terminal event of a Responses stream. Only their percentiles are printed."""
     wholes: list[float] = field(default_factory=list)
     """The times from a request to the terminal event of a Responses stream, or to the end of an answer that is not
     streamed. Printed is only their median."""
     delays: list[float] = field(default_factory=list)
-    """The times from the upstream's write of a stamped delta to its arrival. Printed are only their percentiles."""
+    """The times from the upstream's write of a stamped delta to its arrival. Only their percentiles are printed."""
     wrong: list[str] = field(default_factory=list)
     """Descriptions of the first few faulty answers."""
 

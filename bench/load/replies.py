@@ -64,7 +64,7 @@ class Model:
 
 
 @cache
-def stream_writes(deltas: int, dialect: Dialect, kind: str = "text") -> list[bytes]:
+def build_stream_writes(deltas: int, dialect: Dialect, kind: str = "text") -> list[bytes]:
     """Returns a streamed reply as the writes to the socket: one per frame, each an HTTP chunk of its own."""
     pieces = Model(deltas, 0).pieces
     if dialect == "responses":
@@ -129,8 +129,8 @@ _CHUNKS: Final = {
 
 
 @cache
-def whole_reply(deltas: int, dialect: Dialect) -> bytes:
-    """Returns the same answer as one JSON reply, with its HTTP head."""
+def build_whole_reply(deltas: int, dialect: Dialect) -> bytes:
+    """Returns an answer as one JSON reply, with its HTTP head."""
     text = Model(deltas, 0).text
     wholes = {
         "responses": lambda: response_snapshot("completed", [message_item(text)]),
@@ -152,7 +152,7 @@ def stamp_write(write: bytes, now_s: float) -> bytes:
 
 
 def parse_delays_s(content: bytes, now_s: float) -> list[float]:
-    """Returns how long ago each stamped delta in the content was sent, in seconds."""
+    """Returns the seconds since each stamped delta in the content was sent."""
     return [(int(now_s * 1e6) - int(stamp)) % _STAMP_RANGE / 1e6 for stamp in _STAMP.findall(content)]
 
 
@@ -172,7 +172,7 @@ _ENDS: Final = {
     "chat": re.compile(rb'"finish_reason":\s*"(?:stop|tool_calls)".*data: \[DONE\]\n\n\Z', re.DOTALL),
     "messages": re.compile(rb'"stop_reason":\s*"(?:end_turn|tool_use)".*"message_stop"\}\n\n\Z', re.DOTALL),
 }
-"""API -> what its streams end with."""
+"""API -> the bytes at the end of its streams."""
 
 
 _ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')

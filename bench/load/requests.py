@@ -1,4 +1,4 @@
-"""The requests of the load generator: what to send, and its bytes."""
+"""The requests of the load generator: their description, and their bytes."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -97,7 +97,7 @@ def _head(spec: LoadSpec, start: str) -> bytes:
 
 
 def build_function_tool(number: int, *, nested: bool) -> dict[str, Any]:
-    """Returns a function tool as agents declare them. `nested` is the form of chat."""
+    """Returns a function tool as agents declare it. With `nested` it has the form of chat."""
     properties = {
         "path": {"type": "string", "description": "The file to work on, relative to the folder that is open."},
         "words": {"type": "string", "description": "What to write there."},
@@ -110,7 +110,7 @@ def build_function_tool(number: int, *, nested: bool) -> dict[str, Any]:
 
 
 def _message_tool(number: int) -> dict[str, Any]:
-    """Returns the same tool in the form of the Messages API."""
+    """Returns the same function tool in the form of the Messages API."""
     tool = build_function_tool(number, nested=False)
     return {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}
 

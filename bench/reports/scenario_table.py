@@ -139,7 +139,7 @@ def _cells(row: ScenarioRow) -> tuple[str, ...]:
 
 
 def _added_value(figures: dict[str, Figure], scenario: Scenario) -> float:
-    """Returns what the gateway adds to a direct run; its own figure if a direct run has none."""
+    """Returns the gateway's figure minus that of a direct run, or the figure itself if a direct run has none."""
     gateway, direct = figures[GATEWAY].value, figures[DIRECT].value
     assert gateway is not None, scenario
     return gateway - direct if direct is not None else gateway

@@ -75,7 +75,7 @@ _TEXTS = HistoryShape(items=200)
 _AGENT = HistoryShape(items=500, scale=2)
 _LONG_AGENT = HistoryShape(items=2000, scale=2)
 
-_MAIN = (
+_MAIN_SCENARIOS = (
     Scenario("translate", "delta", _RESPONSES, "bench-128", 64, 3.0, 1.3, peers=True),
     Scenario("translate, 12 tools", "delta", _RESPONSES, "bench-128", 64, 1.5, 1.1, tools=12),
     Scenario("translate, arguments", "delta", _RESPONSES, "bench-128-arguments", 64, 2.7, 1.5, tools=12),
@@ -113,7 +113,7 @@ _MAIN = (
     Scenario("history, 200 items, 5 MB", "item", _RESPONSES, "bench-4", 4, history=_IMAGES),
 )
 
-_MORE = (
+_FURTHER_SCENARIOS = (
     Scenario(
         "delay, full speed", "delay", _RESPONSES, "bench-128-stamped", 64, absolute=True, peers=True, default=False
     ),
@@ -143,10 +143,10 @@ _MORE = (
 STREAMS = (1, 16, 64, 256, 1000)
 """The numbers of streams open at once in the scenarios `streams: …`, which show how the cost grows with them."""
 
-_SCALED = tuple(
+_SCALED_SCENARIOS = tuple(
     Scenario(f"streams: {count:,}{paced}", "delta", _RESPONSES, model, count, default=False)
     for model, paced in (("bench-128", ", full speed"), ("bench-128-50ps", ", 50 deltas/s"))
     for count in STREAMS
 )
 
-SCENARIOS = (*_MAIN, *_MORE, *_SCALED)
+SCENARIOS = (*_MAIN_SCENARIOS, *_FURTHER_SCENARIOS, *_SCALED_SCENARIOS)

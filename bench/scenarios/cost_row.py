@@ -1,4 +1,4 @@
-"""One figure of the store, of the start or of tools: what it costs beside the same without them."""
+"""A figure of the store, of the start or of hosted tools, beside the same figure without them."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class CostRow:
 
     @property
     def score(self) -> float:
-        """What the store adds to the figure. It is compared with the target."""
+        """The part of the figure that the store adds. It is compared with the target."""
         return self.value if self.without is None else self.value - self.without
 
     @property

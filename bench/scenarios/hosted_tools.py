@@ -34,30 +34,30 @@ def measure_hosted_tools(bench: BenchEnvironment) -> list[CostRow]:
             start_announcing_server("mcp", program, bench.load_core, bench.home / "mcp.log") as mcp,
             start_gateway(bench.upstream, bench.core, bench.home, GatewaySetup(reaches_loopback=True)) as server,
         ):
-            load = _Load(server, bench.load_core, bench.home / "load.log")
+            load = _LoadRunner(server, bench.load_core, bench.home / "load.log")
             streams = LoadSpec(
                 server.port, "/v1/responses", "bench-128", stream=True, connections=64, seconds=bench.seconds
             )
             single = replace(streams, model="bench-4", connections=1)
-            listed = _fields(mcp.port, is_listed=True)
+            listed = _build_fields(mcp.port, is_listed=True)
             cpu.append((load.cpu_us(replace(streams, tools=TOOL_COUNT)), load.cpu_us(replace(streams, fields=listed))))
             plain_ms = load.whole_ms(replace(single, fields=listed))
-            unlisted = _fields(mcp.port, is_listed=False)
+            unlisted = _build_fields(mcp.port, is_listed=False)
             listing_ms = load.whole_ms(replace(single, fields=unlisted))
             lists.append((plain_ms, listing_ms))
-            # A call takes a second answer of the model. The connection is that on which the tools were listed.
+            # A call takes a second answer of the model. The connection is the one on which the tools were listed.
             call_ms = load.whole_ms(replace(single, model="bench-4-call", fields=unlisted))
             calls.append((listing_ms + plain_ms, call_ms))
     ratios = tuple(after / before for before, after in cpu)
     return [
-        CostRow(f"{TOOLS}, 12 listed and none called, CPU", "-", "µs/response", *_medians(cpu), ratios=ratios),
+        CostRow(f"{TOOLS}, 12 listed and none called, CPU", "-", "µs/response", *_compute_medians(cpu), ratios=ratios),
         CostRow(f"{TOOLS}, that to function tools", "-", "ratio", None, median(ratios), _DECLARED_TARGET, ratios),
-        CostRow(f"{TOOLS}, one call", "-", "ms", *_medians(calls), _CALL_TARGET_MS),
-        CostRow(f"{TOOLS}, listing them", "-", "ms", *_medians(lists)),
+        CostRow(f"{TOOLS}, one call", "-", "ms", *_compute_medians(calls), _CALL_TARGET_MS),
+        CostRow(f"{TOOLS}, listing them", "-", "ms", *_compute_medians(lists)),
     ]
 
 
-class _Load:
+class _LoadRunner:
     """Runs loads on one gateway."""
 
     def __init__(self, server: Server, core: int | None, log: Path) -> None:
@@ -76,7 +76,7 @@ class _Load:
         return median(result.wholes) * 1e3
 
 
-def _fields(port: int, *, is_listed: bool) -> dict[str, Any]:
+def _build_fields(port: int, *, is_listed: bool) -> dict[str, Any]:
     """Returns the fields of requests that declare the server. With `is_listed`, its list is in the context already."""
     tool = {
         "type": "mcp",
@@ -88,6 +88,6 @@ def _fields(port: int, *, is_listed: bool) -> dict[str, Any]:
     return {"tools": [tool], "input": [*([listed] if is_listed else []), build_question()]}
 
 
-def _medians(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+def _compute_medians(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     before, after = (median(values) for values in zip(*pairs, strict=True))
     return before, after

@@ -1,4 +1,4 @@
-"""Measures one server under one load: what it delivered, and the CPU or memory that it used."""
+"""Measures one server under one load: its answers, and the CPU or memory that it used."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def measure_scenario(
     `direct`: the server is the upstream itself. Raises WrongAnswers, and RuntimeError if the load generator fails.
     """
     if scenario.measure == "stream":
-        return Figure(None if direct else _memory(server, scenario, core, log), 0.0, 0.0)
+        return Figure(None if direct else _measure_memory(server, scenario, core, log), 0.0, 0.0)
     result, cpu_s = run_load(server, scenario.spec(server.port, seconds), core, log)
     if scenario.measure == "first delta":
         value: float | None = median(result.first_deltas) * 1e3
@@ -59,11 +59,11 @@ def measure_scenario(
     elif direct:
         value = None
     else:
-        value = cpu_s * 1e6 / _delivered(result, scenario)
+        value = cpu_s * 1e6 / _measure_delivery(result, scenario)
     return Figure(value, result.requests / result.elapsed, result.deltas / result.elapsed)
 
 
-def _delivered(result: Result, scenario: Scenario) -> int:
+def _measure_delivery(result: Result, scenario: Scenario) -> int:
     if scenario.measure == "delta":
         return result.deltas
     return result.requests * (scenario.history.items if scenario.measure == "item" else 1)
@@ -71,51 +71,51 @@ def _delivered(result: Result, scenario: Scenario) -> int:
 
 def run_load(server: Server, spec: LoadSpec, core: int | None, log: Path) -> tuple[Result, float]:
     """Runs a load. Returns its result and the CPU seconds of the server. Raises WrongAnswers."""
-    with _generator(json.dumps(asdict(spec)), core, log) as generator:
+    with _start_generator(json.dumps(asdict(spec)), core, log) as generator:
         before = server.cpu_s()
-        _send_go(generator)
-        result = _result(generator, server, log)
+        _send_line(generator)
+        result = _read_result(generator, server, log)
         return result, server.cpu_s() - before
 
 
-def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> float:
+def _measure_memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> float:
     """Returns the KiB of resident memory per open stream. The server has answered a few requests before."""
     settle = Scenario("settle", "request", scenario.path, "bench-4", _SETTLE_CONNECTIONS, 0.0)
-    with _generator(json.dumps(asdict(settle.spec(server.port, 0.2))), core, log) as generator:
-        _send_go(generator)
-        _result(generator, server, log)
-    with _generator(json.dumps(asdict(scenario.spec(server.port, 0))), core, log) as generator:
+    with _start_generator(json.dumps(asdict(settle.spec(server.port, 0.2))), core, log) as generator:
+        _send_line(generator)
+        _read_result(generator, server, log)
+    with _start_generator(json.dumps(asdict(scenario.spec(server.port, 0))), core, log) as generator:
         before = server.resident_bytes()
-        _send_go(generator)
-        _expect(generator, "holding", log)
+        _send_line(generator)
+        _expect_word(generator, "holding", log)
         added_bytes = server.resident_bytes() - before
-        _send_go(generator)
-        _result(generator, server, log)
+        _send_line(generator)
+        _read_result(generator, server, log)
     return added_bytes / 1024 / scenario.connections
 
 
 @contextmanager
-def _generator(spec: str, core: int | None, log: Path) -> Iterator[Popen[str]]:
+def _start_generator(spec: str, core: int | None, log: Path) -> Iterator[Popen[str]]:
     """Starts the process of a load. It communicates over stdin and stdout, see `bench.load.generator`."""
     with start_process([sys.executable, "-m", "bench.load.generator", spec], core, log) as process:
-        _expect(process, "ready", log)
+        _expect_word(process, "ready", log)
         yield process
 
 
-def _expect(generator: Popen[str], word: str, log: Path) -> None:
+def _expect_word(generator: Popen[str], word: str, log: Path) -> None:
     assert generator.stdout is not None
     line = generator.stdout.readline().strip()
     if line != word:
         raise RuntimeError(f"the load generator printed {line!r}, not {word!r}; its log is\n{log.read_text()[-2000:]}")
 
 
-def _send_go(generator: Popen[str]) -> None:
+def _send_line(generator: Popen[str]) -> None:
     assert generator.stdin is not None
     generator.stdin.write("go\n")
     generator.stdin.flush()
 
 
-def _result(generator: Popen[str], server: Server, log: Path) -> Result:
+def _read_result(generator: Popen[str], server: Server, log: Path) -> Result:
     assert generator.stdout is not None
     line = generator.stdout.readline()
     if not line:

@@ -23,43 +23,45 @@ from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response
 
 CHAIN = "state: chain of 1,000 turns"
-_MARKS = (100, 500, 1000)
+_MEASURED_TURNS = (100, 500, 1000)
 """The numbers of turns after which the database is measured."""
 
-_READS = 15
+_HISTORY_READS = 15
 _OWNER, _WORKER = "bench", "bench"
 
 
 def measure_store_chain(databases: Databases) -> list[CostRow]:
     """Returns the rows of each database. Raises WrongAnswers."""
-    by_figure = zip(*(asyncio.run(_figures(name, new_url())) for name, new_url in databases.items()), strict=True)
+    by_figure = zip(
+        *(asyncio.run(_measure_figures(name, new_url())) for name, new_url in databases.items()), strict=True
+    )
     return [row for rows in by_figure for row in rows]
 
 
-async def _figures(database: str, url: str) -> list[CostRow]:
+async def _measure_figures(database: str, url: str) -> list[CostRow]:
     store = SqlStore(StoreSettings(url=url, deadline_s=30), BackgroundSettings())
     await store.open()
     try:
-        empty = await _bytes(url)
+        empty = await _measure_size(url)
         sizes, times, last = [], [], ""
-        for turn in range(1, _MARKS[-1] + 1):
-            last = await _turn(store, turn, last or None)
-            if turn in _MARKS:
-                sizes.append(await _bytes(url) - empty)
+        for turn in range(1, _MEASURED_TURNS[-1] + 1):
+            last = await _store_turn(store, turn, last or None)
+            if turn in _MEASURED_TURNS:
+                sizes.append(await _measure_size(url) - empty)
                 times.append(await _read_history_ms(store, last, turn))
-        with _statements() as statements:
-            await _continue(store, last)
+        with _collect_statements() as statements:
+            await _continue_chain(store, last)
     finally:
         await store.aclose()
-    early = (sizes[1] - sizes[0]) / (_MARKS[1] - _MARKS[0])
-    late = (sizes[2] - sizes[1]) / (_MARKS[2] - _MARKS[1])
-    slower = (times[2] / _MARKS[2]) / (times[0] / _MARKS[0])
+    early = (sizes[1] - sizes[0]) / (_MEASURED_TURNS[1] - _MEASURED_TURNS[0])
+    late = (sizes[2] - sizes[1]) / (_MEASURED_TURNS[2] - _MEASURED_TURNS[1])
+    slower = (times[2] / _MEASURED_TURNS[2]) / (times[0] / _MEASURED_TURNS[0])
     return [
         *(
             _row(f"database after {mark:,}", database, "KiB", size / 1024)
-            for mark, size in zip(_MARKS, sizes, strict=True)
+            for mark, size in zip(_MEASURED_TURNS, sizes, strict=True)
         ),
-        _row("bytes per turn", database, "B", sizes[-1] / _MARKS[-1]),
+        _row("bytes per turn", database, "B", sizes[-1] / _MEASURED_TURNS[-1]),
         _row("a late turn's bytes to an early one's", database, "ratio", late / early, target=1.25),
         _row("queries for the history of the last", database, "queries", len(statements), target=1),
         CostRow(f"{CHAIN}, the history of the last", database, "ms", None, times[-1]),
@@ -72,22 +74,27 @@ def _row(figure: str, database: str, unit: str, value: float, target: float | No
     return CostRow(f"{CHAIN}, {figure}", database, unit, None, value, target, ratios=(value,))
 
 
-def turn_text(turn: int, *, answer: bool) -> str:
+def build_turn_text(turn: int, *, answer: bool) -> str:
     """Returns the question or the answer of a turn. It is equally long in every turn."""
     return f"{'answer' if answer else 'question'} {turn:04}: " + "some words of a conversation, " * (
         20 if answer else 5
     )
 
 
-async def _turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
+async def _store_turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
     started = new_response(
         {"store": True, "previous_response_id": parent_id, "instructions": "Answer in a few words."},
         response_id=new_id("resp_"),
         created_at=1_700_000_000 + turn,
         model="bench",
     )
-    question: Item = {"id": new_id("msg_"), "type": "message", "role": "user", "content": turn_text(turn, answer=False)}
-    text = {"type": "output_text", "text": turn_text(turn, answer=True), "annotations": [], "logprobs": []}
+    question: Item = {
+        "id": new_id("msg_"),
+        "type": "message",
+        "role": "user",
+        "content": build_turn_text(turn, answer=False),
+    }
+    text = {"type": "output_text", "text": build_turn_text(turn, answer=True), "annotations": [], "logprobs": []}
     answer: Item = {
         "id": new_id("msg_"),
         "type": "message",
@@ -106,26 +113,26 @@ async def _turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
 
 async def _read_history_ms(store: SqlStore, last: str, turns: int) -> float:
     times = []
-    for _ in range(_READS):
+    for _ in range(_HISTORY_READS):
         began = perf_counter()
-        continuation = await _continue(store, last)
+        continuation = await _continue_chain(store, last)
         times.append((perf_counter() - began) * 1e3)
     _check(continuation, turns)
     return median(times)
 
 
-async def _continue(store: SqlStore, response_id: str) -> Continuation:
+async def _continue_chain(store: SqlStore, response_id: str) -> Continuation:
     return await resolve_continuation(store, _OWNER, {"input": "And now?", "previous_response_id": response_id})
 
 
 def _check(continuation: Continuation, turns: int) -> None:
     texts = [item["content"] if item["role"] == "user" else item["content"][0]["text"] for item in continuation.history]
-    if texts != [turn_text(turn, answer=answer) for turn in range(1, turns + 1) for answer in (False, True)]:
+    if texts != [build_turn_text(turn, answer=answer) for turn in range(1, turns + 1) for answer in (False, True)]:
         raise WrongAnswers(f"the chain's history has {len(texts)} items, and they are not those of the turns")
 
 
 @contextmanager
-def _statements() -> Iterator[list[str]]:
+def _collect_statements() -> Iterator[list[str]]:
     """Collects the SQL statements sent within the block, without those that open transactions."""
     sent: list[str] = []
 
@@ -141,7 +148,7 @@ def _statements() -> Iterator[list[str]]:
         event.remove(Engine, "before_cursor_execute", record)
 
 
-async def _bytes(url: str) -> int:
+async def _measure_size(url: str) -> int:
     """Returns the size of a database on disk, including free space inside the file."""
     parsed_url = make_url(url)
     if parsed_url.get_backend_name() == "sqlite":

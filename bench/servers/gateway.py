@@ -49,7 +49,7 @@ def _config(upstream: int, setup: GatewaySetup) -> dict[str, Any]:
         "type": "openai_compatible",
         "base_url": f"http://127.0.0.1:{upstream}/v1",
         "dialects": [setup.upstream],
-        # The upstream lists one of its models. Those that it has are without number.
+        # The upstream lists only some of its models, because it has one for each name of the right form.
         "capabilities": {"images": True, "models": False},
     }
     keys = [{"name": "bench", "key": KEY, "models": ["*"]}]

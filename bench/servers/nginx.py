@@ -1,4 +1,4 @@
-"""Starts an nginx that only forwards, which the gateway is compared with."""
+"""Starts an nginx that only forwards. The gateway is compared with it."""
 
 import shutil
 from collections.abc import Iterator

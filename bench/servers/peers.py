@@ -38,7 +38,7 @@ class Peer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def _router(*command: str) -> Callable[[int, int, int, Path], Sequence[str]]:
+def _build_router_arguments(*command: str) -> Callable[[int, int, int, Path], Sequence[str]]:
     """Returns the arguments of a router. The three routers are forks of one another and share their options."""
 
     def arguments(port: int, other: int, upstream: int, _: Path) -> Sequence[str]:
@@ -53,21 +53,24 @@ def _router(*command: str) -> Callable[[int, int, int, Path], Sequence[str]]:
     return arguments
 
 
-def _litellm(port: int, _: int, upstream: int, home: Path) -> Sequence[str]:
+def _build_litellm_arguments(port: int, _: int, upstream: int, home: Path) -> Sequence[str]:
     parameters = {"model": "custom_openai/*", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": "none"}
     config = home / "litellm.json"
     config.write_bytes(orjson.dumps({"model_list": [{"model_name": "*", "litellm_params": parameters}]}))
     return ["litellm", "--host", "127.0.0.1", "--port", str(port), "--config", str(config)]
 
 
-_OPEN = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
+_OPEN_ENVIRONMENT = {
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "true",
+}
 """Settings for no API keys, as with all other servers of a run, and for no requests to the internet."""
 
 PEERS = (
-    Peer("vllm-router", _router("vllm-router", "--log-level", "warning")),
-    Peer("smg", _router("smg", "launch", "--log-level", "warn")),
-    Peer("sglang-router", _router("sglang-router", "launch", "--log-level", "warn")),
-    Peer("litellm", _litellm, _OPEN),
+    Peer("vllm-router", _build_router_arguments("vllm-router", "--log-level", "warning")),
+    Peer("smg", _build_router_arguments("smg", "launch", "--log-level", "warn")),
+    Peer("sglang-router", _build_router_arguments("sglang-router", "launch", "--log-level", "warn")),
+    Peer("litellm", _build_litellm_arguments, _OPEN_ENVIRONMENT),
 )
 
 
@@ -77,7 +80,7 @@ def start_peers(upstream: Server, core: int | None, home: Path) -> Iterator[list
 
     Raises RuntimeError for one that does not.
     """
-    programs = Path(_python()).parent
+    programs = Path(_find_python()).parent
     with ExitStack() as stack:
         servers = []
         for peer in PEERS:
@@ -96,7 +99,7 @@ def start_peers(upstream: Server, core: int | None, home: Path) -> Iterator[list
         yield servers
 
 
-def _python() -> str:
+def _find_python() -> str:
     python = os.environ.get("PEERS_PYTHON")
     if python is None:
         sys.exit("PEERS_PYTHON must be the path of a Python with the peers. `make bench-peers` sets one up.")
@@ -107,14 +110,14 @@ def _wait_until_correct(server: Server, log: Path) -> None:
     deadline = monotonic() + _READY_S
     fault: str | None = "no request was sent"
     while fault and monotonic() < deadline:
-        fault = _fault(server)
+        fault = _find_fault(server)
         if fault:
             sleep(_POLL_S)
     if fault:
         raise RuntimeError(f"{server.name} does not answer correctly: {fault}; its log is\n{log.read_text()[-2000:]}")
 
 
-def _fault(server: Server) -> str | None:
+def _find_fault(server: Server) -> str | None:
     """Sends one request. Returns what is wrong with the answer, or None."""
     spec = LoadSpec(server.port, "/v1/responses", "bench-4", stream=True, connections=1, seconds=0)
     content = build_request(spec, spec.model).partition(b"\r\n\r\n")[2]

@@ -1,4 +1,4 @@
-"""Reads what a tree of processes uses, from /proc and the processes' CPU clocks."""
+"""Reads the resource usage of a tree of processes, from /proc and the processes' CPU clocks."""
 
 import os
 import time

@@ -14,7 +14,7 @@ from typing import cast
 import orjson
 import uvloop
 
-from bench.load.replies import Model, stamp_write, stream_writes, whole_reply
+from bench.load.replies import Model, build_stream_writes, build_whole_reply, stamp_write
 from bench.load.requests import dialect_of
 from bench.servers.processes import Server, announce, start_announcing_server
 
@@ -27,7 +27,7 @@ _NAMES = [
         ("", "-reasoning", "-arguments", "-call"),
     )
 ]
-"""The names of the scenarios' models, and more. A gateway refuses a name that its upstream does not list."""
+"""The names of the scenarios' models and others. A gateway refuses a name that its upstream does not list."""
 
 _MODELS = orjson.dumps(
     {
@@ -80,13 +80,13 @@ class ModelServerConnection(asyncio.Protocol):
         model = Model.named(request["model"])
         dialect = dialect_of(head.split(b"\r\n", 1)[0].decode())
         if not request.get("stream"):
-            self.transport.write(whole_reply(model.deltas, dialect))
+            self.transport.write(build_whole_reply(model.deltas, dialect))
         else:
             pause = 1 / model.per_second if model.per_second else 0
             self._stamped = model.stamped
             is_answered = model.kind == "call" and request["messages"][-1]["role"] == "tool"
             kind = "text" if is_answered else model.kind
-            self._play(stream_writes(model.deltas, dialect, kind), 0, pause, self._loop.time())
+            self._play(build_stream_writes(model.deltas, dialect, kind), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():

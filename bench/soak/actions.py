@@ -45,9 +45,9 @@ async def run_users(client: httpx.AsyncClient, count: int, until: Callable[[], b
 
 async def continue_response(client: httpx.AsyncClient) -> None:
     """Creates a stored response, and a second one that continues it."""
-    first = await _stream(client, _RESPONSES, _request_body(_PACED, store=True))
+    first = await _read_stream(client, _RESPONSES, _request_body(_PACED, store=True))
     earlier = parse_response_id(first)
-    answer = await _whole(client, _RESPONSES, _request_body(_WHOLE, store=True, previous_response_id=earlier))
+    answer = await _fetch_whole(client, _RESPONSES, _request_body(_WHOLE, store=True, previous_response_id=earlier))
     await _delete(client, f"{_RESPONSES}/{earlier}")
     await _delete(client, f"{_RESPONSES}/{answer['id']}")
 
@@ -55,9 +55,9 @@ async def continue_response(client: httpx.AsyncClient) -> None:
 async def use_conversation(client: httpx.AsyncClient) -> None:
     """Creates a conversation, and a response in it."""
     reply = await client.post(_CONVERSATIONS, json={})
-    _expect(reply, 200)
+    _expect_status(reply, 200)
     conversation_id = reply.json()["id"]
-    answer = await _whole(client, _RESPONSES, _request_body(_WHOLE, store=True, conversation=conversation_id))
+    answer = await _fetch_whole(client, _RESPONSES, _request_body(_WHOLE, store=True, conversation=conversation_id))
     await _delete(client, f"{_RESPONSES}/{answer['id']}")
     await _delete(client, f"{_CONVERSATIONS}/{conversation_id}")
 
@@ -67,7 +67,7 @@ async def resume_stream(client: httpx.AsyncClient) -> None:
     new_id = await _start_and_leave(client, _request_body(_PACED, store=True, background=True))
     url = f"{_RESPONSES}/{new_id}"
     async with client.stream("GET", url, params={"stream": "true", "starting_after": "0"}) as reply:
-        _check(await reply.aread(), _PACED, responses=True, streamed=True)
+        _check_body(await reply.aread(), _PACED, responses=True, streamed=True)
     await _delete(client, url)
 
 
@@ -79,13 +79,13 @@ async def abandon_stream(client: httpx.AsyncClient) -> None:
 async def relay_chat(client: httpx.AsyncClient) -> None:
     """Sends one chat request that is streamed and one that is not."""
     question = {"messages": [{"role": "user", "content": "Say the tokens."}]}
-    await _stream(client, _CHAT, {"model": _name(_PACED), **question})
-    await _whole(client, _CHAT, {"model": _name(_WHOLE), **question})
+    await _read_stream(client, _CHAT, {"model": _model_name(_PACED), **question})
+    await _fetch_whole(client, _CHAT, {"model": _model_name(_WHOLE), **question})
 
 
 async def name_missing_response(client: httpx.AsyncClient) -> None:
     """Sends a request that continues a response that does not exist. It is refused."""
-    _expect(await client.post(_RESPONSES, json=_request_body(_WHOLE, previous_response_id=_NOT_FOUND)), 400)
+    _expect_status(await client.post(_RESPONSES, json=_request_body(_WHOLE, previous_response_id=_NOT_FOUND)), 400)
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -98,26 +98,26 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 
-def _name(model: Model) -> str:
+def _model_name(model: Model) -> str:
     return f"bench-{model.deltas}" + (f"-{model.per_second}ps" if model.per_second else "")
 
 
 def _request_body(model: Model, **fields: Any) -> dict[str, Any]:
-    return {"model": _name(model), "input": "Say the tokens.", **fields}
+    return {"model": _model_name(model), "input": "Say the tokens.", **fields}
 
 
-async def _stream(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> bytes:
+async def _read_stream(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> bytes:
     async with client.stream("POST", path, json=body | {"stream": True}) as reply:
         content = await reply.aread()
-        _expect(reply, 200)
-    _check(content, Model.named(body["model"]), responses=path == _RESPONSES, streamed=True)
+        _expect_status(reply, 200)
+    _check_body(content, Model.named(body["model"]), responses=path == _RESPONSES, streamed=True)
     return content
 
 
-async def _whole(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+async def _fetch_whole(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
     reply = await client.post(path, json=body)
-    _expect(reply, 200)
-    _check(reply.content, Model.named(body["model"]), responses=path == _RESPONSES, streamed=False)
+    _expect_status(reply, 200)
+    _check_body(reply.content, Model.named(body["model"]), responses=path == _RESPONSES, streamed=False)
     answer: dict[str, Any] = reply.json()
     return answer
 
@@ -130,19 +130,19 @@ async def _start_and_leave(client: httpx.AsyncClient, body: dict[str, Any]) -> s
             content += piece
             if FIRST_DELTA in content:
                 break
-        _expect(reply, 200)
+        _expect_status(reply, 200)
     return parse_response_id(content)
 
 
 async def _delete(client: httpx.AsyncClient, url: str) -> None:
-    _expect(await client.delete(url), 200)
+    _expect_status(await client.delete(url), 200)
 
 
-def _expect(reply: httpx.Response, status: int) -> None:
+def _expect_status(reply: httpx.Response, status: int) -> None:
     if reply.status_code != status:
         raise WrongAnswers(f"{reply.request.method} {reply.request.url.path}: status {reply.status_code}")
 
 
-def _check(body: bytes, model: Model, *, responses: bool, streamed: bool) -> None:
+def _check_body(body: bytes, model: Model, *, responses: bool, streamed: bool) -> None:
     if fault := find_fault(body, model, dialect="responses" if responses else "chat", streamed=streamed):
         raise WrongAnswers(fault)

@@ -10,7 +10,7 @@ from pathlib import Path
 from gateway.cli import commands
 from gateway.process import server
 
-_EVERY_S = 0.2
+_INTERVAL_S = 0.2
 _WIDTH = 8
 
 
@@ -26,17 +26,17 @@ class CountingServer(server.GatewayServer):
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            counter = tasks.create_task(self._count())
+            counter = tasks.create_task(self._write_counts())
             await super().main_loop()
             counter.cancel()
 
-    async def _count(self) -> None:
+    async def _write_counts(self) -> None:
         descriptor = os.open(self.file, os.O_WRONLY)
         try:
             while True:
                 # One write over the old number, so that a concurrent reader always finds a number.
                 os.pwrite(descriptor, str(len(asyncio.all_tasks()) - 1).rjust(_WIDTH).encode(), 0)
-                await asyncio.sleep(_EVERY_S)
+                await asyncio.sleep(_INTERVAL_S)
         finally:
             os.close(descriptor)
 

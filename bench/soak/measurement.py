@@ -25,10 +25,10 @@ from bench.soak.trend import Trend, fit_trend
 from gateway.state.database.tables import metadata, sealing_keys, workers
 
 _RESULTS = RESULTS_FOLDER / "soak.json"
-_EVERY_S = 0.5
+_INTERVAL_S = 0.5
 _WARM_UP = 0.2
 """The share of the time in which pools and caches fill. It is not part of the trend."""
-_CROWD = 2
+_EXTRA_USERS = 2
 """The factor of additional users in the first half of the warm-up, so that pools reach their full size. Otherwise a
 database connection that is opened by a rare coincidence later, and stays open, would look like growth."""
 _DEADLINE_S = 60
@@ -49,29 +49,29 @@ async def run_soak(
     end = began + minutes * 60
     samples: list[list[float]] = []
     engine = create_async_engine(url)
-    limits = httpx.Limits(max_connections=count * (1 + _CROWD), max_keepalive_connections=count)
+    limits = httpx.Limits(max_connections=count * (1 + _EXTRA_USERS), max_keepalive_connections=count)
     address = f"http://127.0.0.1:{server.port}"
     try:
         async with httpx.AsyncClient(base_url=address, timeout=_DEADLINE_S, limits=limits) as client:
             async with asyncio.TaskGroup() as group:
                 crowd_leaves = began + minutes * 60 * _WARM_UP / 2
-                crowd = group.create_task(run_users(client, count * _CROWD, lambda: monotonic() >= crowd_leaves))
+                crowd = group.create_task(run_users(client, count * _EXTRA_USERS, lambda: monotonic() >= crowd_leaves))
                 working = group.create_task(run_users(client, count, lambda: monotonic() >= end))
                 while monotonic() < end:
-                    samples.append([monotonic() - began, *await _sample(server, engine, tasks)])
-                    await asyncio.sleep(_EVERY_S)
+                    samples.append([monotonic() - began, *await _take_sample(server, engine, tasks)])
+                    await asyncio.sleep(_INTERVAL_S)
             return samples, crowd.result() + working.result()
     finally:
         await engine.dispose()
 
 
-async def _sample(server: Server, engine: AsyncEngine, tasks: Path) -> tuple[float, ...]:
+async def _take_sample(server: Server, engine: AsyncEngine, tasks: Path) -> tuple[float, ...]:
     usage = server.usage()
-    counts = (usage.files, usage.sockets, usage.threads, read_task_count(tasks), await _rows(engine))
+    counts = (usage.files, usage.sockets, usage.threads, read_task_count(tasks), await _count_rows(engine))
     return usage.resident_bytes / 2**20, *counts
 
 
-async def _rows(engine: AsyncEngine) -> int:
+async def _count_rows(engine: AsyncEngine) -> int:
     """Returns the number of rows that clients have stored."""
     tables = [table for table in metadata.sorted_tables if table not in _SERVER_TABLES]
     counts = [select(func.count()).select_from(table).scalar_subquery() for table in tables]
@@ -103,10 +103,10 @@ def render_trends(trends: dict[str, Trend]) -> str:
     )
 
 
-def _leaves(group: BaseExceptionGroup[WrongAnswers]) -> Iterator[WrongAnswers]:
+def _iter_leaves(group: BaseExceptionGroup[WrongAnswers]) -> Iterator[WrongAnswers]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
+            yield from _iter_leaves(error)
         else:
             yield error
 
@@ -132,7 +132,7 @@ def main() -> int:
                     run_soak(server, url, tasks, minutes=options.minutes, count=options.users)
                 )
             except* WrongAnswers as errors:
-                print("\n".join(map(str, _leaves(errors))), file=sys.stderr)
+                print("\n".join(map(str, _iter_leaves(errors))), file=sys.stderr)
                 print((home / "gateway.log").read_text()[-2000:], file=sys.stderr)
                 samples = []
     if not samples:

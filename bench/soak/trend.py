@@ -11,10 +11,10 @@ TrendVerdict = Literal["flat", "grows", "filled", "too noisy to say"]
 
 _BLOCKS = 10
 """The number of blocks whose means are fitted. Neighbouring samples are correlated, the means of blocks hardly."""
-_T = 2.306
+_STUDENT_T = 2.306
 """Student's t for 95 %, two-sided, with the 8 degrees of freedom of a line through ten points."""
 
-_GROWS, _FLAT = 0.01, 0.15
+_MIN_GROWTH, _MAX_FLAT_GROWTH = 0.01, 0.15
 """Growth over the whole series, relative to the level. `grows` is surely more than the first value, `flat` is surely
 less than the second."""
 
@@ -37,33 +37,33 @@ class Trend:
     def verdict(self) -> TrendVerdict:
         """Whether the series grows. `filled` means that it grew in the first half only."""
         scale = self.seconds / max(self.level, 1.0)
-        if (self.slope - self.margin) * scale > _GROWS:
-            return "grows" if self.later_slope * scale > _GROWS else "filled"
-        return "flat" if (self.slope + self.margin) * scale < _FLAT else "too noisy to say"
+        if (self.slope - self.margin) * scale > _MIN_GROWTH:
+            return "grows" if self.later_slope * scale > _MIN_GROWTH else "filled"
+        return "flat" if (self.slope + self.margin) * scale < _MAX_FLAT_GROWTH else "too noisy to say"
 
 
 def fit_trend(times: Sequence[float], values: Sequence[float]) -> Trend:
     """Fits a line to samples in the order of their times. Raises ValueError for fewer than ten samples."""
     if len(times) < _BLOCKS:
         raise ValueError(f"{len(times)} samples are too few for a trend: {_BLOCKS} are needed")
-    x, y = _blocks(times), _blocks(values)
-    slope = _slope(x, y)
+    x, y = _average_blocks(times), _average_blocks(values)
+    slope = _fit_slope(x, y)
     middle, level = fmean(x), fmean(y)
     errors = [value - level - slope * (at - middle) for at, value in zip(x, y, strict=True)]
     deviation = sqrt(sum(error**2 for error in errors) / (_BLOCKS - 2))
-    margin = _T * deviation / sqrt(sum((at - middle) ** 2 for at in x))
+    margin = _STUDENT_T * deviation / sqrt(sum((at - middle) ** 2 for at in x))
     half = _BLOCKS // 2
-    return Trend(level, slope, margin, times[-1] - times[0], _slope(x[half:], y[half:]))
+    return Trend(level, slope, margin, times[-1] - times[0], _fit_slope(x[half:], y[half:]))
 
 
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
+def _fit_slope(x: Sequence[float], y: Sequence[float]) -> float:
     """Returns the slope of the least-squares line."""
     middle, level = fmean(x), fmean(y)
     spread = sum((at - middle) ** 2 for at in x)
     return sum((at - middle) * (value - level) for at, value in zip(x, y, strict=True)) / spread
 
 
-def _blocks(values: Sequence[float]) -> list[float]:
+def _average_blocks(values: Sequence[float]) -> list[float]:
     """Returns the means of blocks of equal length."""
     edges = [round(at * len(values) / _BLOCKS) for at in range(_BLOCKS + 1)]
     return [fmean(values[begin:end]) for begin, end in pairwise(edges)]

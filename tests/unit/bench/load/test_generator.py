@@ -3,7 +3,7 @@
 import asyncio
 
 from bench.load.generator import LoadClient, Result
-from bench.load.replies import whole_reply
+from bench.load.replies import build_whole_reply
 from bench.load.requests import LoadSpec
 
 
@@ -15,7 +15,7 @@ async def test_a_request_uses_a_new_connection_if_the_old_one_was_closed() -> No
         connections += 1
         head = await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
-        writer.write(whole_reply(4, "responses"))
+        writer.write(build_whole_reply(4, "responses"))
         writer.close()
 
     async with asyncio.timeout(10), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.load.replies import Model, find_fault, parse_delays_s, stamp_write, stream_writes, whole_reply
+from bench.load.replies import Model, build_stream_writes, build_whole_reply, find_fault, parse_delays_s, stamp_write
 from providers.base import Dialect
 
 MODEL = Model.named("bench-4")
@@ -13,12 +13,12 @@ DIALECTS: tuple[Dialect, ...] = ("responses", "chat", "messages")
 
 def streamed(dialect: Dialect) -> bytes:
     """The body of a streamed reply, without its HTTP framing."""
-    frames = b"".join(stream_writes(MODEL.deltas, dialect)).split(b"\r\n\r\n", 1)[1]
+    frames = b"".join(build_stream_writes(MODEL.deltas, dialect)).split(b"\r\n\r\n", 1)[1]
     return b"".join(frames.split(b"\r\n")[1::2])
 
 
 def whole(dialect: Dialect) -> bytes:
-    return whole_reply(MODEL.deltas, dialect).split(b"\r\n\r\n", 1)[1]
+    return build_whole_reply(MODEL.deltas, dialect).split(b"\r\n\r\n", 1)[1]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -51,8 +51,8 @@ def test_a_whole_answer_is_wrong_when_its_text_is_another(dialect: Dialect) -> N
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stamped_stream_has_the_time_of_each_delta(dialect: Dialect) -> None:
     model = Model.named("bench-4-50ps-stamped")
-    writes = [stamp_write(write, 100 + at) for at, write in enumerate(stream_writes(4, dialect))]
-    assert list(map(len, writes)) == list(map(len, stream_writes(4, dialect)))
+    writes = [stamp_write(write, 100 + at) for at, write in enumerate(build_stream_writes(4, dialect))]
+    assert list(map(len, writes)) == list(map(len, build_stream_writes(4, dialect)))
     body = b"".join(b"".join(writes).split(b"\r\n\r\n", 1)[1].split(b"\r\n")[1::2])
     assert find_fault(body, model, dialect=dialect, streamed=True) is None
     delays = parse_delays_s(body, 200)

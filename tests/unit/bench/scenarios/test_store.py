@@ -7,7 +7,7 @@ from bench.load.replies import Model, find_stored_fault
 from bench.load.requests import LoadSpec, build_request
 from bench.reports.cost_table import render_store_costs
 from bench.scenarios.cost_row import CostRow
-from bench.scenarios.store import MeasuredLoad, Reading, per_delta_us, per_stream_us, ratios
+from bench.scenarios.store import MeasuredLoad, Reading, compute_delta_us, compute_ratios, compute_stream_us
 
 MODEL = Model.named("bench-4")
 
@@ -38,15 +38,15 @@ def test_stored_answers_are_wrong_when(newest: list[dict]) -> None:
 def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
     short = MeasuredLoad(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
     long = MeasuredLoad(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
-    assert per_delta_us([short, long]) == pytest.approx(5.0)
-    assert per_stream_us([short, long]) == pytest.approx(950.0)
+    assert compute_delta_us([short, long]) == pytest.approx(5.0)
+    assert compute_stream_us([short, long]) == pytest.approx(950.0)
 
 
 def test_less_is_better_in_every_ratio_that_is_compared() -> None:
     cost, rate = Reading("end", "ms", len), Reading("rate", "deltas/s", len, less_is_better=False)
-    assert ratios(cost, [(2.0, 3.0), (2.0, 4.0)]) == (1.5, 2.0)
-    assert ratios(rate, [(300.0, 100.0)]) == (3.0,)
-    assert ratios(cost, [(0.0, 3.0)]) == ()
+    assert compute_ratios(cost, [(2.0, 3.0), (2.0, 4.0)]) == (1.5, 2.0)
+    assert compute_ratios(rate, [(300.0, 100.0)]) == (3.0,)
+    assert compute_ratios(cost, [(0.0, 3.0)]) == ()
 
 
 def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
