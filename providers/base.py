@@ -145,6 +145,15 @@ class HeaderedReply(Protocol):
         ...
 
 
+@runtime_checkable
+class RelayCounter(Protocol):
+    """A provider whose upstream counts the tokens of bodies that would be relayed to it."""
+
+    async def count_relayed_tokens(self, dialect: Dialect, body: Json) -> int:
+        """Returns the number of input tokens of a body in the upstream's own dialect. Raises ProviderError."""
+        ...
+
+
 class Provider(Protocol):
     """An adapter for one configured upstream."""
 

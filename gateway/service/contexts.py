@@ -1,7 +1,7 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.errors import NotFound
@@ -16,18 +16,21 @@ from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.dialects.gemini_endpoint import GEMINI_COUNTING
-from gateway.replies.dialects.messages_endpoint import COUNTING
+from gateway.replies.dialects.messages_endpoint import COUNTING, add_header_params
 from gateway.replies.endpoints import RESPONSES, Endpoint
+from gateway.sealing.sealer import is_sealed
 from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.state.store import Store
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.exchange_factory import load_tool_library
 from gateway.tools.host import ToolHost
+from providers.base import RelayCounter
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema.counted import find_counted_request
 from translation.hygiene.item_groups import is_user_message
+from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -51,7 +54,8 @@ class CompactionReply(NamedTuple):
 
 
 class TokenCount(NamedTuple):
-    """The JSON object for the client, and the losses of counting: servers whose tools could not be counted."""
+    """The JSON object for the client, and the losses of counting: servers whose tools could not be counted, and blocks
+    of another model."""
 
     body: Json
     losses: Sequence[Loss]
@@ -157,12 +161,16 @@ class ContextService:
         token_count, losses = await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)
         return TokenCount({"totalTokens": token_count}, losses)
 
-    async def count_message_tokens(self, principal: Principal, body: Json, *, weight: int) -> TokenCount:
+    async def count_message_tokens(
+        self, principal: Principal, body: Json, headers: Mapping[bytes, bytes], *, weight: int
+    ) -> TokenCount:
         """Returns the object with the number of input tokens that a message to this body would use.
 
+        If the message would be relayed, the upstream counts the body itself, with the client's version and betas.
         Raises what `count_input_tokens` raises, and NotFound if the upstream cannot count them: clients of the Messages
         API then make an estimate of their own.
         """
+        body = add_header_params(body, headers)
         token_count, losses = await self._count_dialect_tokens(COUNTING, principal, body, weight)
         return TokenCount({"input_tokens": token_count}, losses)
 
@@ -175,8 +183,14 @@ class ContextService:
             await self._admission.require_listed(route, principal)
         if route.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        turn, params = await self._threads.run(weight, lift_body, endpoint, admitted.body, route, 0)
         tool_host = await self._find_tool_host(endpoint, admitted.body, route, principal)
+        if tool_host is None and may_relay(endpoint, admitted.body, route) and route.capabilities.counting == "own":
+            # The endpoint for counting accepts no other parameters than the client's own.
+            relayed, losses = await self._threads.run(weight, _build_relayed_count, endpoint, body, route)
+            counter = route.provider
+            assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
+            return await counter.count_relayed_tokens(endpoint.dialect, relayed), losses
+        turn, params = await self._threads.run(weight, lift_body, endpoint, admitted.body, route, 0)
         prepared = _PreparedTurn(turn, params, route, relayed=False, tool_host=tool_host)
         try:
             return await _count_prepared(prepared, admitted.body, endpoint)
@@ -224,6 +238,15 @@ class ContextService:
                 body["input"] = state.context
         prepared = await self._threads.run(weight, _lift_with_history, body, route, history_count or 0, tool_host)
         return prepared._replace(tool_host=tool_host, approvals=approvals)
+
+
+def _build_relayed_count(endpoint: Endpoint, body: Json, route: Route) -> tuple[Json, Sequence[Loss]]:
+    """Returns the body for the upstream's endpoint for counting, and its losses. Raises InvalidRequest for a thread."""
+    endpoint.lift(body, relayed=True)
+    losses: list[Loss] = []
+    messages = remove_sealed_blocks(body["messages"], is_sealed, losses)
+    lowered = endpoint.relay_body({**body, "messages": messages}, route.profile, model=route.upstream_model)
+    return lowered.body, [*losses, *lowered.losses]
 
 
 async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> tuple[int, Sequence[Loss]]:

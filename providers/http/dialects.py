@@ -168,10 +168,13 @@ _MESSAGES_COUNT_PARAMETERS = frozenset(
 """The parameters of the Messages API that contribute to the input. The endpoint for counting accepts no others."""
 
 
+_MESSAGES_COUNT_PATH: Final = "/messages/count_tokens"
+
+
 def _build_anthropic_count(turn: Turn, profile: Profile) -> CountRequest:
     body = lower_to_anthropic(turn, profile).body
     count_body = {name: value for name, value in body.items() if name in _MESSAGES_COUNT_PARAMETERS}
-    return CountRequest("/messages/count_tokens", count_body, "input_tokens")
+    return CountRequest(_MESSAGES_COUNT_PATH, count_body, "input_tokens")
 
 
 def _build_gemini_count(turn: Turn, profile: Profile) -> CountRequest:
@@ -224,6 +227,8 @@ class RelayDialectSpec(NamedTuple):
     """Maps parameters of the body to the headers that they are sent as."""
     limit_prefix: bytes = b""
     """The prefix of the reply's headers about rate limits, which are relayed too; empty if none are."""
+    count_path: str = ""
+    """The path of the endpoint that counts the tokens of such a body; empty if there is none."""
 
 
 RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
@@ -233,6 +238,7 @@ RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
         stream_of_message,
         {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"},
         b"anthropic-ratelimit-",
+        _MESSAGES_COUNT_PATH,
     ),
     "responses": RelayDialectSpec("/responses", lambda answer: stream_of_response(answer, new_id)),
 }

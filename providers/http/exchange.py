@@ -23,7 +23,7 @@ from providers.http.dialects import (
 )
 from providers.http.endpoint_relay import relay_endpoint
 from providers.http.relay import HttpRelay, is_json_reply
-from providers.http.token_counting import TokenCounter
+from providers.http.token_counting import TokenCounter, require_count
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
 from translation.decoding.surrogates import SurrogateJoiner
@@ -94,6 +94,11 @@ class HttpProvider:
         return await TokenCounter(self._upstream, self.prepare, self._dialect.build_count_request).count_tokens(
             turn, profile, method
         )
+
+    async def count_relayed_tokens(self, dialect: Dialect, body: Json) -> int:
+        spec = RELAY_DIALECTS[dialect]
+        answer = await HttpRelay(self._upstream, spec._replace(path=spec.count_path), body).fetch_body()
+        return require_count(answer.get("input_tokens") if isinstance(answer, dict) else None, self.name)
 
     async def list_models(self) -> Sequence[str]:
         if not self.capabilities.models:

@@ -111,9 +111,7 @@ class TokenCounter:
         if method not in self._methods:
             raise Unrepresentable("this model's upstream cannot count tokens", param="model")
         count = await self._methods[method](replace(turn, stream=False), profile)
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise UpstreamGarbled("the upstream's token count is not a number", provider=self._upstream.name)
-        return count
+        return require_count(count, self._upstream.name)
 
     async def _count_with_responses(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_responses(turn, profile).body
@@ -159,6 +157,13 @@ class TokenCounter:
         if usage is None or usage.input is None:
             raise Unrepresentable("this model's upstream does not report how many tokens it read", param="model")
         return usage.input
+
+
+def require_count(count: Any, provider: str) -> int:
+    """Returns the count of an upstream's reply. Raises UpstreamGarbled if it is none."""
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise UpstreamGarbled("the upstream's token count is not a number", provider=provider)
+    return count
 
 
 def _has_media(body: Json) -> bool:

@@ -22,7 +22,7 @@ _BETA_HEADER: Final = b"anthropic-beta"
 _VERSION_HEADER: Final = b"anthropic-version"
 
 
-def _add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
+def add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
     """Returns the body with version and betas, under the names that the API's hosts without such headers use.
 
     They are checked as parts of the body.
@@ -93,7 +93,7 @@ MESSAGES: Final = Endpoint(
     carries_seals=True,
     keepalive=PING_FRAME,
     reply_headers=build_request_id_headers,
-    add_header_params=_add_header_params,
+    add_header_params=add_header_params,
 )
 
 COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count)

@@ -28,7 +28,8 @@ def messages_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
-            counted, losses = await service.contexts.count_message_tokens(principal, body, weight=weight)
+            headers = dict(request.headers.raw)
+            counted, losses = await service.contexts.count_message_tokens(principal, body, headers, weight=weight)
         return build_json_reply(counted, headers=build_request_id_headers() | render_loss_header(losses))
 
     return router

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.sealing.sealer import SEAL_PREFIX
 from tests.serving import serving
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream
@@ -31,14 +32,16 @@ BODY: Json = {
 
 
 @asynccontextmanager
-async def gateway(*scripts: Script, **provider: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
+async def gateway(
+    *scripts: Script, defaults: Json | None = None, **provider: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
     async with ScriptedUpstream() as upstream:
         upstream.on("/messages", *scripts)
         config = {
             "providers": {
                 "p": {"type": "anthropic", "base_url": upstream.url, "api_key": "key-1-of-gateway", **provider}
             },
-            "models": {"mine": {"provider": "p", "model": "claude-x"}},
+            "models": {"mine": {"provider": "p", "model": "claude-x", "request_defaults": defaults or {}}},
         }
         with serving(config) as served:
             headers = {"anthropic-version": "2026-10-21", "anthropic-beta": BETA, "x-api-key": "key-of-client"}
@@ -140,12 +143,30 @@ async def test_a_relay_can_be_switched_off() -> None:
     assert reply.json()["content"][0]["text"] == "Hi"
 
 
-async def test_tokens_are_counted_by_the_upstream() -> None:
-    async with gateway() as (client, upstream):
+async def test_tokens_of_the_relayed_body_are_counted_by_the_upstream() -> None:
+    own = [{"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}, {"type": "compaction", "content": "Before."}]
+    sealed = {"type": "thinking", "thinking": "Oh.", "signature": f"{SEAL_PREFIX}1.x"}
+    history = [*HELLO, {"role": "assistant", "content": [*own, sealed, text_block("Yes")]}, *HELLO]
+    counted = {name: value for name, value in BODY.items() if name != "max_tokens"} | {"messages": history}
+    async with gateway(defaults={"temperature": 0.5}) as (client, upstream):
         upstream.on("/messages/count_tokens", json_reply({"input_tokens": 7}))
-        body = {key: value for key, value in BODY.items() if key != "tools"}
-        reply = await client.post("/messages/count_tokens", json=body)
+        reply = await client.post("/messages/count_tokens?beta=true", json=counted)
+        refused = await client.post("/messages/count_tokens", json={**counted, "thread": {"type": "create"}})
     assert reply.json() == {"input_tokens": 7}
+    assert "thinking of another model dropped" in reply.headers["x-gateway-loss"]
+    (request,) = upstream.requests
+    history[1]["content"].remove(sealed)
+    assert request.json == {**counted, "model": "claude-x", "messages": history}
+    assert request.headers["anthropic-version"] == "2026-10-21"
+    assert request.headers["anthropic-beta"] == BETA
+    assert refused.status_code == 400
+
+
+async def test_a_count_that_is_no_number_is_an_error() -> None:
+    async with gateway() as (client, upstream):
+        upstream.on("/messages/count_tokens", json_reply({"input_tokens": "7"}))
+        reply = await client.post("/messages/count_tokens", json=BODY)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (502, "api_error")
 
 
 @pytest.mark.parametrize("stream", [False, True])
