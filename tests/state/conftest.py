@@ -1,4 +1,4 @@
-"""Both databases. What asks for `store_url`, `database` or `store` runs once on each."""
+"""Fixtures of both databases. A test that uses `store_url`, `database` or `store` runs once on each."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,14 +16,14 @@ DEADLINE_S = 5.0
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """One server for the session; stop it and every other test stops."""
+    """One PostgreSQL server for the session. A test must not stop it."""
     with databases.postgres() as server:
         yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of the test's own, with the tables."""
+    """The URL of a new database with all tables, for one test."""
     if request.param == "sqlite":
         yield databases.ready_sqlite(tmp_path / "state.db")
         return
@@ -35,7 +35,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 async def database(store_url: str) -> AsyncIterator[Database]:
-    """It, connected."""
+    """The database at `store_url`, connected."""
     opened = Database(store_url, deadline_s=DEADLINE_S)
     yield opened
     await opened.aclose()
@@ -43,8 +43,25 @@ async def database(store_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[SqlStore]:
-    """The store on it."""
+    """The store on the database at `store_url`."""
     opened = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=1.0))
+    await opened.open()
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def tables(store_url: str, store: SqlStore) -> AsyncIterator[Database]:
+    """A second connection to the database of `store`, for reading its tables."""
+    database = Database(store_url, deadline_s=5.0)
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
+    """A second replica on the same database."""
+    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
     await opened.open()
     yield opened
     await opened.aclose()

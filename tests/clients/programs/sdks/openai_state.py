@@ -108,7 +108,7 @@ def background() -> Any:
     deadline = time.monotonic() + PATIENCE_S
     while job.status in ("queued", "in_progress"):
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.05)  # background responses are polled: the API announces no end
         job = CLIENT.responses.retrieve(job.id)
     return {"began": began, "status": job.status, "text": job.output_text}
 

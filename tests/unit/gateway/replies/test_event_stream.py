@@ -91,7 +91,7 @@ async def test_no_status_is_sent_before_content() -> None:
     client, content = Client(), asyncio.Event()
 
     async def act() -> None:
-        for _ in range(5):
+        for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.status is None
         content.set()
@@ -163,7 +163,7 @@ async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
 
     async def act() -> None:
         await client.is_sent_to.wait()
-        for _ in range(5):
+        for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.body == b""
         assert not wire.closed
@@ -179,7 +179,7 @@ async def test_no_keep_alive_is_sent_into_an_unfinished_frame() -> None:
 
     async def act() -> None:
         await client.is_sent_to.wait()
-        await asyncio.sleep(0.05)  # nothing tells that no comment was sent: five times the pause before one
+        await asyncio.sleep(0.05)  # no event shows that no keep-alive was sent: this is five times the interval
         client.reads.set()
 
     await alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)

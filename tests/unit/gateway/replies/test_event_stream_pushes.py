@@ -169,7 +169,7 @@ async def test_a_stream_begins_when_its_reader_is_ready() -> None:
         wire.has_content = True
         client.reads.clear()
         assert not await wire.come(CONTENT)
-        for _ in range(5):
+        for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.body == b""
         client.reads.set()
@@ -255,7 +255,7 @@ async def test_reads_wait_for_a_client_that_is_not_ready() -> None:
         assert await wire.come(CONTENT)
         client.reads.clear()
         assert not await wire.come(OPENING)
-        for _ in range(5):
+        for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.body == CONTENT
         client.reads.set()
