@@ -85,9 +85,9 @@ class _Run:
             self._limits.require_storable(body.get("state"))
             body = {**body, "state": self._head.state}
             runs_tools = "mcp" not in route.capabilities.hosted_tools
-            standings = self._thread.judge_requests(runs_tools=runs_tools)
+            request_states = self._thread.find_request_states(runs_tools=runs_tools)
             request = build_run_request(
-                body, model=route.name, stored=self._thread.items, standings=standings, stores_state=True
+                body, model=route.name, stored=self._thread.items, request_states=request_states, stores_state=True
             )
         if request.unanswered:
             raise _InterruptsOpen(request.unanswered, request.problems)

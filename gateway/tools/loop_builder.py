@@ -174,7 +174,7 @@ class LoopBuilder:
             catalogue.name_of,
             approved_ids=self._answers.approved,
             continued_ids=self._answers.inputs,
-            standings=self._answers.standings,
+            not_run_reasons=self._answers.not_run_reasons,
             cut=self._reader.cut,
         )
         turn = replace(self._turn, items=self._tool_run.add_media(history.items))

@@ -16,16 +16,16 @@ from translation.representation.loss import Loss
 DENIED: Final = "The call was not approved, and not run."
 EXPIRED: Final = "The time to answer is over. The call was not run."
 CHANGED: Final = "The tool has changed since it was put to the user. The call was not run."
-_UNKNOWN: Final = "This approval no longer counts. What became of the call is not known here."
+_UNKNOWN: Final = "This approval is no longer valid. The outcome of the call is unknown."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStates:
-    """What became of the requests for approvals of a thread that its items show no answer to. All are ids of requests.
+    """The states of the requests for approvals of a thread that have no answer in its items. All keys are request ids.
 
-    `open_ids` can be answered. `refused` has the requests whose calls are not run any more, with what the client is to
-    see. `calls` has the calls that were run by a run which failed later, and so is no part of the thread. All others
-    can no longer be answered. `inputs` is what the requests for input ask for.
+    `open_ids` can be answered. `refused` has the requests whose calls will not be run, with the text for the client.
+    `calls` has the calls of runs that failed afterwards, and so are no part of the thread. All other requests can no
+    longer be answered. `inputs` has the requested input of requests for input.
     """
 
     open_ids: Container[str] = ()
@@ -69,7 +69,7 @@ class ResumedRequests:
             self.results[_call_id_of(request)] = result
 
 
-def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStates) -> ResumedRequests:
+def read_resume(run_input: Json, joined: JoinedHistory, request_states: RequestStates) -> ResumedRequests:
     """Returns how a validated run answers the requests of its thread. Raises InvalidRequest for a malformed answer.
 
     An answer to a request that is not open is left out: its client may have sent it before. A client of 0.0.x that goes
@@ -77,19 +77,19 @@ def read_resume(run_input: Json, joined: JoinedHistory, standings: RequestStates
     """
     resumed = ResumedRequests()
     requests = open_requests(joined.history)
-    live = [item for item in requests if item["id"] in standings.open_ids]
-    answers = _read_answers(run_input, {item["id"] for item in live}, standings.inputs, resumed)
+    live = [item for item in requests if item["id"] in request_states.open_ids]
+    answers = _read_answers(run_input, {item["id"] for item in live}, request_states.inputs, resumed)
     resume = run_input.get("resume")
     goes_on = resume is None and bool(joined.entries) and not is_versioned(run_input)
     for request in requests:
         request_id, call_id = request["id"], _call_id_of(request)
-        requested = standings.inputs.get(request_id)
-        if (call := standings.calls.get(request_id)) is not None:
+        requested = request_states.inputs.get(request_id)
+        if (call := request_states.calls.get(request_id)) is not None:
             resumed.add(call)
             resumed.results[call_id] = result_text(call)
-        elif (result := standings.refused.get(request_id)) is not None:
+        elif (result := request_states.refused.get(request_id)) is not None:
             resumed.deny(request, result)
-        elif request_id not in standings.open_ids:
+        elif request_id not in request_states.open_ids:
             resumed.results[call_id] = _UNKNOWN
         elif (found := answers.get(request_id)) is not None:
             index, answer = found

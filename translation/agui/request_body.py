@@ -99,17 +99,18 @@ def build_run_request(
     *,
     model: str,
     stored: Sequence[Item] = (),
-    standings: RequestStates = NO_REQUEST_STATES,
+    request_states: RequestStates = NO_REQUEST_STATES,
     stores_state: bool = False,
 ) -> RunRequest:
     """Returns the request for a validated run whose thread has these stored items.
 
-    `standings` says what became of the requests for approvals among them. With `stores_state` the state of the run is
-    not lost if the model does not get it. Raises InvalidRequest, with the client's names, for what no request can have.
+    `request_states` has the states of the requests for approvals among them. With `stores_state` the state of the run
+    is not lost if the model does not get it. Raises InvalidRequest, with the client's names, for what no request can
+    have.
     """
     joined = join_history(stored, read_messages(run_input["messages"]))
     losses = [Loss(f"messages[{entry.position}]", "dropped") for entry in joined.dropped]
-    resumed = read_resume(run_input, joined, standings)
+    resumed = read_resume(run_input, joined, request_states)
     losses += resumed.losses
     props = run_input.get("forwardedProps") or {}
     tools, hosted = _read_tools(run_input.get("tools") or (), props.get("tools"))

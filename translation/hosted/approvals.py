@@ -1,8 +1,8 @@
-"""Approvals of calls: what the answers in an input are worth, by the records of the requests that they answer.
+"""Approvals of calls: verifies the answers in an input by the gateway's records of the requests.
 
-A client can write every item itself. So an answer approves a call only if a record of the gateway's own says that the
-call was put to this client, that nobody has answered yet, and that arguments and tool are still the same. The same
-holds for input that a call asked for: such a request is an item of the same type, and has a record in the same table.
+A client can write every item itself. So an answer approves a call only if the gateway has a record that this client was
+asked, that there was no answer yet, and that arguments and tool are still the same. The same holds for requests for
+input: they are items of the same type, with records in the same table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,18 @@ from translation.representation.json_types import Item, Json
 ApprovalState: TypeAlias = Literal["open", "used", "denied", "expired", "void"]
 """`void`: the tool had changed when the call was approved, so that the call was not run."""
 
-Standing: TypeAlias = Literal["pending", "used", "expired", "void"]
-"""Why a call is not run now that is not plainly denied. `pending`: others of the same reply were answered."""
+NotRunReason: TypeAlias = Literal["pending", "used", "expired", "void"]
+"""Why a call of the input is not run, although it is not denied. `pending`: other requests of its reply were
+answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRecord:
-    """One request for an approval, or for input. It has digests only: the call is in the input that answers it.
+    """One request for an approval, or for input. It has digests only, because the input with the answer has the call.
 
-    `response_id` is the response that made the request, `answered_by` the one whose input answered it. `origin` is
-    where the server is, without path and query. `expires_us` is in epoch microseconds. `requested_input` is what a call
-    needs before it goes on; None for an approval. It is stored as `sealed_input`.
+    `response_id` is the response that made the request, `answered_by` the response whose input answered it. `origin` is
+    the address of the server without path and query. `expires_us` is in epoch microseconds. `requested_input` is the
+    input that the call needs to continue; None for an approval. It is stored as `sealed_input`.
     """
 
     id: str
@@ -47,10 +48,8 @@ class ApprovalRecord:
 
 @dataclass(slots=True, eq=False)
 class ApprovalRequest:
-    """A call that the reply asks an approval for, or the `requested_input`: the item that the client gets, its index,
-    and the tool.
-
-    The item is sent when the request `is_stored`.
+    """A request of the reply for the approval of a call, or for the `requested_input`. The client gets the item, at
+    this index of the output, when the request `is_stored`.
     """
 
     item: Item
@@ -62,16 +61,16 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswers:
-    """The answers of one request that count. They are stored when its response begins.
+    """The valid answers of one request. They are stored when its response begins.
 
-    `approved` has the digest of the definition by which each call was put to the client, `standings` why others of the
-    input are not run. `inputs` is what the user gave, or refused to give, to those of `approved` that asked for input.
-    All are keyed by the id of the request.
+    `approved` has the digest of the definition that the client approved. `not_run_reasons` says why other calls of the
+    input are not run. `inputs` has the user's input, or the refusal of it, for the calls in `approved` that asked for
+    it. All are keyed by the id of the request.
     """
 
     approved: Mapping[str, str] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    not_run_reasons: Mapping[str, NotRunReason] = field(default_factory=dict)
     inputs: Mapping[str, UserInput] = field(default_factory=dict)
 
     @property
@@ -80,9 +79,9 @@ class ApprovalAnswers:
         return not (self.approved or self.denied)
 
     def find_changed(self, tools: Mapping[str, HostedTool | None]) -> list[str]:
-        """Returns the approvals whose tool is another one now. `tools` are the tools now, by the id of the approval.
+        """Returns the approvals whose tool has changed. `tools` are the current tools, by the id of the approval.
 
-        A tool that is gone has not changed: its call fails by its name.
+        A missing tool has not changed: its call fails because of its name.
         """
         return [
             request_id
@@ -91,13 +90,13 @@ class ApprovalAnswers:
         ]
 
     def to_json(self) -> Json:
-        """Returns what a job needs of them, as JSON."""
+        """Returns the answers that a job needs, as JSON."""
         inputs = {request_id: given.to_json() for request_id, given in self.inputs.items()}
-        return {"approved": dict(self.approved), "standings": dict(self.standings), "inputs": inputs}
+        return {"approved": dict(self.approved), "standings": dict(self.not_run_reasons), "inputs": inputs}
 
     @classmethod
     def from_json(cls, fields: Json) -> "ApprovalAnswers":
-        """Returns the answers that `to_json` was called on, without those that denied."""
+        """Returns the answers from the result of `to_json`, which has no denials."""
         inputs = {request_id: UserInput.from_json(given) for request_id, given in fields.get("inputs", {}).items()}
         return cls(fields["approved"], (), fields["standings"], inputs)
 
@@ -127,15 +126,15 @@ def verify_answers(
     records: Mapping[str, ApprovalRecord],
     server_labels: Iterable[str],
 ) -> ApprovalAnswers:
-    """Returns the answers of an input that count. `items` is all that the model reads, the history included.
+    """Returns the valid answers of an input. `items` is everything that the model reads, including the history.
 
-    `own_items` are those of the request itself, in the order of its `input`: a wrong answer among them raises
-    InvalidRequest. One in the history is left out, since the client can no longer change it. An answer is past if the
-    call is in the input too. `records` are those of `list_request_ids(items)` that there are; `server_labels` are the
-    servers of the request.
+    `own_items` are the items of the request itself, in the order of its `input`: an invalid answer among them raises
+    InvalidRequest. An invalid answer in the history is ignored, because the client can no longer change it. An answer
+    is obsolete if its call is in the input too. `records` are the existing records of `list_request_ids(items)`.
+    `server_labels` are the servers of the request.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
-    past = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
+    obsolete = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
     first = {item["approval_request_id"]: item for item in reversed(items) if item["type"] == "mcp_approval_response"}
     own = _read_own_answers(own_items)
     labels = frozenset(map(recorded_text, server_labels))
@@ -143,7 +142,7 @@ def verify_answers(
     denied: list[str] = []
     inputs: dict[str, UserInput] = {}
     for request_id in reversed(first):
-        if request_id in past:
+        if request_id in obsolete:
             continue
         record, (answer, position) = records.get(request_id), own.get(request_id, (first[request_id], None))
         param = None if position is None else f"input[{position}].approval_request_id"
@@ -163,21 +162,21 @@ def verify_answers(
             else:
                 denied.append(request_id)
     answered = {records[request_id].response_id for request_id in [*approved, *denied]}
-    standings: dict[str, Standing] = {}
-    for request_id in requests.keys() - past - approved.keys() - {*denied}:
+    not_run_reasons: dict[str, NotRunReason] = {}
+    for request_id in requests.keys() - obsolete - approved.keys() - {*denied}:
         if (found := records.get(request_id)) is None or found.state == "denied":
             continue
         if found.state != "open":
-            standings[request_id] = found.state
+            not_run_reasons[request_id] = found.state
         elif request_id not in first and found.response_id in answered:
-            standings[request_id] = "pending"
-    return ApprovalAnswers(approved, tuple(denied), standings, inputs)
+            not_run_reasons[request_id] = "pending"
+    return ApprovalAnswers(approved, tuple(denied), not_run_reasons, inputs)
 
 
 def read_input_answer(answer: Item, requested: RequestedInput, position: int | None = None) -> UserInput:
-    """Returns what an answer gives to a call that asked for input. `position` is that of the answer in the input.
+    """Returns the input from an answer to a call that asked for it. `position` is the index of the answer in the input.
 
-    Raises InvalidRequest for content that the form does not take.
+    Raises InvalidRequest for content that does not fit the form.
     """
     if not answer["approve"]:
         return decline_input(requested, "cancel" if answer.get("action") == "cancel" else "decline")

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.hosted.approvals import Standing
+from translation.hosted.approvals import NotRunReason
 from translation.hosted.tools import ToolKey
 from translation.representation.json_types import Item, Json
 
@@ -13,7 +13,7 @@ _NOT_APPROVED: Final = "The user did not approve this call. It was not run."
 _APPROVAL_UNKNOWN: Final = "This approval is not valid. The call was not run."
 _OUTCOME_UNKNOWN: Final = "This call was approved before. What came of it is not known, and it was not run again."
 
-_UNANSWERED: Final[Mapping[Standing, str]] = {
+_UNANSWERED: Final[Mapping[NotRunReason, str]] = {
     "pending": "This call waits for the approval of the user. It was not run: do not make it again.",
     "used": _OUTCOME_UNKNOWN,
 }
@@ -21,7 +21,7 @@ _UNANSWERED: Final[Mapping[Standing, str]] = {
 
 _UNFINISHED: Final = "This call was not finished. It has no result."
 
-_NO_INPUT: Final[Mapping[Standing | None, str]] = {
+_NO_INPUT: Final[Mapping[NotRunReason | None, str]] = {
     None: "The tool asked the user for input and got none. The call was not finished.",
     "pending": "This call waits for input of the user. Do not make it again.",
     "used": "The user answered what this call asked for. What came of it is not known, and it was not run again.",
@@ -30,7 +30,7 @@ _NO_INPUT: Final[Mapping[Standing | None, str]] = {
 }
 """What the model reads about a call that asked for input, and has not gone on."""
 
-_UNUSABLE: Final[Mapping[Standing, str]] = {
+_UNUSABLE: Final[Mapping[NotRunReason, str]] = {
     "used": _OUTCOME_UNKNOWN,
     "expired": "The approval of this call came too late. It was not run.",
     "void": "The tool has changed since the user was asked about this call. It was not run.",
@@ -38,7 +38,7 @@ _UNUSABLE: Final[Mapping[Standing, str]] = {
 """What the model reads about a call whose approval does not count."""
 
 
-_NO_STANDINGS: Final[Mapping[str, Standing]] = {}
+_NO_REASONS: Final[Mapping[str, NotRunReason]] = {}
 
 
 class ApprovedCall(NamedTuple):
@@ -52,8 +52,8 @@ class ApprovedCall(NamedTuple):
 
 
 class ResolvedHistory(NamedTuple):
-    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label,
-    without lists that failed.
+    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label, without
+    lists that failed.
 
     `sources` are the items that became function calls, by the `call_id`. `open_ids` are the ids of those that were
     neither run nor denied: their approval may still be given, or be used.
@@ -72,7 +72,7 @@ def resolve_history(
     *,
     approved_ids: Container[str] = (),
     continued_ids: Container[str] = (),
-    standings: Mapping[str, Standing] = _NO_STANDINGS,
+    not_run_reasons: Mapping[str, NotRunReason] = _NO_REASONS,
     cut: Callable[[str, str], str] = lambda _, text: text,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the name by which it knows a tool.
@@ -84,8 +84,8 @@ def resolve_history(
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
-    calls go on with any answer, because they asked for input. `standings` say why others are not run.
-    `cut` returns what the model reads of the result with an id.
+    calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run. `cut`
+    returns what the model reads of the result with an id.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -109,9 +109,9 @@ def resolve_history(
                 resolved += _call_and_output(call_id, item, name_of, cut(call_id, output))
             case "mcp_approval_request":
                 if item.get("id") not in answered | past:
-                    output = _look_up(_UNANSWERED, standings, item.get("id"), _NOT_APPROVED)
+                    output = _look_up(_UNANSWERED, not_run_reasons, item.get("id"), _NOT_APPROVED)
                     if item.get("elicitation"):
-                        output = _NO_INPUT[standings.get(item.get("id") or "")]
+                        output = _NO_INPUT[not_run_reasons.get(item.get("id") or "")]
                     call_id = _id_of(item, position)
                     sources[call_id] = [item]
                     open_ids.add(call_id)
@@ -130,10 +130,10 @@ def resolve_history(
                     resolved += _call_and_output(request_id, request, name_of, "")[:1]
                     approved.append(ApprovedCall(request_id, key, request["arguments"], len(resolved)))
                 else:
-                    output = _look_up(_UNUSABLE, standings, request_id, _APPROVAL_UNKNOWN)
+                    output = _look_up(_UNUSABLE, not_run_reasons, request_id, _APPROVAL_UNKNOWN)
                     output = output if item["approve"] else _denial_of(item)
                     if request.get("elicitation"):
-                        output = _NO_INPUT[standings.get(request_id)]
+                        output = _NO_INPUT[not_run_reasons.get(request_id)]
                     resolved += _call_and_output(request_id, request, name_of, output)
             case _:
                 resolved.append(item)
@@ -159,10 +159,10 @@ def _text_of(value: Any) -> str:
 
 
 def _look_up(
-    texts: Mapping[Standing, str], standings: Mapping[str, Standing], request_id: str | None, default: str
+    texts: Mapping[NotRunReason, str], not_run_reasons: Mapping[str, NotRunReason], request_id: str | None, default: str
 ) -> str:
-    standing = standings.get(request_id or "")
-    return default if standing is None else texts.get(standing, default)
+    reason = not_run_reasons.get(request_id or "")
+    return default if reason is None else texts.get(reason, default)
 
 
 def _denial_of(answer: Item) -> str:

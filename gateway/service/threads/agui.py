@@ -59,7 +59,7 @@ class StoredThread:
     calls: Mapping[str, Item] = field(default_factory=dict)
     """Approved calls of runs that failed afterwards, by the ids of their approval requests."""
 
-    def judge_requests(self, *, runs_tools: bool) -> RequestStates:
+    def find_request_states(self, *, runs_tools: bool) -> RequestStates:
         """Returns the states of the approval requests. Without `runs_tools` the upstream knows them, and there are no
         records."""
         states = {request_id: record.state for request_id, record in self.records.items()}

@@ -1,4 +1,4 @@
-"""Reads what a user answers to a tool, and says it in the terms of the protocol."""
+"""Reads the answer of a user to a tool, and builds the protocol's result."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
 
 DeclineAction: TypeAlias = Literal["decline", "cancel"]
-"""How a user gives no input: by saying no, or by leaving the question."""
+"""How a user declines: explicitly, or by leaving the form."""
 
 _FORM: Final = "form"
 _MAX_CONTENT_BYTES: Final = 64 * 1024
@@ -19,9 +19,10 @@ _MAX_CONTENT_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserInput:
-    """What a call goes on with. `responses` are results of `elicitation/create` by the keys of the server.
+    """The user's input with which a call continues. `responses` are results of `elicitation/create` by the server's
+    keys.
 
-    `state`, `round` and `call_id` are those of the question.
+    `state`, `round` and `call_id` are copied from the request for input.
     """
 
     responses: Mapping[str, Json]
@@ -30,23 +31,23 @@ class UserInput:
     call_id: str
 
     def to_json(self) -> Json:
-        """Returns all of it as JSON."""
+        """Returns the input as JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: Json) -> "UserInput":
-        """Returns the value that `to_json` was called on."""
+        """Returns the input from the result of `to_json`."""
         return cls(**fields)
 
 
 class InvalidInputContent(Exception):
-    """The content does not answer the question. The text of the exception says why."""
+    """The content does not fit the request for input. The message of the exception says why."""
 
 
 def accept_input(requested: RequestedInput, content: Any) -> UserInput:
-    """Returns the input of a user who answers. `content` fits the schema of `RequestedInput.describe`.
+    """Returns the input of a user who answers. `content` must fit the schema of `RequestedInput.describe`.
 
-    None is the content of a form in which nothing has to be filled in. Raises InvalidInputContent.
+    None is valid for a form without required fields. Raises InvalidInputContent.
     """
     if len(requested.forms) == 1:
         (form,) = requested.forms
@@ -60,7 +61,7 @@ def accept_input(requested: RequestedInput, content: Any) -> UserInput:
 
 
 def decline_input(requested: RequestedInput, refusal: DeclineAction) -> UserInput:
-    """Returns the input of a user who does not answer."""
+    """Returns the input of a user who declines."""
     return _build_input(requested, {form.key: {"action": refusal} for form in requested.forms})
 
 
@@ -69,7 +70,7 @@ def _build_input(requested: RequestedInput, responses: Mapping[str, Json]) -> Us
 
 
 def _accept_part(form: InputForm, content: Any) -> Json:
-    """Returns the answer to one of several questions."""
+    """Returns the result for one of several forms."""
     if content is None or (form.url is not None and content is False):
         return {"action": "decline"}
     return _accept(form, None if content is True else content)
@@ -106,7 +107,7 @@ def _find_content_fault(schema: Json, content: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is one that an answer may have."""
+    """Whether the protocol allows this value in the content of an answer."""
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value)
     return value is None or isinstance(value, str | int | float | bool)

@@ -46,7 +46,7 @@ def test_the_answers_of_a_job_are_sealed() -> None:
     for seal, owner in ((SEAL, "bob"), (OTHER, "ann")):
         with pytest.raises(CredentialsNotStored):
             seal.load_answers(fields, owner, "resp_1")
-    plain = ApprovalAnswers({"mcpr_1": "digest"}, standings={"mcpr_2": "used"})
+    plain = ApprovalAnswers({"mcpr_1": "digest"}, not_run_reasons={"mcpr_2": "used"})
     assert SEAL.load_answers(SEAL.save_answers(plain, "ann", "resp_1"), "ann", "resp_1") == plain
 
 

@@ -57,10 +57,10 @@ def result(call_id: str, content: str = "3") -> Json:
 OPEN = RequestStates(open_ids={"mcpr_1"})
 
 
-def build(*messages: Json, stored: Any = (), standings: RequestStates = OPEN, **more: Any) -> RunRequest:
+def build(*messages: Json, stored: Any = (), request_states: RequestStates = OPEN, **more: Any) -> RunRequest:
     body = {"threadId": "t", "runId": "r", "messages": list(messages), **more}
     validate(body)
-    request = build_run_request(body, model="m", stored=stored, standings=standings)
+    request = build_run_request(body, model="m", stored=stored, request_states=request_states)
     validate_responses(request.body)
     return request
 

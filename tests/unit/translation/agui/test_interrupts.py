@@ -69,7 +69,7 @@ def test_fault_80_an_answer_to_some_interrupts_leaves_all_of_them_open() -> None
         ASKING,
         asking,
         stored=[*INTERRUPTED, other],
-        standings=RequestStates(open_ids={"mcpr_1", "mcpr_2"}),
+        request_states=RequestStates(open_ids={"mcpr_1", "mcpr_2"}),
         resume=resume(payload={"approved": True}),
     )
     assert request.unanswered == [REQUEST, other]
@@ -110,29 +110,29 @@ def test_an_invalid_answer_is_refused_by_field(payload: Any, param: str) -> None
 
 
 def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
-    standings = RequestStates(refused={"mcpr_1": EXPIRED})
+    request_states = RequestStates(refused={"mcpr_1": EXPIRED})
     answered = resume(payload={"approved": True})
-    request = build(HELLO, ASKING, stored=INTERRUPTED, standings=standings, resume=answered)
+    request = build(HELLO, ASKING, stored=INTERRUPTED, request_states=request_states, resume=answered)
     assert [item["approve"] for item in request.body["input"]] == [False]
     assert [str(loss) for loss in request.losses] == ["resume[0]=dropped"]
     assert request.results == {"mcpr_1": EXPIRED}
 
 
 def test_a_call_of_a_run_that_failed_later_is_part_of_the_next_run() -> None:
-    standings = RequestStates(calls={"mcpr_1": APPROVED_CALL})
-    request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, standings=standings, protocolVersion="1.0")
+    request_states = RequestStates(calls={"mcpr_1": APPROVED_CALL})
+    request = build(HELLO, ASKING, MORE, stored=INTERRUPTED, request_states=request_states, protocolVersion="1.0")
     assert types(request.body["input"]) == ["mcp_call", "message"]
     assert request.results == {"mcpr_1": "found"}
-    again = build(HELLO, ASKING, result("mcpr_1", "found"), MORE, stored=INTERRUPTED, standings=standings)
+    again = build(HELLO, ASKING, result("mcpr_1", "found"), MORE, stored=INTERRUPTED, request_states=request_states)
     assert (types(again.body["input"]), again.results) == (["mcp_call", "message"], {})
 
 
 def test_an_unanswerable_request_does_not_block_the_thread() -> None:
     request = build(
-        HELLO, ASKING, MORE, stored=INTERRUPTED, standings=RequestStates(), protocolVersion="1.0", resume=[]
+        HELLO, ASKING, MORE, stored=INTERRUPTED, request_states=RequestStates(), protocolVersion="1.0", resume=[]
     )
     assert types(request.body["input"]) == ["message"]
-    assert "not known" in request.results["mcpr_1"]
+    assert "unknown" in request.results["mcpr_1"]
     assert not request.unanswered
 
 
@@ -228,7 +228,7 @@ QUESTION: Json = {**REQUEST, "continues": "mcp_1", "elicitation": {"mode": "form
 BOOKING_CALL = calling("mcp_1", "docs_search", '{"q":1}')
 
 
-def standings_of(*forms: InputForm) -> RequestStates:
+def request_states_of(*forms: InputForm) -> RequestStates:
     asked = forms or (InputForm(key="size", message="For how many?", schema=FORM),)
     requested = RequestedInput(forms=asked, state="opaque", call_id="mcp_1")
     return RequestStates(open_ids={"mcpr_1"}, inputs={"mcpr_1": requested})
@@ -240,8 +240,8 @@ LOGIN = InputForm(key="login", message="Log in.", url="https://login.example.com
 
 def give(*forms: InputForm, **entry: Any) -> RunRequest:
     """The request of a run that answers what a call asked for."""
-    standings = standings_of(*forms)
-    return build(HELLO, BOOKING_CALL, stored=[STORED_HELLO, BOOKING, QUESTION], standings=standings, **entry)
+    request_states = request_states_of(*forms)
+    return build(HELLO, BOOKING_CALL, stored=[STORED_HELLO, BOOKING, QUESTION], request_states=request_states, **entry)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,9 @@ def test_an_answer_that_does_not_fit_leaves_the_form_open_with_the_reason(payloa
 
 
 def test_an_old_client_that_continues_without_an_answer_declines() -> None:
-    request = build(HELLO, BOOKING_CALL, MORE, stored=[STORED_HELLO, BOOKING, QUESTION], standings=standings_of())
+    request = build(
+        HELLO, BOOKING_CALL, MORE, stored=[STORED_HELLO, BOOKING, QUESTION], request_states=request_states_of()
+    )
     assert request.body["input"][0]["approve"] is False
     assert (request.approved_ids, request.results) == (["mcp_1"], {})
 
@@ -288,12 +290,12 @@ def test_an_old_client_that_continues_without_an_answer_declines() -> None:
 def test_a_form_that_has_expired_is_the_result_of_its_call() -> None:
     stored = [STORED_HELLO, BOOKING, QUESTION]
     expired = RequestStates(refused={"mcpr_1": EXPIRED})
-    request = build(HELLO, BOOKING_CALL, MORE, stored=stored, standings=expired, protocolVersion="1.0")
+    request = build(HELLO, BOOKING_CALL, MORE, stored=stored, request_states=expired, protocolVersion="1.0")
     assert request.results == {"mcp_1": EXPIRED}
     assert request.history == stored, "the client has the call once"
 
 
-def _standing(random: Random, request: Json) -> RequestStates:
+def _random_state(random: Random, request: Json) -> RequestStates:
     """What may have become of one request."""
     request_id = request["id"]
     call = {**APPROVED_CALL, "id": f"mcp_{request_id}", "approval_request_id": request_id}
@@ -312,9 +314,9 @@ def test_no_state_or_answer_of_requests_blocks_the_thread() -> None:
     random = Random("interrupts")
     for _ in range(500):
         requests: list[Json] = [{**REQUEST, "id": f"mcpr_{number}"} for number in range(random.randrange(1, 4))]
-        each = [_standing(random, request) for request in requests]
-        open_ids = {one["id"] for one, standing in zip(requests, each, strict=True) if one["id"] in standing.open_ids}
-        standings = RequestStates(
+        each = [_random_state(random, request) for request in requests]
+        open_ids = {one["id"] for one, state in zip(requests, each, strict=True) if one["id"] in state.open_ids}
+        request_states = RequestStates(
             open_ids=open_ids,
             refused={key: text for one in each for key, text in one.refused.items()},
             calls={key: call for one in each for key, call in one.calls.items()},
@@ -332,8 +334,8 @@ def test_no_state_or_answer_of_requests_blocks_the_thread() -> None:
         more: Json = {"resume": answers, "protocolVersion": random.choice(["1.0", None])}
         if random.random() < 0.3:
             messages, more["resume"] = [*messages, MORE], None
-        run = build(*messages, stored=[STORED_HELLO, *requests], standings=standings, **more)
-        live = [request["id"] for request in requests if request["id"] in standings.open_ids]
+        run = build(*messages, stored=[STORED_HELLO, *requests], request_states=request_states, **more)
+        live = [request["id"] for request in requests if request["id"] in request_states.open_ids]
         if run.unanswered:
             # The client gets the same interrupts again, all of them, and can answer each.
             assert [request["id"] for request in run.unanswered] == live

@@ -135,7 +135,7 @@ def test_fault_30_a_denial_of_a_request_without_a_record_is_obsolete() -> None:
 
 def test_fault_30_a_used_approval_in_the_history_is_obsolete_and_its_outcome_unknown() -> None:
     answers = review(request(), answer(), QUESTION, own=1, records=[used()])
-    assert answers == ApprovalAnswers(standings={"mcpr_1": "used"})
+    assert answers == ApprovalAnswers(not_run_reasons={"mcpr_1": "used"})
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -152,7 +152,7 @@ def test_fault_31_an_answer_against_an_open_one_of_the_history_is_refused() -> N
 def test_fault_32_an_expired_approval_is_refused() -> None:
     expired = [record(state="expired")]
     assert refusal(request(), answer(), records=expired) == ("approval_expired", "input[1].approval_request_id")
-    assert review(request(), answer(), QUESTION, own=1, records=expired).standings == {"mcpr_1": "expired"}
+    assert review(request(), answer(), QUESTION, own=1, records=expired).not_run_reasons == {"mcpr_1": "expired"}
 
 
 @pytest.mark.parametrize("changed", [{"arguments": '{"a": 2}'}, {"name": "sub"}, {"server_label": "other"}])
@@ -164,7 +164,7 @@ def test_fault_33_a_request_that_was_changed_is_refused(changed: Item, approve: 
 
 def test_fault_34_a_void_approval_is_obsolete_and_no_error() -> None:
     void = record(state="void", answered_by="resp_2")
-    assert review(request(), answer(), records=[void]) == ApprovalAnswers(standings={"mcpr_1": "void"})
+    assert review(request(), answer(), records=[void]) == ApprovalAnswers(not_run_reasons={"mcpr_1": "void"})
 
 
 def test_fault_36_requests_beside_one_that_is_answered_are_pending() -> None:
@@ -172,7 +172,7 @@ def test_fault_36_requests_beside_one_that_is_answered_are_pending() -> None:
     records = [record(1), record(2), record(3), record(4, response_id="resp_0")]
     answers = review(*items, records=records)
     assert (dict(answers.approved), answers.denied) == ({"mcpr_2": "digest 2"}, ("mcpr_3",))
-    assert answers.standings == {"mcpr_1": "pending"}, "the one of another response is not"
+    assert answers.not_run_reasons == {"mcpr_1": "pending"}, "the one of another response is not"
 
 
 def test_fault_37_an_unanswered_request_stays_open() -> None:
@@ -202,7 +202,7 @@ def test_an_answer_that_the_model_does_not_read_is_left_out() -> None:
 
 
 def test_an_unanswered_call_whose_approval_was_used_has_no_known_outcome() -> None:
-    assert review(request(), QUESTION, records=[used()]).standings == {"mcpr_1": "used"}
+    assert review(request(), QUESTION, records=[used()]).not_run_reasons == {"mcpr_1": "used"}
 
 
 def test_the_ids_of_all_requests_are_listed_once() -> None:

@@ -153,7 +153,7 @@ def test_every_type_of_the_module_is_rewritten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "unanswered", "approved"),
+    ("reason", "unanswered", "approved"),
     [
         ("pending", "This call waits for the approval", "This approval is not valid"),
         ("used", "This call was approved before. What came of it", "This call was approved before. What came of it"),
@@ -161,12 +161,12 @@ def test_every_type_of_the_module_is_rewritten() -> None:
         ("void", "The user did not approve", "The tool has changed since"),
     ],
 )
-def test_the_model_reads_why_a_call_is_not_run(standing: Any, unanswered: str, approved: str) -> None:
-    standings = {"mcpr_1": standing}
+def test_the_model_reads_why_a_call_is_not_run(reason: Any, unanswered: str, approved: str) -> None:
+    not_run_reasons = {"mcpr_1": reason}
     for items, expected in (([request()], unanswered), ([request(), answer()], approved)):
-        history = resolve_history(items, model_name_of, standings=standings)
+        history = resolve_history(items, model_name_of, not_run_reasons=not_run_reasons)
         assert history.items[1]["output"].startswith(expected)
-    denied = resolve_history([request(), answer(approve=False)], model_name_of, standings=standings)
+    denied = resolve_history([request(), answer(approve=False)], model_name_of, not_run_reasons=not_run_reasons)
     assert denied.items[1]["output"].startswith("The user did not approve")
 
 
@@ -191,11 +191,11 @@ def test_a_call_that_requested_input_continues_with_any_answer() -> None:
         assert [each.approval_request_id for each in history.approved] == ["mcpr_1"]
 
 
-@pytest.mark.parametrize("standing", ["pending", "used", "expired", "void"])
-def test_the_model_reads_why_a_call_that_requested_input_did_not_continue(standing: Any) -> None:
+@pytest.mark.parametrize("reason", ["pending", "used", "expired", "void"])
+def test_the_model_reads_why_a_call_that_requested_input_did_not_continue(reason: Any) -> None:
     texts = set()
     for items in ([request(elicitation=QUESTIONS)], [request(elicitation=QUESTIONS), answer()]):
-        history = resolve_history(items, model_name_of, standings={"mcpr_1": standing})
+        history = resolve_history(items, model_name_of, not_run_reasons={"mcpr_1": reason})
         texts.add(history.items[1]["output"])
     (text,) = texts
     assert text not in outputs(request(elicitation=QUESTIONS))
