@@ -27,31 +27,31 @@ _INTRODUCTION = """\
 
 Generated from the translators' own tables by `make docs`.
 
-A dialect is a wire format. The gateway has three for clients and upstreams alike: Chat Completions (`chat`), Responses (`responses`)
-and Messages (`messages`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Otherwise it lifts the
-request to a turn and lowers the turn to the upstream's dialect, and it decodes the reply to events and encodes the events in the
-client's dialect. Requests to upstreams with an API of their own are always translated, and so are those of clients with the APIs of
-[Gemini](gemini.md) and [Ollama](ollama.md)."""  # noqa: E501
+A dialect is a wire format. Three dialects exist for clients and upstreams: Chat Completions (`chat`), Responses (`responses`) and
+Messages (`messages`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Otherwise it
+translates both: it lifts the request to a turn and lowers the turn to the upstream's dialect. Then it decodes the reply to events and
+encodes the events in the client's dialect. Requests to upstreams with an API of their own are always translated, and so are
+requests of clients of the [Gemini](gemini.md) and [Ollama](ollama.md) APIs."""  # noqa: E501
 
 _PARAMETERS = """\
-The tables show what a translated parameter becomes, by type of upstream and the dialect of the upstream's request:
+The tables show the effect of each translated parameter, by type of upstream and the dialect of the upstream's request:
 
 - `same`: the upstream gets it under the same name. Any other name in this column is the upstream's name for it.
 - `lost`: the upstream does not get it, and `x-gateway-loss` of the reply lists it. With `x-gateway-strict: true` the status is 400.
 - `refused`: the status is 400, and the error names the parameter.
 - `-`: the gateway uses it itself, and the upstream does not need it.
 
-Keys that neither API has are forwarded if the profile lists them. Otherwise they are lost."""  # noqa: E501
+Keys that none of OpenAI's APIs has are forwarded if the profile lists them. Otherwise they are lost."""  # noqa: E501
 
 _TOOLS = """\
 Upstreams with the Chat Completions API only support functions. The gateway sends these tools as functions, and converts the calls
 back to items of their own kind. It does the same for `custom` tools, whose single argument is a text, and for the tools of a
 `namespace`.
 
-The regex or Lark grammar of a `custom` tool is held if the tool must be called (`tool_choice` names it, or requires a call of the
-only tool) and the upstream is a vLLM or llama.cpp, as a server or embedded. The engine then generates nothing but the input, under
-the grammar. llama.cpp needs llguidance for it, which the embedded one has; a grammar that it cannot hold is refused. In all other
-cases the grammar is only part of the tool's description, which is the loss `tools[0].format=described`."""  # noqa: E501
+The regex or Lark grammar of a `custom` tool is enforced under two conditions. The tool must be called: `tool_choice` names it, or
+requires a call of the only tool. And the upstream must be vLLM or llama.cpp, as a server or embedded. The engine then generates only
+the input, under the grammar. llama.cpp needs llguidance for this, which the embedded one has; a grammar that it cannot enforce is
+refused. In all other cases the grammar is only part of the tool's description, which is the loss `tools[0].format=described`."""  # noqa: E501
 
 
 def dialects() -> str:

@@ -18,8 +18,8 @@ models:
 ```"""  # noqa: E501
 
 _FAMILIES = """\
-The names of well-known models say how they write thinking and calls in their text. The table lists the families that the gateway knows
-by name. The first pattern that matches decides; it is compared with the name in lower case and without the folders before it:
+The name of a well-known model tells the format in which it writes thinking and calls into its text. The table lists the families that
+the gateway knows by name. The first pattern that matches decides; it is compared with the name in lower case and without the folders before it:
 `Qwen/Qwen3-8B` is `qwen3-8b`. For an embedded engine, the name of the model that it loads comes first. `profile` names the family of a
 model that is called otherwise. The keys of a model override the table, and [`families`](configuration.md#familiesname) changes it:
 
@@ -30,21 +30,21 @@ models:
   "*": {provider: vllm}
 ```
 
-The table only counts where nothing before the gateway has parsed the text. This follows from the provider's type:
+The table is only used if the text was not parsed before it reached the gateway. This depends on the provider's type:
 
-| provider | what counts |
+| provider | what is used |
 | --- | --- |
-| `vllm_inprocess` | All of it: the engine returns raw text. |
+| `vllm_inprocess` | The whole row: the engine returns raw text. |
 | `vllm`, `llama_server`, `llamacpp` with two passes | The parser of calls: the two passes return raw text. |
-| `vllm`, `openai_compatible` | Thinking, as `leading_think_tags`. The flags of such a server decide whether it separates thinking, and no endpoint reports them. But text that begins with a think tag was not separated. A relayed chat completion has the text as the server wrote it; `parsing_format: think_tags` separates it there too, and turns off the relay. The calls are the server's: it parses them or refuses tools, and where it does neither, `tool_parser` of the model parses them. |
+| `vllm`, `openai_compatible` | Thinking, as `leading_think_tags`. The flags of such a server decide whether it separates thinking, and no endpoint reports them. But text that begins with a think tag was not separated. A relayed chat completion has the text as the server wrote it; `parsing_format: think_tags` separates it there too, and turns off the relay. Calls are parsed by the server, or it refuses tools. If it does neither, set `tool_parser` of the model. |
 | `llama_server`, `llamacpp`, `ollama`, `harmony` and hosted services | Nothing: they parse thinking and calls themselves. |
 
-Where a family has no parser for raw text, tools are refused with a message, because their calls would become text."""  # noqa: E501
+If a family has no parser for raw text, tools are refused with a message, because their calls would become text."""  # noqa: E501
 
 _TRANSFORMS = """\
 These are the effects of the fields:
 
-- **Roles**: `developer_role` is the role of developer messages. `system_messages` says where system messages may stand. Some chat
+- **Roles**: `developer_role` is the role of developer messages. `system_messages` decides at which positions system messages are allowed. Some chat
   templates accept a system message only at the beginning and refuse others (400, `upstream_rejected`): `merge_all` moves them to
   the beginning, which is a loss.
 - **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
@@ -53,8 +53,8 @@ These are the effects of the fields:
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
   wrote the opening tag. If `think_open` is not set, `think_tags` holds text back up to the first tag, because text before a closing tag
-  is thinking. `direct_response` leaves the text as it is: `raw_text_field` asks a server that would separate thinking itself,
-  which llama.cpp does, to leave it in the text too. `reasoning_part` is the type of part that carries it in a reasoning item, unless the request has
+  is thinking. `direct_response` leaves the text as it is: `raw_text_field` is the parameter that makes a server such as
+  llama.cpp, which separates thinking itself, leave it in the text too. `reasoning_part` is the type of part that carries it in a reasoning item, unless the request has
   `reasoning.summary`.
 - **Reasoning** is sent back in the field that `replay_reasoning` names. `empty_reasoning: true` adds that field to a chat message with
   calls even if it is empty, for APIs that refuse the message without it.

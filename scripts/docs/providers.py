@@ -20,7 +20,7 @@ follows from the type, for one upstream or one model.
 
 | type | for |
 | --- | --- |
-| `openai` | OpenAI. It has both APIs, so both are relayed. |
+| `openai` | OpenAI. It has the Responses and Chat Completions APIs, so both are relayed. |
 | `openrouter` | OpenRouter, over Chat Completions. Its routing fields are forwarded, and its `reasoning_details` are sent back to it. |
 | `anthropic` | Anthropic's Messages API: see [Anthropic](#anthropic). |
 | `gemini` | Gemini's own API: see [Gemini](#gemini). |
