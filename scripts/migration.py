@@ -1,5 +1,5 @@
-"""Writes the next migration: `python -m scripts.migration "say what it adds"`, from what tables.py has and the last one
-had not. Read it before you commit it: it is to only add, and what it adds is nullable or has a default."""
+"""Writes the next migration, the difference between tables.py and the newest migration: `python -m scripts.migration
+"add a column"`. Check the file: it may only add, and new columns must be nullable or have a default."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ from gateway.state.database.migrate import latest_schema_version, make_alembic_c
 
 
 def main() -> None:
-    """Write the file and print where it is."""
+    """Writes the file and prints its path."""
     message = " ".join(sys.argv[1:])
     if not message:
         raise SystemExit(__doc__)

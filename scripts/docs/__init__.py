@@ -3,23 +3,23 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.docs.configuration import configuration
-from scripts.docs.dialects import dialects
-from scripts.docs.errors import errors
-from scripts.docs.providers import providers
+from scripts.docs.configuration import render_configuration
+from scripts.docs.dialects import render_dialects
+from scripts.docs.errors import render_errors
+from scripts.docs.providers import render_providers
 
 ROOT = Path(__file__).parents[2]
 
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/configuration.md": configuration,
-    "docs/dialects.md": dialects,
-    "docs/errors.md": errors,
-    "docs/providers.md": providers,
+    "docs/configuration.md": render_configuration,
+    "docs/dialects.md": render_dialects,
+    "docs/errors.md": render_errors,
+    "docs/providers.md": render_providers,
 }
 """Path relative to the root -> the function that renders the page."""
 
 
-def stale_pages() -> list[str]:
+def list_stale_pages() -> list[str]:
     """Returns the paths of the pages that differ from what the code generates."""
     return [path for path, render in PAGES.items() if not _is_current(ROOT / path, render())]
 

@@ -2,12 +2,12 @@
 
 import sys
 
-from scripts.docs import stale_pages, write_pages
+from scripts.docs import list_stale_pages, write_pages
 
 if sys.argv[1:] not in ([], ["--check"]):
     sys.exit("usage: python -m scripts.docs [--check]")
 if "--check" in sys.argv:
-    if stale := stale_pages():
+    if stale := list_stale_pages():
         sys.exit(f"stale: {', '.join(stale)}; run `make docs`")
 else:
     write_pages()

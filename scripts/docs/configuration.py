@@ -9,7 +9,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from gateway.config.settings import Settings
-from scripts.docs.markdown import page, table
+from scripts.docs.markdown import join_blocks, render_table
 
 _INTRODUCTION = """\
 # Configuration
@@ -36,8 +36,8 @@ _TYPE_NAMES: dict[Any, str] = {
 }
 
 
-def configuration() -> str:
-    return page(_INTRODUCTION, *_sections(Settings, "", {}))
+def render_configuration() -> str:
+    return join_blocks(_INTRODUCTION, *_sections(Settings, "", {}))
 
 
 def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel], str]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
         (f"`{name}`", _describe_type(field.annotation), _render_default(field), field.description or "")
         for name, field in fields
     ]
-    yield table(["key", "value", "default", "meaning"], rows)
+    yield render_table(["key", "value", "default", "meaning"], rows)
     for name, field in fields:
         for inner, suffix in _find_models(field.annotation):
             yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), rendered)

@@ -5,13 +5,13 @@ from dataclasses import fields
 
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
 from providers.profiles import PROFILES
-from scripts.docs.markdown import code, page, table
+from scripts.docs.markdown import join_blocks, render_code, render_table
 from scripts.docs.parameters import (
-    chat_parameters,
-    gemini_parameters,
-    messages_parameters,
-    ollama_parameters,
-    responses_parameters,
+    render_chat_parameters,
+    render_gemini_parameters,
+    render_messages_parameters,
+    render_ollama_parameters,
+    render_responses_parameters,
 )
 from translation.anthropic.decode import STOP_REASONS
 from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
@@ -54,46 +54,46 @@ the input, under the grammar. llama.cpp needs llguidance for this, which the emb
 refused. In all other cases the grammar is only part of the tool's description, which is the loss `tools[0].format=described`."""  # noqa: E501
 
 
-def dialects() -> str:
-    return page(
+def render_dialects() -> str:
+    return join_blocks(
         _INTRODUCTION,
         "## Types of upstream",
-        table(["type", "dialects", "address", "key"], _provider_type_rows()),
+        render_table(["type", "dialects", "address", "key"], _provider_type_rows()),
         "## Profiles",
         "The profile of each type of upstream. Every field can be set per model, see "
         "[configuration](configuration.md#modelsname).",
-        table(["field", *(f"`{kind}`" for kind in PROFILES)], _profile_rows()),
-        *(f"`{kind}` gets these request fields unchanged: {code(sorted(profile.extra_params))}."
+        render_table(["field", *(f"`{kind}`" for kind in PROFILES)], _profile_rows()),
+        *(f"`{kind}` gets these request fields unchanged: {render_code(sorted(profile.extra_params))}."
           for kind, profile in PROFILES.items() if profile.extra_params),
         "## Streamed text",
         "Items and parts whose text streams, and the events or fields that carry it.",
-        table(["item", "part", "responses", "chat"], _text_field_rows()),
+        render_table(["item", "part", "responses", "chat"], _text_field_rows()),
         "## Finish reasons",
-        table(["chat upstream", "responses", "chat"], _finish_reason_rows(FINISH_REASONS)),
-        table(["`anthropic`", "responses", "chat"], _finish_reason_rows(STOP_REASONS)),
-        table(["`gemini`", "responses", "chat"], _finish_reason_rows(GEMINI_REASONS)),
-        table(["`ollama`", "responses", "chat"], _finish_reason_rows(OLLAMA_REASONS)),
+        render_table(["chat upstream", "responses", "chat"], _finish_reason_rows(FINISH_REASONS)),
+        render_table(["`anthropic`", "responses", "chat"], _finish_reason_rows(STOP_REASONS)),
+        render_table(["`gemini`", "responses", "chat"], _finish_reason_rows(GEMINI_REASONS)),
+        render_table(["`ollama`", "responses", "chat"], _finish_reason_rows(OLLAMA_REASONS)),
         "Any other finish reason is a completed response; the reason itself is preserved. If the reply has no content, "
         "it is a failure that names the reason: `upstream_error`.",
         "## Tools that clients run",
         _TOOLS,
-        table(["tool", "the call comes back as"], _tool_kind_rows()),
+        render_table(["tool", "the call comes back as"], _tool_kind_rows()),
         "## Parameters of Chat Completions",
         _PARAMETERS,
-        chat_parameters(),
+        render_chat_parameters(),
         "## Parameters of Responses",
         "The entries have the same meaning as in the table above.",
-        responses_parameters(),
+        render_responses_parameters(),
         "## Parameters of Messages",
         "The entries have the same meaning as in the tables above. Upstreams do not get `mcp_servers` and `thread`:\n"
         "the gateway runs the tools, and keeps the conversation if it has a store ([Messages](messages.md)).",
-        messages_parameters(),
+        render_messages_parameters(),
         "## Parameters of Ollama's chat",
         "The entries have the same meaning as in the tables above. [Ollama](ollama.md) has more about them.",
-        ollama_parameters(),
+        render_ollama_parameters(),
         "## Parameters of Gemini",
         "The entries have the same meaning as in the tables above. [Gemini](gemini.md) has more about them.",
-        gemini_parameters(),
+        render_gemini_parameters(),
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def _provider_type_rows() -> Iterator[list[str]]:
     for name, kind in PROVIDER_DEFAULTS.items():
         yield [
             f"`{name}`",
-            code(kind.dialects) or ("its own" if kind.own_dialect else "none: it has no upstream"),
+            render_code(kind.dialects) or ("its own" if kind.own_dialect else "none: it has no upstream"),
             f"`{kind.base_url}`" if kind.base_url else "" if name in EMBEDDED_TYPES else "required",
             f"required, usually in `{kind.key_env}`" if kind.key_env else "",
         ]

@@ -7,7 +7,7 @@ from types import ModuleType
 from gateway import errors as gateway
 from gateway.error_replies import ERROR_REPLIES, FAILURE_REPLIES, REJECTION_REPLIES, ErrorReply
 from providers import errors as providers
-from scripts.docs.markdown import page, table
+from scripts.docs.markdown import join_blocks, render_table
 from translation import errors as translation
 
 _INTRODUCTION = """\
@@ -49,18 +49,18 @@ _MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE
 """A line of the exception tree in the docstring of a module of exceptions."""
 
 
-def errors() -> str:
-    return page(
+def render_errors() -> str:
+    return join_blocks(
         _INTRODUCTION,
         "## Errors of the gateway and its upstreams",
         _ERRORS,
-        table(["status", "type", "code", "meaning"], _error_rows()),
+        render_table(["status", "type", "code", "meaning"], _error_rows()),
         "## Refusals of upstreams",
         _REJECTIONS,
-        table(["upstream's status", "status", "type", "code"], _rejection_rows()),
+        render_table(["upstream's status", "status", "type", "code"], _rejection_rows()),
         "## Failures reported by upstreams",
         _FAILURES,
-        table(["upstream's code", "status", "type", "code"], _failure_rows()),
+        render_table(["upstream's code", "status", "type", "code"], _failure_rows()),
     )
 
 

@@ -1,11 +1,11 @@
-"""Determines what becomes of every request parameter, by lifting each one and lowering it for each upstream."""
+"""Renders the effect of every request parameter: each one is lifted, and lowered for each upstream."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from providers.capabilities import CAPABILITIES
 from providers.profiles import PROFILES
-from scripts.docs.markdown import code, table
+from scripts.docs.markdown import render_code, render_table
 from translation.anthropic import lower as anthropic_lower
 from translation.chat import lift as chat_lift
 from translation.chat import schema as chat_schema
@@ -212,31 +212,31 @@ GEMINI_CONFIG = {
 }
 
 
-def chat_parameters() -> str:
+def render_chat_parameters() -> str:
     minimal = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
-    return _parameters(chat_schema.Request.__annotations__, CHAT, minimal, chat_schema.validate, chat_lift.lift)
+    return _render_parameters(chat_schema.Request.__annotations__, CHAT, minimal, chat_schema.validate, chat_lift.lift)
 
 
-def responses_parameters() -> str:
+def render_responses_parameters() -> str:
     minimal = {"model": "m", "input": "a"}
     fields = responses_schema.Request.__annotations__
-    return _parameters(fields, RESPONSES, minimal, responses_schema.validate, responses_lift.lift)
+    return _render_parameters(fields, RESPONSES, minimal, responses_schema.validate, responses_lift.lift)
 
 
-def messages_parameters() -> str:
+def render_messages_parameters() -> str:
     minimal = {"model": "m", "max_tokens": 5000, "messages": [{"role": "user", "content": "a"}]}
     fields = dict.fromkeys(messages_schema.REQUEST_FIELDS)
-    return _parameters(fields, MESSAGES, minimal, messages_schema.validate, messages_lift.lift)
+    return _render_parameters(fields, MESSAGES, minimal, messages_schema.validate, messages_lift.lift)
 
 
-def ollama_parameters() -> str:
+def render_ollama_parameters() -> str:
     minimal = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     fields = {**ollama_schema.CommonParams.__annotations__, **ollama_schema.ChatRequest.__annotations__}
-    return _parameters(fields, OLLAMA, minimal, ollama_schema.validate_chat, lift_ollama_chat)
+    return _render_parameters(fields, OLLAMA, minimal, ollama_schema.validate_chat, lift_ollama_chat)
 
 
-def gemini_parameters() -> str:
-    """The fields of a request, and then those of its `generationConfig`."""
+def render_gemini_parameters() -> str:
+    """Renders the fields of a request, and then the fields of its `generationConfig`."""
     minimal = {"model": "m", "contents": [{"role": "user", "parts": [{"text": "a"}]}]}
     fields = [*sorted(gemini_schema.REQUEST_FIELDS - {*minimal, "generationConfig"})]
     rows = [(name, *_build_bodies(minimal, name, GEMINI[name])) for name in fields]
@@ -244,30 +244,29 @@ def gemini_parameters() -> str:
         # Not every upstream takes the type of a schema, or logprobs, alone: the body without the field has neither.
         config = {**GEMINI_CONFIG[name].other_fields, name: GEMINI_CONFIG[name].value}
         rows.append((f"generationConfig.{name}", minimal, {**minimal, "generationConfig": config}))
-    return _table_of(rows, gemini_schema.validate, gemini_lift.lift)
+    return _render_parameter_table(rows, gemini_schema.validate, gemini_lift.lift)
 
 
-def _parameters(
+def _render_parameters(
     fields: Mapping[str, Any],
     samples: Mapping[str, ParameterSample],
     minimal: Json,
     validate: Callable[[Json], None],
     lift: Callable[[Json], Turn],
 ) -> str:
-    """Raises KeyError for a parameter of the API that has no sample in this file."""
-
+    """Renders a table of an API's parameters. Raises KeyError for a parameter that has no sample in this file."""
     names = sorted(fields.keys() - minimal.keys())
     rows = [(name, *_build_bodies(minimal, name, samples[name])) for name in names]
-    return _table_of(rows, validate, lift)
+    return _render_parameter_table(rows, validate, lift)
 
 
 def _build_bodies(minimal: Json, name: str, sample: ParameterSample) -> tuple[Json, Json]:
-    """Returns a body without a parameter, and the same one with it."""
+    """Returns a body without a parameter, and the same body with it."""
     plain = {**minimal, **sample.other_fields}
     return plain, {**plain, name: sample.value}
 
 
-def _table_of(
+def _render_parameter_table(
     rows: Sequence[tuple[str, Json, Json]], validate: Callable[[Json], None], lift: Callable[[Json], Turn]
 ) -> str:
     """Returns the table for the rows' parameters, each with a body without it and one with it."""
@@ -276,12 +275,12 @@ def _table_of(
         validate(body)
         yield f"`{name}`"
         for upstream in _UPSTREAMS:
-            yield _outcome(name, plain, body, lift, upstream)
+            yield _describe_outcome(name, plain, body, lift, upstream)
 
-    return table(["parameter", *(upstream.name for upstream in _UPSTREAMS)], [list(cells(*row)) for row in rows])
+    return render_table(["parameter", *(upstream.name for upstream in _UPSTREAMS)], [list(cells(*row)) for row in rows])
 
 
-def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], upstream: _Upstream) -> str:
+def _describe_outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], upstream: _Upstream) -> str:
     try:
         after, losses = _lower_turn(lift(body), upstream)
     except InvalidRequest:
@@ -291,8 +290,8 @@ def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], u
     lost = [loss for loss in losses if loss not in losses_before]
     if not changed:
         return "lost" if lost else "-"
-    outcome = "same" if changed == [name] else code(changed)
-    return f"{outcome}; lost: {code(loss.param for loss in lost)}" if lost else outcome
+    outcome = "same" if changed == [name] else render_code(changed)
+    return f"{outcome}; lost: {render_code(loss.param for loss in lost)}" if lost else outcome
 
 
 def _lower_turn(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:

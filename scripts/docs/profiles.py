@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from providers.model_families import MODEL_FAMILIES
-from scripts.docs.markdown import table
+from scripts.docs.markdown import render_table
 
 _PROFILES = """\
 A profile holds the facts about a family of models that change how the gateway writes its requests and reads its replies, whichever
@@ -99,15 +99,15 @@ _ADD_PROFILE = """\
 - [ ] A sentence in the list above (`scripts/docs/profiles.py`), and `make docs`."""  # noqa: E501
 
 
-def profile_sections() -> list[str]:
+def render_profile_sections() -> list[str]:
     return [
         "## Profiles",
         _PROFILES,
-        table(["`profile`", "reason", "sets"], _family_rows()),
+        render_table(["`profile`", "reason", "sets"], _family_rows()),
         _TRANSFORMS,
         "## Families of models",
         _FAMILIES,
-        table(["family", "names", "`parsing_format`", "`tool_parser`", "note"], _text_rows()),
+        render_table(["family", "names", "`parsing_format`", "`tool_parser`", "note"], _text_rows()),
         "## Add a provider",
         _ADD_PROVIDER,
         "## Add a profile",

@@ -7,8 +7,8 @@ from typing import Any
 from providers.base import Capabilities, Dialect
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderConfig, ProviderType
 from providers.registry import build_provider
-from scripts.docs.markdown import page, table
-from scripts.docs.profiles import profile_sections
+from scripts.docs.markdown import join_blocks, render_table
+from scripts.docs.profiles import render_profile_sections
 
 _INTRODUCTION = """\
 # Providers
@@ -242,8 +242,8 @@ _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
 }
 
 
-def providers() -> str:
-    return page(
+def render_providers() -> str:
+    return join_blocks(
         _INTRODUCTION,
         "## Anthropic",
         _ANTHROPIC,
@@ -257,9 +257,9 @@ def providers() -> str:
         _EMBEDDED,
         "## Capabilities",
         _CAPABILITIES,
-        table(["capability", *_COLUMNS], _capability_rows()),
+        render_table(["capability", *_COLUMNS], _capability_rows()),
         _MORE,
-        *profile_sections(),
+        *render_profile_sections(),
     )
 
 
