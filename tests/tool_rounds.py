@@ -158,7 +158,7 @@ class LoopDriver:
 
     def ask(self) -> Turn:
         """Returns the turn of the next round, which there must be."""
-        turn = self.loop.next_turn()
+        turn = self.loop.build_next_turn()
         assert turn is not None
         return turn
 
@@ -186,9 +186,9 @@ class LoopDriver:
 
     def finish(self) -> Finished | Failed:
         """Ends the reply, which must be complete. Returns its terminal event."""
-        assert self.loop.next_turn() is None
+        assert self.loop.build_next_turn() is None
         assert self.loop.pending_calls == []
-        (end,) = self.take(self.loop.end_events())
+        (end,) = self.take(self.loop.build_end_events())
         self._grammar.finish()
         assert isinstance(end, Finished | Failed)
         return end

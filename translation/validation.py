@@ -125,14 +125,14 @@ def _choose_error(errors: Sequence[ErrorDetails], body: object) -> InvalidReques
     located = [pair for pair in located if pair[0][:1] == field]
     deepest = max(located, key=lambda pair: len(pair[0]))[0]
     candidates = [error for path, error in located if path == deepest]
-    param = dotted_path(deepest)
+    param = render_param_path(deepest)
     wrong_types = [error for error in candidates if _is_wrong_type(error)]
     if len(wrong_types) < len(candidates):
         return _render_error(next(error for error in candidates if not _is_wrong_type(error)), param)
     return _wrong_type_error(param, [_EXPECTED_TYPES[error["type"]] for error in wrong_types], wrong_types[0]["input"])
 
 
-def dotted_path(path: Iterable[str | int]) -> str:
+def render_param_path(path: Iterable[str | int]) -> str:
     """Renders a path as OpenAI does: `("messages", 1, "content")` as `messages[1].content`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 

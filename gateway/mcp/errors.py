@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from translation.hosted.outcomes import ToolOutcome, execution_error, http_error, protocol_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_http_error, build_protocol_error
 
 FaultKind: TypeAlias = Literal[
     "authorization_expired",
@@ -75,9 +75,9 @@ class McpFault(Exception):
 
     def _describe(self, message: str) -> ToolOutcome:
         if self.kind == "http_error":
-            return http_error(self.code, message)
+            return build_http_error(self.code, message)
         if self.kind in _FAULTS_OF_RESULTS:
             cut = f"\n[The beginning of the result, which was cut:]\n{self.beginning}" if self.beginning else ""
-            return execution_error(f"{self.kind}: {message}{cut}")
+            return build_execution_error(f"{self.kind}: {message}{cut}")
         text = f"{self.kind}: {message}" if self.kind == "timeout" else message
-        return protocol_error(self.code, text)
+        return build_protocol_error(self.code, text)

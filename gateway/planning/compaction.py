@@ -45,7 +45,12 @@ from translation.representation.events import (
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import SUMMARY_PROMPT, CompactionContent, compaction_item, summary_message
+from translation.responses.compaction import (
+    SUMMARY_PROMPT,
+    CompactionContent,
+    build_compaction_item,
+    build_summary_message,
+)
 
 _SUMMARY_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Parameters that the summary turn shares with the client's turn: they identify the client and set the price, but do
@@ -141,7 +146,7 @@ class SummaryExchange:
     async def batches(self) -> AsyncGenerator[Batch, None]:
         lead, older, rest = self._parts
         summary = await request_summary(self._turn, older, self._make_exchange)
-        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
+        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
         yield [Finished("stop", "stop", summary.usage)]
 
@@ -173,9 +178,9 @@ class CompactingExchange:
                     yield batch
             return
         summary = await request_summary(self._turn, older, self._make_summary_exchange)
-        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
+        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
-        shorter = replace(self._turn, items=[*lead, summary_message(item, summary.text), *rest])
+        shorter = replace(self._turn, items=[*lead, build_summary_message(item, summary.text), *rest])
         async with aclosing(self._make_exchange(shorter).batches()) as batches:
             async for batch in batches:
                 if shifted := list(_shift_events(batch, summary.usage)):
@@ -232,8 +237,8 @@ class LoopCompactor:
             return None
         summary = await request_summary(turn, parts.summarizable, self._make_exchange)
         sealed = [item if _is_sealed(item) else self._seal_item(item) for item in parts.sealed]
-        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, parts.instructions, sealed))
-        items = [*parts.instructions, summary_message(item, summary.text), *parts.retained]
+        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, parts.instructions, sealed))
+        items = [*parts.instructions, build_summary_message(item, summary.text), *parts.retained]
         return CompactedContext(item, items, summary.usage)
 
     async def _is_due(self, turn: Turn, last_usage: Usage | None) -> bool:

@@ -29,7 +29,7 @@ from translation.hosted.tools import model_name_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
+from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
 
 _TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
@@ -72,7 +72,7 @@ def prepare_hosted_exchange(
         make_round = partial(make_truncating_exchange, make_round, report_loss)
     tool_run = ToolRun(report_loss=report_loss)
     compactor = None
-    entry = lowest_threshold_entry(body.get("context_management")) if dialect == "responses" else None
+    entry = find_lowest_threshold(body.get("context_management")) if dialect == "responses" else None
     if entry is not None:
         require_token_counts(route, history_tokens)
         limit = find_threshold(entry, route)

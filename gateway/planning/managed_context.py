@@ -14,7 +14,7 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
+from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
 
 _COMPACTION_SHARE = 0.75
 """The share of a known context window that triggers compaction, if the request has no threshold."""
@@ -61,7 +61,7 @@ def prepare_managed_exchange(
     make_sent_exchange = (
         partial(make_truncating_exchange, make_exchange, report_loss) if asks_for_truncation(body) else make_exchange
     )
-    entry = lowest_threshold_entry(body.get("context_management"))
+    entry = find_lowest_threshold(body.get("context_management"))
     if entry is None:
         return ManagedExchange(make_sent_exchange(turn), losses)
     limit = find_threshold(entry, route)
@@ -95,7 +95,7 @@ async def fill_compaction_threshold(body: Json, route: Route) -> Json:
 
     The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
     """
-    entry = lowest_threshold_entry(body.get("context_management"))
+    entry = find_lowest_threshold(body.get("context_management"))
     is_window_known = route.capabilities.max_context_window is not None
     if entry is None or entry.get("compact_threshold") is not None or is_window_known:
         return body

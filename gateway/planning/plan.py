@@ -30,7 +30,7 @@ from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
-from translation.lowering.reasoning import thinking_losses
+from translation.lowering.reasoning import find_thinking_losses
 from translation.messages.mcp_servers import lift_mcp_servers, list_server_names
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage
@@ -253,7 +253,7 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
     losses = [*(Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
     plan_losses = [*capability_losses, *losses]
     if "thinking" in body and endpoint.dialect != "messages":
-        plan_losses += thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
+        plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
     if body.get("extensions"):
         plan_losses.append(Loss("extensions", "dropped"))
     exchange = _prepare_relay(endpoint, upstream_body, route, plan_losses.append)

@@ -47,7 +47,7 @@ class FrameEncoder(Protocol):
         """Returns the terminal event and [DONE], once, after `ended`."""
         ...
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> ReadTemplate[bytes] | None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> ReadTemplate[bytes] | None:
         """Returns the template that turns reads of the run into frames without decoding; None if there is none."""
         ...
 
@@ -195,7 +195,7 @@ class TranslatedReply(Source[bytes]):
     def _grant_template(self, run: DeltaRun) -> ReadTemplate[bytes] | None:
         """Returns the template for a delta run that may take the fast path: every stage and the encoder must agree."""
         observers = () if self._event_stage is None else self._event_stage.delta_observers(run.text_key)
-        return None if observers is None else self._encoder.delta_template(run, observers)
+        return None if observers is None else self._encoder.build_delta_template(run, observers)
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._batches.wait_for_read(sink)

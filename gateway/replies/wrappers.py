@@ -39,7 +39,7 @@ class EncoderWrapper(Generic[_Encoder]):
     def conclude(self) -> bytes:
         return self._encoder.conclude()
 
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> ReadTemplate[bytes] | None:
+    def build_delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> ReadTemplate[bytes] | None:
         """Returns None: the wrapper has to see every event or frame, so there is no fast path."""
         return None
 

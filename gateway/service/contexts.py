@@ -36,7 +36,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.responses import usage as usage_object
-from translation.responses.compaction import CompactionContent, compaction_item
+from translation.responses.compaction import CompactionContent, build_compaction_item
 from translation.responses.storable_items import to_storable_items
 
 _STATE_PARAMS = ("previous_response_id", "conversation")
@@ -124,7 +124,7 @@ class ContextService:
         require_no_loss(losses, strict=strict or route.strict)
         summary = await request_summary(turn, older, make_exchange)
         user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
-        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
+        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
             "id": new_id("resp"),
             "object": "response.compaction",

@@ -58,7 +58,7 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
             last_sequence_number = entry.last
         has_more = page.has_more
     interruption = Interruption(job.progress, SentOutput(events))
-    if not interruption.can_go_on:
+    if not interruption.is_resumable:
         raise JobNotResumable
     records = await store.load_calls(job.owner, job.response_id)
     return InterruptedJob(

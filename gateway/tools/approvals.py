@@ -18,7 +18,7 @@ from translation.hosted.approvals import (
     ApprovalRecord,
     ApprovalRequest,
     list_request_ids,
-    recorded_text,
+    replace_nul,
     verify_answers,
 )
 from translation.hosted.tools import digest_arguments
@@ -112,9 +112,9 @@ class ResponseApprovals:
         return ApprovalRecord(
             id=item["id"],
             response_id=self._response_id,
-            server_label=recorded_text(item["server_label"]),
-            tool_name=recorded_text(item["name"]),
-            origin=recorded_text(_origin_of(tool.origin)),
+            server_label=replace_nul(item["server_label"]),
+            tool_name=replace_nul(item["name"]),
+            origin=replace_nul(_origin_of(tool.origin)),
             arguments_digest=digest_arguments(item["arguments"]),
             definition_digest=tool.definition_digest,
             expires_us=expires_us,

@@ -14,9 +14,9 @@ from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.calls import HostedCall, unknown_tool_error
+from translation.hosted.calls import HostedCall, describe_unknown_tool
 from translation.hosted.loop import ToolLoop
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.representation.loss import Loss
 
@@ -140,10 +140,10 @@ class CallRunner:
 
     async def _send_call(self, call: HostedCall) -> ToolOutcome:
         if call.tool is None:  # the server that was interrupted knew it, this one does not
-            return execution_error(unknown_tool_error(call.model_name))
+            return build_execution_error(describe_unknown_tool(call.model_name))
         left_s = self._clock.seconds_left
         if left_s <= 0:
-            return execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
+            return build_execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
         try:
             self._tool_run.require_credentials(call.key.server)
         except McpFault as fault:

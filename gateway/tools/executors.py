@@ -15,7 +15,7 @@ from gateway.mcp.operator_server import OperatorServer
 from gateway.mcp.request_record import OnProgress
 from gateway.mcp.results import build_outcome
 from translation.hosted.calls import HostedCall
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import ResultReader
 
 
@@ -119,4 +119,4 @@ class ReadResultExecutor:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
                 return await asyncio.to_thread(self._reader.read, arguments)  # a result may have megabytes
         except TimeoutError:
-            return execution_error(f"timeout: no answer within {deadline_s:g} s")
+            return build_execution_error(f"timeout: no answer within {deadline_s:g} s")

@@ -132,7 +132,7 @@ class LoopBuilder:
         for item in new_items:
             started = {name: value for name, value in item.items() if name != "error"} | {"tools": []}
             phase = "completed" if item["server_label"] in lists else "failed"
-            events += loop.show_item(item, started=started, phases=("in_progress", phase))
+            events += loop.emit_item(item, started=started, phases=("in_progress", phase))
         return built
 
     def _merge_lists(

@@ -140,7 +140,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                             yield batch
                     if events := await self._store_requests(loop):
                         yield events
-            yield loop.end_events()
+            yield loop.build_end_events()
         finally:
             try:
                 await self._response_servers.close()
@@ -160,14 +160,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
             await self._response_servers.close()
         items = [event.item for event in events if isinstance(event, ItemEnded) and event.item is not None]
         missing = [item["server_label"] for item in items if item.get("error") and not item["tools"]]
-        return None if self._builder.approved_labels else loop.next_turn(), missing
+        return None if self._builder.approved_labels else loop.build_next_turn(), missing
 
     def _next_turn(self, loop: ToolLoop) -> Turn | None:
         if (first := self._first_round) is not None and loop.round_number == 1 and not loop.has_ended_round:
             return first.turn
         if self._clock.seconds_left <= 0:
             loop.end_time()
-        return loop.next_turn()
+        return loop.build_next_turn()
 
     def _take_exchange(self, turn: Turn) -> Exchange:
         """Returns the exchange of a round. That of the first one may be there already."""
@@ -225,7 +225,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         if self._answers is not NO_ANSWERS and (self._answers.approved or self._answers.inputs):
             return None
         built = self._builder.build_with_known_lists()
-        if built is None or (turn := built.loop.next_turn()) is None:
+        if built is None or (turn := built.loop.build_next_turn()) is None:
             return None
         exchange, losses = prepare(turn)
         self._first_round = _FirstRound(built, turn, exchange)

@@ -60,7 +60,7 @@ class ResponseJournal:
         """Writes new calls, and the progress of their loop. Those of `started` are sent as soon as this returns."""
         records = [
             CallRecord(
-                item=call.item("in_progress"),
+                item=call.build_item("in_progress"),
                 position=call.index,
                 state="started" if call in started else "intended",
                 is_repeatable=call.tool is not None and call.tool.is_repeatable,
@@ -86,7 +86,7 @@ class ResponseJournal:
 
     async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
         """Writes the result of a call."""
-        item = call.item_with(outcome)
+        item = call.build_item_with(outcome)
         try:
             await self._write(
                 lambda: self._store.finish_call(

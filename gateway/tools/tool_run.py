@@ -11,8 +11,8 @@ from gateway.state.call_records import CallRecord
 from gateway.state.values import LeaseLost
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
-from translation.hosted.interruptions.interruption import Interruption, unknown_outcome
-from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
+from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
+from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -86,7 +86,7 @@ class ToolRun:
         if not media:
             return items
         return [
-            {**item, "output": model_output_of(item["output"], media[item["call_id"]])}
+            {**item, "output": build_model_output(item["output"], media[item["call_id"]])}
             if item["type"] == "function_call_output" and item["call_id"] in media
             else item
             for item in items
@@ -116,6 +116,6 @@ class ToolRun:
             return None
         if record.state == "finished":
             if record.item.get("status") == "incomplete":
-                return execution_error(_NOT_ASKED)
+                return build_execution_error(_NOT_ASKED)
             return ToolOutcome(record.item["output"], record.item["error"], record.media)
-        return None if record.is_repeatable else unknown_outcome()
+        return None if record.is_repeatable else build_unknown_outcome()

@@ -9,7 +9,7 @@ from providers.engines.output_constraints import CONSTRAINT_FIELDS, parse_output
 from providers.engines.thinking_budget import may_think, resolve_thinking_budget
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning import reasoning_losses, thinking_losses
+from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses
 from translation.parsers.tools import (
     PARSER_FACTORIES,
     ForcedCall,
@@ -171,9 +171,9 @@ def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[
         )
         if value is not None and not is_honoured:
             lost.append(name)
-    losses = [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
+    losses = [*find_reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
     if profile.thinking_switch == "none" and profile.two_pass != "on":
-        losses += thinking_losses(turn.thinking, (turn.reasoning or {}).get("effort"))
+        losses += find_thinking_losses(turn.thinking, (turn.reasoning or {}).get("effort"))
     return losses
 
 

@@ -18,7 +18,7 @@ from providers.harmony.prompt import (
 )
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning import past_reasoning_text, reasoning_losses
+from translation.lowering.reasoning import find_reasoning_losses, render_past_reasoning
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -138,7 +138,7 @@ def _split_open_thinking(items: Sequence[Item], losses: list[Loss]) -> tuple[Seq
         end -= 1
     if end == len(items):
         return items, None
-    thinking = "\n\n".join(filter(None, map(past_reasoning_text, items[end:])))
+    thinking = "\n\n".join(filter(None, map(render_past_reasoning, items[end:])))
     if not thinking:
         losses.append(Loss("input", "reasoning dropped"))
     return items[:end], thinking or None
@@ -181,7 +181,7 @@ def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
         if value is not None and not (name in profile.extra_params and name in LLAMA_PARAMETERS):
             lost.append(name)
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None and key != "effort"}
-    return [*reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
+    return [*find_reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
 
 
 def _grammar_losses(unenforced: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:

@@ -68,7 +68,7 @@ class OllamaProvider(HttpProvider):
     async def fetch_model_capabilities(self, model: str, request_fields: Mapping[str, Any]) -> Mapping[str, bool | int]:
         details = await self.fetch_model_details(model)
         flags = {name: details.has_capability(ability) for name, ability in _OLLAMA_CAPABILITIES.items()}
-        capabilities = {**flags, "max_context_window": details.context_window_for(request_fields.get("num_ctx"))}
+        capabilities = {**flags, "max_context_window": details.find_context_window(request_fields.get("num_ctx"))}
         return {name: fact for name, fact in capabilities.items() if fact is not None}
 
     def _body_check_of(self, turn: Turn) -> BodyCheck:
@@ -84,7 +84,7 @@ class OllamaProvider(HttpProvider):
         if has_images and details.has_capability("vision") is False:
             raise Unrepresentable("this model does not read images: leave them out", param=_first_image_param(items))
         # If the configured window is unknown, the model's maximum is still an upper limit for it.
-        window = details.context_window_for(options.get("num_ctx")) or details.max_context
+        window = details.find_context_window(options.get("num_ctx")) or details.max_context
         if window is not None and limit > window:
             message = f"the model's context is {window} tokens: request fewer output tokens"
             raise ContextLengthExceeded(message, provider=self.name, status=400, param="max_output_tokens")

@@ -1,7 +1,7 @@
 """Valid bodies that between them use every field worth breaking."""
 
 from tests.faults.client_view import CHAT, RESPONSES, Json
-from translation.responses.compaction import CompactionContent, compaction_item
+from translation.responses.compaction import CompactionContent, build_compaction_item
 
 _SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -97,7 +97,7 @@ _RESPONSES: list[Json] = [
         "model": "m",
         "input": [
             {"role": "user", "content": "I am Ada."},
-            compaction_item(
+            build_compaction_item(
                 "cmp_1", CompactionContent("Ada said hello.", rest=[{"role": "user", "content": "Sum up."}])
             ),
             {"role": "assistant", "content": "Done."},

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.faults.client_view import Json
-from translation.validation import dotted_path
+from translation.validation import render_param_path
 
 DEMO: Json = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
 SAMPLES: Json = {
@@ -45,7 +45,7 @@ def check_blame(reply: httpx.Response, place: Place, value: Any) -> bool:
     error = {} if reply.status_code == 200 else reply.json()["error"]
     if error.get("code") != "invalid_type":
         return False
-    at, blamed = dotted_path(place), error["param"]
+    at, blamed = render_param_path(place), error["param"]
     assert at.startswith(blamed) or blamed.startswith(at), (place, value, error)
     return True
 

@@ -13,8 +13,8 @@ from translation.agui.tool_items import (
     STREAMED_TYPES,
     is_call_output,
     is_hosted_call,
-    output_text,
-    result_text,
+    render_output,
+    render_result,
     view_call,
 )
 from translation.framing import sse
@@ -70,7 +70,7 @@ class CallWriter:
             for activity in build_progress(entry, Progressed(event.index, "input_required")):
                 write_event(frames, activity)
         elif is_hosted_call(item):
-            self.write_result(call.call_id, result_text(item), frames)
+            self.write_result(call.call_id, render_result(item), frames)
             if item["type"] == "image_generation_call" and item.get("result"):
                 image = {"toolCallId": call.call_id, "image": item["result"]}
                 image["mimeType"] = f"image/{item.get('output_format') or 'png'}"
@@ -107,7 +107,7 @@ class CallWriter:
         call_id = item.get("call_id")
         if is_call_output(item) and call_id in self._end.pending_ids:
             self._end.pending_ids.remove(call_id)
-            self.write_result(call_id, output_text(item), frames)
+            self.write_result(call_id, render_output(item), frames)
 
 
 def write_event(frames: list[bytes], event: Mapping[str, Any]) -> None:

@@ -75,7 +75,7 @@ class AguiEncoder(EventEncoder):
         self._items: dict[int, OpenItem] = {}
         self._calls = CallWriter(self._end, closed_ids=closed_ids, approved_ids=approved_ids)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""
         return
 
@@ -115,7 +115,7 @@ class AguiEncoder(EventEncoder):
         entry = self._items[event.index]
         part = event.part
         entry.texts[event.part_index] = 0
-        _note_refusal(entry, event.part_index, part)
+        _record_refusal(entry, event.part_index, part)
         if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None and part.get(key):
             self._write_text(event.index, event.part_index, part[key], frames)
 
@@ -206,7 +206,7 @@ class AguiEncoder(EventEncoder):
         if any(self._items[index].texts.values()):
             return
         for part_index, part in enumerate(parts):
-            _note_refusal(self._items[index], part_index, part)
+            _record_refusal(self._items[index], part_index, part)
             if (key := _TEXT_KEYS.get(part.get("type") or "")) is not None:
                 self._write_text(index, part_index, part.get(key) or "", frames)
 
@@ -268,7 +268,7 @@ def _text_of(message: Item) -> str:
     return "".join(part.get(key) or "" for part, key in parts if key is not None)
 
 
-def _note_refusal(entry: OpenItem, part_index: int, part: Json) -> None:
+def _record_refusal(entry: OpenItem, part_index: int, part: Json) -> None:
     if part.get("type") == "refusal":
         entry.refusals.add(part_index)
 

@@ -8,7 +8,7 @@ messages is the new input. Where they differ, the messages are right: their user
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from translation.agui.messages import NO_RESULT, Entry, call_fact, message_fact, pair_outputs
+from translation.agui.messages import NO_RESULT, MessageEntry, build_call_fact, build_message_fact, pair_outputs
 from translation.agui.tool_items import is_call_output, is_hosted_call, view_call
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item
@@ -21,11 +21,11 @@ class JoinedHistory(NamedTuple):
     """
 
     history: Sequence[Item]
-    entries: Sequence[Entry]
-    dropped: Sequence[Entry]
+    entries: Sequence[MessageEntry]
+    dropped: Sequence[MessageEntry]
 
 
-def join_history(stored: Sequence[Item], entries: Sequence[Entry]) -> JoinedHistory:
+def join_history(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> JoinedHistory:
     """Returns the stored items that the client's messages repeat, and the entries that they do not have."""
     facts = [(index, fact) for index, item in enumerate(stored) for fact in _facts_of(item)]
     compared = [position for position, entry in enumerate(entries) if entry.fact is not None]
@@ -57,12 +57,12 @@ def open_requests(items: Sequence[Item]) -> list[Item]:
 def _facts_of(item: Item) -> list[tuple[str, ...]]:
     """Returns what of an item the client has in its messages; empty for items that it does not see or may not keep."""
     if item["type"] == "message":
-        fact = message_fact(item)
+        fact = build_message_fact(item)
         return [] if fact is None else [fact]
     if (item["type"] == "mcp_call" and item.get("approval_request_id")) or item.get("continues"):
         return []  # The client has the call of the request, or the first item of a call that asked for input.
     call = view_call(item)
-    return [] if call is None else [call_fact(call)]
+    return [] if call is None else [build_call_fact(call)]
 
 
 def _agree(stored: tuple[str, ...], sent: tuple[str, ...] | None) -> bool:
@@ -72,7 +72,7 @@ def _agree(stored: tuple[str, ...], sent: tuple[str, ...] | None) -> bool:
     return sent is not None and stored[0] == sent[0] == "call" and stored[1] == sent[1] and stored[3] == sent[3]
 
 
-def _changed_outputs(stored: Sequence[Item], entries: Sequence[Entry]) -> set[str]:
+def _changed_outputs(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> set[str]:
     """Returns the ids of the calls that the client has another result of than the one that is stored.
 
     It may have come late, after the model was told that there is none, or its user has deleted it.

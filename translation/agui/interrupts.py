@@ -6,7 +6,7 @@ from typing import Final
 
 from translation.agui.history import JoinedHistory, open_requests
 from translation.agui.run import is_versioned
-from translation.agui.tool_items import result_text
+from translation.agui.tool_items import render_result
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import read_input_answer
 from translation.hosted.elicitation.forms import RequestedInput
@@ -86,7 +86,7 @@ def read_resume(run_input: Json, joined: JoinedHistory, request_states: RequestS
         requested = request_states.inputs.get(request_id)
         if (call := request_states.calls.get(request_id)) is not None:
             resumed.add(call)
-            resumed.results[call_id] = result_text(call)
+            resumed.results[call_id] = render_result(call)
         elif (result := request_states.refused.get(request_id)) is not None:
             resumed.deny(request, result)
         elif request_id not in request_states.open_ids:

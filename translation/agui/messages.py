@@ -17,7 +17,7 @@ _REASONING_ID_PREFIX: Final = "rs_"
 _MESSAGE_ID_PREFIX: Final = "msg_"
 
 
-class Entry(NamedTuple):
+class MessageEntry(NamedTuple):
     """One item of the client's messages. `fact` is what is compared with stored items; None for what is not compared.
 
     `position` is the index of its message.
@@ -33,12 +33,12 @@ class Entry(NamedTuple):
         return self.item["call_id"] if self.item["type"] == "function_call_output" else None
 
 
-def read_messages(messages: Sequence[Json]) -> list[Entry]:
+def read_messages(messages: Sequence[Json]) -> list[MessageEntry]:
     """Returns the items of validated messages, in order. Activities are not for the model, and left out.
 
     Raises Unrepresentable for media that no item can have.
     """
-    entries: list[Entry] = []
+    entries: list[MessageEntry] = []
     for position, message in enumerate(messages):
         match message["role"]:
             case "assistant":
@@ -46,7 +46,7 @@ def read_messages(messages: Sequence[Json]) -> list[Entry]:
             case "tool":
                 output = _read_tool_content(message, position)
                 item: Item = {"type": "function_call_output", "call_id": message["toolCallId"], "output": output}
-                entries.append(Entry(item, position))
+                entries.append(MessageEntry(item, position))
             case "reasoning":
                 _read_reasoning(message, position, entries)
             case "activity":
@@ -54,21 +54,21 @@ def read_messages(messages: Sequence[Json]) -> list[Entry]:
             case role:
                 content = _read_content(message["content"], position)
                 item = {"type": "message", **_own_id(message), "role": role, "content": content}
-                entries.append(Entry(item, position, message_fact(item)))
+                entries.append(MessageEntry(item, position, build_message_fact(item)))
     return entries
 
 
 def pair_outputs(
-    entries: Sequence[Entry], open_ids: Iterable[str] = (), answered_ids: Iterable[str] = ()
-) -> tuple[list[Entry], list[Entry]]:
+    entries: Sequence[MessageEntry], open_ids: Iterable[str] = (), answered_ids: Iterable[str] = ()
+) -> tuple[list[MessageEntry], list[MessageEntry]]:
     """Returns the entries with one output directly behind the calls it belongs to, and the entries that were left out.
 
     `open_ids` are calls before the entries that have no output yet, `answered_ids` those that have one. A call that the
     client did not answer gets an output that says so: no model accepts a call without one, and the client may never be
     able to answer it. A second output of a call is left out, and so is one whose call is not known.
     """
-    outputs: dict[str, Entry] = {}
-    dropped: list[Entry] = []
+    outputs: dict[str, MessageEntry] = {}
+    dropped: list[MessageEntry] = []
     calls = {entry.item["call_id"] for entry in entries if entry.item["type"] == "function_call"}
     known = calls | set(open_ids)
     settled = set(answered_ids)
@@ -78,8 +78,8 @@ def pair_outputs(
                 outputs[call_id] = entry
             else:
                 dropped.append(entry)
-    paired: list[Entry] = [outputs.get(call_id) or _no_result(call_id, 0) for call_id in open_ids]
-    waiting: list[Entry] = []
+    paired: list[MessageEntry] = [outputs.get(call_id) or _no_result(call_id, 0) for call_id in open_ids]
+    waiting: list[MessageEntry] = []
 
     def answer() -> None:
         for call in waiting:
@@ -105,7 +105,7 @@ def pair_outputs(
     return paired, dropped
 
 
-def message_fact(item: Item) -> tuple[str, ...] | None:
+def build_message_fact(item: Item) -> tuple[str, ...] | None:
     """Returns what a message item has in common with the client's own copy of it; None for one without content."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
@@ -115,7 +115,7 @@ def message_fact(item: Item) -> tuple[str, ...] | None:
     return ("message", item["role"], text, *media) if text or media else None
 
 
-def call_fact(call: ToolCallView) -> tuple[str, ...]:
+def build_call_fact(call: ToolCallView) -> tuple[str, ...]:
     """Returns what a call has in common with the client's own copy of it."""
     return ("call", call.call_id, call.name, call.arguments)
 
@@ -124,8 +124,8 @@ def _is_text(part: Json) -> bool:
     return part.get("type") in ("text", "input_text", "output_text", "refusal")
 
 
-def _read_assistant(message: Json, position: int) -> list[Entry]:
-    entries: list[Entry] = []
+def _read_assistant(message: Json, position: int) -> list[MessageEntry]:
+    entries: list[MessageEntry] = []
     if content := message.get("content"):
         item: Item = {
             "type": "message",
@@ -133,11 +133,11 @@ def _read_assistant(message: Json, position: int) -> list[Entry]:
             "role": "assistant",
             "content": [{"type": "output_text", "text": content, "annotations": []}],
         }
-        entries.append(Entry(item, position, message_fact(item)))
+        entries.append(MessageEntry(item, position, build_message_fact(item)))
     for call in message.get("toolCalls") or ():
         name, arguments = call["function"]["name"], call["function"]["arguments"]
         item = {"type": "function_call", "call_id": call["id"], "name": name, "arguments": arguments}
-        entries.append(Entry(item, position, call_fact(ToolCallView(call["id"], name, arguments))))
+        entries.append(MessageEntry(item, position, build_call_fact(ToolCallView(call["id"], name, arguments))))
     return entries
 
 
@@ -146,7 +146,7 @@ def _own_id(message: Json) -> Json:
     return {"id": message["id"]} if message["id"].startswith(_MESSAGE_ID_PREFIX) else {}
 
 
-def _read_reasoning(message: Json, position: int, entries: list[Entry]) -> None:
+def _read_reasoning(message: Json, position: int, entries: list[MessageEntry]) -> None:
     """Adds a reasoning message. The parts of one item are messages in a row, whose ids begin with that of the item."""
     item_id, _, part = message["id"].rpartition(":")
     is_own = item_id.startswith(_REASONING_ID_PREFIX) and part.isdecimal()
@@ -156,7 +156,7 @@ def _read_reasoning(message: Json, position: int, entries: list[Entry]) -> None:
         item = last
     else:
         item = {"type": "reasoning", "summary": [], "content": []} | ({"id": item_id} if is_own else {})
-        entries.append(Entry(item, position))
+        entries.append(MessageEntry(item, position))
     if text:
         item["content"].append({"type": "reasoning_text", "text": text})
     if encrypted:
@@ -237,8 +237,8 @@ def _url_of(source: Json) -> str:
     return f"data:{source['mimeType']};base64,{source['value']}"
 
 
-def _no_result(call_id: str, position: int) -> Entry:
-    return Entry({"type": "function_call_output", "call_id": call_id, "output": NO_RESULT}, position)
+def _no_result(call_id: str, position: int) -> MessageEntry:
+    return MessageEntry({"type": "function_call_output", "call_id": call_id, "output": NO_RESULT}, position)
 
 
 def _with_whole_arguments(call: Item) -> Item:

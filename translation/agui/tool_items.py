@@ -53,7 +53,7 @@ def is_hosted_call(item: Item) -> bool:
     return item["type"] in _RESULTS
 
 
-def result_text(item: Item) -> str:
+def render_result(item: Item) -> str:
     """Returns the result of a hosted call as text, or what went wrong with it."""
     return _RESULTS[item["type"]](item) or str(item.get("status") or "completed")
 
@@ -63,7 +63,7 @@ def is_call_output(item: Item) -> bool:
     return item["type"].endswith("_call_output") and isinstance(item.get("call_id"), str)
 
 
-def output_text(item: Item) -> str:
+def render_output(item: Item) -> str:
     """Returns the output of a call that an upstream ran itself, as text: what a shell printed, or JSON."""
     output = item.get("output")
     if isinstance(output, str):

@@ -27,7 +27,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.arguments import arguments_text
+from translation.tools.arguments import render_arguments
 from translation.tools.call_ids import CallIdAllocator
 from translation.tools.searches import WEB_SEARCH
 
@@ -245,7 +245,7 @@ class AnthropicDecoder(ChunkDecoder):
             self._call_count, name=name, call_id=self._ids.claim(str(upstream_id) if upstream_id else None)
         )
         # A whole message has the input here. In a stream it is empty here and follows in deltas.
-        return events + (self._emit_delta("arguments", arguments_text(block["input"])) if block.get("input") else [])
+        return events + (self._emit_delta("arguments", render_arguments(block["input"])) if block.get("input") else [])
 
     def _emit_annotations(self, block: Json) -> list[Event]:
         """Returns the citations of a block as annotations. They are sent once its text is complete, which they cite."""
@@ -266,7 +266,7 @@ class AnthropicDecoder(ChunkDecoder):
             case "tool_use":
                 empty = not self._deltas and status == "completed"
                 # There were no deltas, so the block's `input` is the whole input. It may be any JSON.
-                events = self._emit_delta("arguments", arguments_text(block.get("input", {}))) if empty else []
+                events = self._emit_delta("arguments", render_arguments(block.get("input", {}))) if empty else []
                 return [*events, *self._writer.close_call(self._call_count, status)]
             case "server_tool_use" if block["name"] == WEB_SEARCH:
                 return self._searches.begin_search(block, "".join(self._deltas))

@@ -7,14 +7,19 @@ from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING_BLOCKS, blocks_of
 from translation.anthropic.lower_parts import lower_parts, text_blocks
-from translation.lowering.reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import assistant_text, texts_of_parts
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, output_losses, unknown_item_error
+from translation.lowering.reasoning import is_signature_only, render_past_reasoning
+from translation.lowering.text_parts import join_assistant_text, list_part_texts
+from translation.lowering.unsupported import (
+    UNSUCCESSFUL_STATUSES,
+    build_unknown_item_error,
+    find_history_losses,
+    find_output_losses,
+)
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 from translation.tools.call_ids import CallIdAllocator
 from translation.tools.searches import SEARCH_ITEM
 
@@ -49,10 +54,10 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItem
     for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise unknown_item_error(item, index)
+            raise build_unknown_item_error(item, index)
         write(writer, index, item)
     writer.close_assistant()
-    losses += history_losses(turn.items)
+    losses += find_history_losses(turn.items)
     return LoweredItems(writer.system, writer.finish())
 
 
@@ -91,7 +96,7 @@ class _MessageWriter:
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
-            self._append_blocks("assistant", text_blocks(assistant_text(parts, index, self._losses)))
+            self._append_blocks("assistant", text_blocks(join_assistant_text(parts, index, self._losses)))
             return
         self.close_assistant()
         if role == "developer":
@@ -99,11 +104,11 @@ class _MessageWriter:
         if role == "user":
             self._append_blocks("user", lower_parts(parts, f"input[{index}].content", self._losses))
         else:
-            self._add_system("\n".join(texts_of_parts(parts, index)))
+            self._add_system("\n".join(list_part_texts(parts, index)))
 
     def add_reasoning(self, _index: int, item: Item) -> None:
         blocks = blocks_of(item)
-        if not blocks and self._profile.replay_reasoning == "think_tags" and (text := past_reasoning_text(item)):
+        if not blocks and self._profile.replay_reasoning == "think_tags" and (text := render_past_reasoning(item)):
             blocks = text_blocks(f"<think>\n{text}\n</think>")
         if not blocks and not is_signature_only(item):
             self._losses.append(Loss("input", "reasoning dropped"))
@@ -119,7 +124,7 @@ class _MessageWriter:
 
     def add_call(self, index: int, item: Item) -> None:
         call_id = self._ids.claim(_INVALID_ID_CHARS.sub("_", item["call_id"]))
-        arguments = arguments_object(
+        arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         self._append_blocks(
@@ -193,7 +198,7 @@ class _MessageWriter:
         if item.get("status") in UNSUCCESSFUL_STATUSES:
             if all(block["type"] == "text" for block in blocks):
                 return {**result, "content": blocks or text_blocks(_FAILURE_TEXT), "is_error": True}
-            self._losses += output_losses(item, index)  # the API accepts only text with `is_error`
+            self._losses += find_output_losses(item, index)  # the API accepts only text with `is_error`
         return {**result, "content": blocks} if blocks else result
 
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.media import (
-    file_name_from_url,
-    media_from_data_url,
+    find_file_name,
+    parse_media_data_url,
+    parse_text_data_url,
     refuse_google_file,
-    text_from_data_url,
 )
 from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
@@ -46,7 +46,7 @@ def _lower_part(part: Json, param: str, losses: list[Loss]) -> list[Json]:
 
 def _lower_image(part: Json, param: str) -> Json:
     url = part.get("image_url") or ""
-    media = media_from_data_url(url, f"{param}.image_url")
+    media = parse_media_data_url(url, f"{param}.image_url")
     if media is None:
         refuse_google_file(url, f"{param}.image_url")
         return {"type": "image", "source": {"type": "url", "url": url}}
@@ -60,15 +60,15 @@ def _lower_image(part: Json, param: str) -> Json:
 def _lower_file(part: Json, param: str) -> Json:
     url = part.get("file_url")
     # Citations show the title.
-    name = part.get("filename") or (file_name_from_url(url) if url else "")
+    name = part.get("filename") or (find_file_name(url) if url else "")
     title = {"title": name} if name else {}
     if url:
         refuse_google_file(url, f"{param}.file_url")
         return {"type": "document", "source": {"type": "url", "url": url}, **title}
     source, param = part.get("file_data") or "", f"{param}.file_data"
-    if (text := text_from_data_url(source, param)) is not None:
+    if (text := parse_text_data_url(source, param)) is not None:
         return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **title}
-    media = media_from_data_url(source, param)
+    media = parse_media_data_url(source, param)
     if media is None:
         raise InvalidRequest("Send file_data as a data URL with its media type.", param=param)
     if media.media_type != "application/pdf":

@@ -15,7 +15,7 @@ from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedTextReader
-from translation.parsers.text_calls import text_call_decoder_for
+from translation.parsers.text_calls import create_text_call_decoder
 from translation.representation.events import (
     STOP_SEQUENCE_FACT,
     Delta,
@@ -83,10 +83,10 @@ class ChatDecoder:
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
-        self._text_calls = text_call_decoder_for(self._writer, new_id, profile, tools) if tools else None
+        self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
         self._reasoning = ReasoningReader()
-        self._reasoning_runs: list[tuple[str, list[str]]] = []
-        """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
+        self._reasoning_segments: list[tuple[str, list[str]]] = []
+        """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
@@ -94,10 +94,10 @@ class ChatDecoder:
         self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
         self.delta_run: ChatDeltaRun | None = None
-        """The run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
+        """The delta run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
 
     def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
-        """Returns the events of chunks given as JSON bytes, without parsing those of a known run.
+        """Returns the events of chunks given as JSON bytes, without parsing those of a known delta run.
 
         Appends to `batch`, if given, so that the events before an error are not lost. Raises orjson.JSONDecodeError for
         bytes that are not JSON, and ProtocolViolation as `feed` does.
@@ -106,7 +106,7 @@ class ChatDecoder:
         position, count = 0, len(payloads)
         while position < count:
             if self.delta_run is not None:
-                if texts := self.delta_run.texts_in_payloads(payloads[position:] if position else payloads):
+                if texts := self.delta_run.read_payload_texts(payloads[position:] if position else payloads):
                     events += self.delta_run.take_texts(texts)
                     position += len(texts)
                     continue
@@ -127,18 +127,18 @@ class ChatDecoder:
         return events
 
     def _learn_text_run(self, payload: bytes, field: str, text: str, event: Event) -> None:
-        """Learns a run of answer text or reasoning, if its texts pass this decoder unchanged."""
+        """Learns a delta run of answer text or reasoning, if its texts pass this decoder unchanged."""
         if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
         if field == "content":
             if self._is_plain and self._edges.is_idle:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
         else:  # reasoning that was not trimmed: so will be what follows, but for line breaks at its end
-            observers = (self._reasoning_runs[-1][1].append,)
+            observers = (self._reasoning_segments[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
 
     def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
-        """Learns a run of arguments, if the chunk only began or continued the arguments of one call."""
+        """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""
         event = events[-1]
         if self._calls is None or self.state is not _STREAMING or any(isinstance(other, Noted) for other in events):
             return
@@ -275,7 +275,7 @@ class ChatDecoder:
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
-            events += self._write_runs(self._tagged_text.release())
+            events += self._write_segments(self._tagged_text.release())
             events += self._write_text("refusal", str(refusal))
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
@@ -285,7 +285,7 @@ class ChatDecoder:
             events += self._annotate()
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
-            events += self._write_runs(self._tagged_text.release())
+            events += self._write_segments(self._tagged_text.release())
             self._edges.end_reasoning()
             ending_events = self._end_reasoning()
             if self._calls is None:
@@ -313,17 +313,17 @@ class ChatDecoder:
     def _read_text(self, text: str) -> list[Event]:
         if self._profile.parsing_format == "direct_response":
             return self._write_text("text", text)
-        runs = self._tagged_text.feed(text)
+        segments = self._tagged_text.feed(text)
         if self._tagged_text.is_over:
             self._is_plain = self._text_calls is None
-        return self._write_runs(runs)
+        return self._write_segments(segments)
 
     def _write_reasoning(self, kind: str, text: str) -> list[Event]:
         """Writes reasoning that the upstream reports apart from the text."""
-        return self._write_runs(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
+        return self._write_segments(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
 
-    def _write_runs(self, runs: Sequence[tuple[str, str]]) -> list[Event]:
-        return [event for run in runs for event in self._write_text(*run)]
+    def _write_segments(self, segments: Sequence[tuple[str, str]]) -> list[Event]:
+        return [event for segment in segments for event in self._write_text(*segment)]
 
     def _write_text(self, kind: str, text: str) -> list[Event]:
         text = self._edges.feed(kind, text)
@@ -333,12 +333,12 @@ class ChatDecoder:
         if kind in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 kind = "summary"
-            if not self._reasoning_runs or self._reasoning_runs[-1][0] != kind:
-                self._reasoning_runs.append((kind, []))
-            self._reasoning_runs[-1][1].append(text)
+            if not self._reasoning_segments or self._reasoning_segments[-1][0] != kind:
+                self._reasoning_segments.append((kind, []))
+            self._reasoning_segments[-1][1].append(text)
             return events + self._writer.write_block(kind, text)
         # Details without text are sent before the answer that they led to. Those that come later wait for its end.
-        if self._reasoning_runs or (self._reasoning.details and self._writer.item_count == 0):
+        if self._reasoning_segments or (self._reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and kind == "text":
             return events + self._text_calls.feed(text)
@@ -356,12 +356,12 @@ class ChatDecoder:
 
         The details that the upstream needs back go into the open item. Without one they get an item of their own.
         """
-        runs, self._reasoning_runs = self._reasoning_runs, []
+        segments, self._reasoning_segments = self._reasoning_segments, []
         details = self._reasoning.pop_details()
-        if runs and not details:
+        if segments and not details:
             return self._writer.close_block(status)
-        if runs:
-            final = {**build_reasoning_item(self._writer.current_block or {}, runs), "details": details}
+        if segments:
+            final = {**build_reasoning_item(self._writer.current_block or {}, segments), "details": details}
             if status == "incomplete":
                 final["status"] = status
             return self._writer.close_block(status, final)
@@ -369,14 +369,14 @@ class ChatDecoder:
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
-        events += self._write_runs(self._tagged_text.finish())
+        events += self._write_segments(self._tagged_text.finish())
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:
             events += self._annotate()
         if self._calls is not None:
             events += self._calls.close(truncated=status == "incomplete")
-        in_reasoning = bool(self._reasoning_runs)
+        in_reasoning = bool(self._reasoning_segments)
         if in_reasoning or self._reasoning.details:
             events += self._end_reasoning(status)
         return events + self._writer.close("completed" if in_reasoning else status)

@@ -126,7 +126,7 @@ class ChatDeltaRun:
                 observe(text)
         return list(map(partial(Delta, *self.text_key), texts))
 
-    def texts_in_payloads(self, payloads: Iterable[bytes]) -> list[str]:
+    def read_payload_texts(self, payloads: Iterable[bytes]) -> list[str]:
         """Returns the texts of chunks of the run, up to the first chunk that has to be parsed."""
         texts: list[str] = []
         try:

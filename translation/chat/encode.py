@@ -139,7 +139,7 @@ class ChatEncoder:
         self._is_concluded = True
         return self.closing_frames
 
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+    def build_delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""
         return
 

@@ -28,7 +28,7 @@ def is_chat_detail(detail: object) -> bool:
 
 
 class ReasoningReader:
-    """Turns deltas or messages into `(kind, text)` runs. The kind is `reasoning` or `summary`.
+    """Turns deltas or messages into `(kind, text)` segments. The kind is `reasoning` or `summary`.
 
     The first field that has text is read until the end of the stream, and the other fields are ignored.
     """
@@ -44,16 +44,16 @@ class ReasoningReader:
         return self._source == source
 
     def feed(self, delta: Json) -> list[tuple[str, str]]:
-        """Returns the runs of reasoning that a delta or message adds."""
+        """Returns the segments of reasoning that a delta or message adds."""
         listed = delta.get("reasoning_details")
         details = [detail for detail in listed if isinstance(detail, dict)] if isinstance(listed, list) else []
         for detail in details:
             self._add_detail(detail)
-        runs = _text_runs(details)
+        segments = _text_segments(details)
         if self._source is None:
-            self._source = _choose_source(delta, runs)
+            self._source = _choose_source(delta, segments)
         if self._source == "reasoning_details":
-            return runs
+            return segments
         text = delta.get(self._source) if self._source in REASONING_TEXT_FIELDS else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
@@ -83,13 +83,13 @@ class ReasoningReader:
             pieces.append(piece)
 
 
-def build_reasoning_item(start: Item, runs: Sequence[tuple[str, Sequence[str]]]) -> Item:
-    """Returns a reasoning item with parts built from runs: their kind, and their texts in pieces.
+def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str]]]) -> Item:
+    """Returns a reasoning item with parts built from segments: their kind, and their texts in pieces.
 
     `start` is the item as it was opened.
     """
     item = {**start, "summary": [], "content": []}
-    for kind, texts in runs:
+    for kind, texts in segments:
         if kind == "summary":
             item["summary"].append({**new_summary_text(), "text": "".join(texts)})
         else:
@@ -102,16 +102,16 @@ def _text_key(detail: Json) -> str | None:
     return _STREAMED_KEYS.get(kind) if isinstance(kind, str) else None
 
 
-def _text_runs(details: list[Json]) -> list[tuple[str, str]]:
-    runs = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
-    return [(kind, text) for kind, text in runs if isinstance(text, str) and text]
+def _text_segments(details: list[Json]) -> list[tuple[str, str]]:
+    segments = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
+    return [(kind, text) for kind, text in segments if isinstance(text, str) and text]
 
 
-def _choose_source(delta: Json, runs: list[tuple[str, str]]) -> str | None:
+def _choose_source(delta: Json, segments: list[tuple[str, str]]) -> str | None:
     # A plain field has the text of a summary too, but does not mark it as one.
-    if any(kind == "summary" for kind, _ in runs):
+    if any(kind == "summary" for kind, _ in segments):
         return "reasoning_details"
     for field in REASONING_TEXT_FIELDS:
         if (text := delta.get(field)) and isinstance(text, str):
             return field
-    return "reasoning_details" if runs else None
+    return "reasoning_details" if segments else None

@@ -95,7 +95,7 @@ class EventEncoder(ABC):
         assert self._finished is not None
         return self._encode_end(self._finished)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         text_frames = self._texts.get(run.text_key)
         if text_frames is None:

@@ -8,14 +8,14 @@ import orjson
 from translation.gemini import details
 from translation.gemini.families import GeminiFamily
 from translation.gemini.parts import lower_parts
-from translation.lowering.reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import assistant_text, texts_of_parts
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, unknown_item_error
+from translation.lowering.reasoning import is_signature_only, render_past_reasoning
+from translation.lowering.text_parts import join_assistant_text, list_part_texts
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, build_unknown_item_error, find_history_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 
 _PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """The signature for calls that another family made, or whose signature is lost.
@@ -36,10 +36,10 @@ def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list
     for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise unknown_item_error(item, index)
+            raise build_unknown_item_error(item, index)
         write(writer, index, item)
     writer.close_assistant()
-    losses += history_losses(turn.items)
+    losses += find_history_losses(turn.items)
     return "\n\n".join(writer.system), writer.contents
 
 
@@ -75,7 +75,7 @@ class _ContentsWriter:
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
-            return self._append_text(assistant_text(parts, index, self._losses))
+            return self._append_text(join_assistant_text(parts, index, self._losses))
         self.close_assistant()
         if role == "developer" and self._profile.developer_role == "user":
             role = "user"
@@ -83,12 +83,12 @@ class _ContentsWriter:
             if lowered := lower_parts(parts, f"input[{index}].content", self._losses):
                 self._add_parts("user", lowered)
         else:
-            self._add_system("\n".join(texts_of_parts(parts, index)))
+            self._add_system("\n".join(list_part_texts(parts, index)))
         return None
 
     def add_reasoning(self, _index: int, item: Item) -> None:
         own_details = list(details.gemini_details(item))
-        text = past_reasoning_text(item)
+        text = render_past_reasoning(item)
         replay = self._profile.replay_reasoning
         signed = [detail for detail in own_details if detail["type"] == details.THOUGHT_TYPE]
         if signed or (text and replay not in ("none", "think_tags")):
@@ -113,7 +113,7 @@ class _ContentsWriter:
 
     def add_call(self, index: int, item: Item) -> None:
         name, call_id = item["name"], item["call_id"]
-        arguments = arguments_object(
+        arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         function_call = {"id": call_id, "name": name, "args": arguments}

@@ -14,7 +14,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning, new_summary_text
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.arguments import arguments_text
+from translation.tools.arguments import render_arguments
 from translation.tools.call_ids import CallIdAllocator
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
@@ -182,7 +182,7 @@ class GeminiDecoder(ChunkDecoder):
         events = self._end_block()
         self._has_calls = True
         # Null means no arguments: protobuf's JSON has it for an unset message.
-        arguments = "{}" if args is None else arguments_text(args)
+        arguments = "{}" if args is None else render_arguments(args)
         events += self._writer.open_call(call_id, name=name, call_id=call_id, arguments=arguments)
         return events + self._writer.close_call(call_id)
 

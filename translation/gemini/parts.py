@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.media import file_name_from_url, media_from_data_url, text_from_data_url
+from translation.lowering.media import find_file_name, parse_media_data_url, parse_text_data_url
 from translation.lowering.text_parts import text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -69,7 +69,7 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     if url := part.get("file_url"):
         return _file_data(url)
     source, data_param = part.get("file_data") or "", f"{param}.file_data"
-    if (text := text_from_data_url(source, data_param)) is not None:
+    if (text := parse_text_data_url(source, data_param)) is not None:
         return {"text": f"{name}:\n{text}" if name else text}
     if name:
         losses.append(Loss(f"{param}.filename", "dropped"))
@@ -82,13 +82,13 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
 
 
 def _inline_data(source: str, param: str) -> Json | None:
-    media = media_from_data_url(source, param)
+    media = parse_media_data_url(source, param)
     return media and {"inlineData": {"mimeType": media.media_type, "data": media.base64}}
 
 
 def _file_data(url: str) -> Json:
     """Returns a part that the upstream fetches: one of its own files, or a public URL if the model supports that."""
-    media_type = _media_type_of(file_name_from_url(url))
+    media_type = _media_type_of(find_file_name(url))
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
 
 

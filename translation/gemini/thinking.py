@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.gemini.families import GeminiFamily
-from translation.lowering.reasoning import reasoning_losses
+from translation.lowering.reasoning import find_reasoning_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -34,7 +34,7 @@ def lower_thinking(turn: Turn, family: GeminiFamily, profile: Profile, losses: l
     if effort is not None and effort not in _EFFORTS and effort not in profile.effort_budgets:
         raise Unrepresentable(f"this model has no reasoning effort {effort!r}", param="reasoning.effort")
     if family.thinks:
-        losses += reasoning_losses({"summary": reasoning.get("summary")})
+        losses += find_reasoning_losses({"summary": reasoning.get("summary")})
     if not family.thinks:
         if turn.thinking or budget is not None or effort not in (None, "none"):
             losses.append(Loss("thinking" if turn.thinking else "reasoning", "dropped"))

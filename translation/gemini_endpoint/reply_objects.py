@@ -9,7 +9,7 @@ import orjson
 from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.text_fields import text_of
-from translation.tools.arguments import arguments_fault
+from translation.tools.arguments import find_arguments_fault
 from translation.tools.searches import build_input, build_results, is_counted
 
 PARAGRAPH: Final = "\n\n"
@@ -73,7 +73,7 @@ def build_candidate(parts: Sequence[Json], **more: Any) -> Json:
 def build_function_call(item: Item) -> tuple[Json | None, str | None]:
     """Returns the `functionCall` of a complete call, and why there is none if its arguments are not an object."""
     arguments = item.get("arguments") or ""
-    if (fault := arguments_fault(arguments, _MAX_ARGS_BYTES)) is not None:
+    if (fault := find_arguments_fault(arguments, _MAX_ARGS_BYTES)) is not None:
         return None, f"The model's call of {item['name']!r:.100} is left out: {fault}."
     return {
         "id": item["call_id"],

@@ -49,7 +49,7 @@ class GenerateEncoder:
         self._is_concluded = True
         return self._closing_frame
 
-    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+    def build_delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""
         return
 

@@ -104,8 +104,8 @@ class ApprovalAnswers:
 NO_ANSWERS: Final = ApprovalAnswers()
 
 
-def recorded_text(text: str) -> str:
-    """Returns a text as a record has it: PostgreSQL's text cannot hold NUL."""
+def replace_nul(text: str) -> str:
+    """Returns a text without NUL, for a record: PostgreSQL cannot store NUL in text."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -137,7 +137,7 @@ def verify_answers(
     obsolete = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
     first = {item["approval_request_id"]: item for item in reversed(items) if item["type"] == "mcp_approval_response"}
     own = _read_own_answers(own_items)
-    labels = frozenset(map(recorded_text, server_labels))
+    labels = frozenset(map(replace_nul, server_labels))
     approved: dict[str, str] = {}
     denied: list[str] = []
     inputs: dict[str, UserInput] = {}
@@ -153,7 +153,7 @@ def verify_answers(
         elif record is not None and record.state == "open":
             _require_fitting(answer, record, position)
             if answer["approve"] != first[request_id]["approve"]:
-                raise _conflict_error(request_id, param)
+                raise _build_conflict_error(request_id, param)
             if record.requested_input is not None and (answer["approve"] or record.server_label in labels):
                 approved[request_id] = record.definition_digest
                 inputs[request_id] = read_input_answer(answer, record.requested_input, position)
@@ -191,7 +191,7 @@ def read_input_answer(answer: Item, requested: RequestedInput, position: int | N
         ) from None
 
 
-def used_approval_error(record: ApprovalRecord, param: str | None = "input") -> InvalidRequest:
+def build_used_approval_error(record: ApprovalRecord, param: str | None = "input") -> InvalidRequest:
     """Returns the error for an answer to a request that was answered before."""
     what = "denied" if record.state == "denied" else "used"
     return InvalidRequest(
@@ -202,8 +202,8 @@ def used_approval_error(record: ApprovalRecord, param: str | None = "input") -> 
     )
 
 
-def expired_approval_error(request_id: str, param: str | None = "input") -> InvalidRequest:
-    """Returns the error for an answer that comes too late."""
+def build_expired_approval_error(request_id: str, param: str | None = "input") -> InvalidRequest:
+    """Returns the error for an answer to an expired request."""
     return InvalidRequest(
         f"The request for the approval '{request_id:.80}' has expired. Leave the answer out, and let the model make "
         "the call again.",
@@ -212,7 +212,7 @@ def expired_approval_error(request_id: str, param: str | None = "input") -> Inva
     )
 
 
-def unknown_approval_error(request_id: str, param: str | None = "input") -> InvalidRequest:
+def build_unknown_approval_error(request_id: str, param: str | None = "input") -> InvalidRequest:
     """Returns the error for an answer to a request that is unknown, another owner's, or not in the input."""
     return InvalidRequest(
         f"No request for the approval '{request_id:.80}' was found. Send the item 'mcp_approval_request' as it was "
@@ -238,7 +238,7 @@ def _require_fitting(answer: Item, record: ApprovalRecord, position: int | None)
         )
 
 
-def _conflict_error(request_id: str, param: str | None) -> InvalidRequest:
+def _build_conflict_error(request_id: str, param: str | None) -> InvalidRequest:
     return InvalidRequest(
         f"The input both approves and denies '{request_id:.80}'. Send one answer.",
         param=param,
@@ -254,7 +254,7 @@ def _read_own_answers(own_items: Sequence[Item]) -> dict[str, tuple[Item, int | 
             request_id = item["approval_request_id"]
             answer, _ = answers.setdefault(request_id, (item, position))
             if answer["approve"] != item["approve"]:
-                raise _conflict_error(request_id, f"input[{position}].approval_request_id")
+                raise _build_conflict_error(request_id, f"input[{position}].approval_request_id")
     return answers
 
 
@@ -266,18 +266,18 @@ def _find_refusal(
     record: ApprovalRecord | None,
     server_labels: frozenset[str],
 ) -> InvalidRequest | None:
-    """Returns what is wrong with an answer; None if it counts, or has no effect and does no harm."""
+    """Returns the error for an invalid answer; None if it is valid, or a denial without effect."""
     state = None if record is None else record.state
     if not answer["approve"] and state in ("denied", "expired", "void"):
-        return None  # A history that a client keeps has its denials for ever.
+        return None  # Clients send their denials again with every later history.
     if request is None or (record is None and answer["approve"]):
-        return unknown_approval_error(request_id, param)
+        return build_unknown_approval_error(request_id, param)
     if record is None or record.state == "void":
         return None
     if record.state in ("used", "denied"):
-        return used_approval_error(record, param)
+        return build_used_approval_error(record, param)
     if record.state == "expired":
-        return expired_approval_error(request_id, param)
+        return build_expired_approval_error(request_id, param)
     if _differs(request, record):
         return InvalidRequest(
             f"The item '{request_id:.80}' is not as it was sent: its arguments, name or server_label were changed. "
@@ -296,8 +296,8 @@ def _find_refusal(
 
 
 def _differs(request: Item, record: ApprovalRecord) -> bool:
-    """Whether a request that a client sent back is another call than the one in the record."""
-    named = recorded_text(request["server_label"]), recorded_text(request["name"])
+    """Whether a request that a client sent back differs from its record."""
+    named = replace_nul(request["server_label"]), replace_nul(request["name"])
     return (
         named != (record.server_label, record.tool_name)
         or digest_arguments(request["arguments"]) != record.arguments_digest

@@ -6,8 +6,8 @@ from typing import Final
 import orjson
 
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.calls import INVALID_JSON, HostedCall, is_json_object, unknown_tool_error
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.calls import INVALID_JSON, HostedCall, describe_unknown_tool, is_json_object
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.repetitions import RepetitionCounter
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Json
@@ -48,20 +48,20 @@ class CallChecks:
             self._call_count += 1
             return
         self._error_count += 1
-        call.outcome = execution_error(fault)
+        call.outcome = build_execution_error(fault)
 
     def limit_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
         """Returns the outcome of a call that was run: as an error if all results together would be too large, or if
         too much is asked of the client."""
         if outcome.requested_input is not None:
             if self._request_count >= self._bounds.open_approvals:
-                return execution_error(f"input_required: {self._request_limit_text}")
+                return build_execution_error(f"input_required: {self._request_limit_text}")
             self._request_count += 1
         size = len(orjson.dumps([outcome.output, outcome.error, [*outcome.media]]))
         limit = self._bounds.total_result_bytes
         if self._result_bytes + size > limit:
             limit_mb = limit / (1024 * 1024)
-            return execution_error(_TOO_LARGE.format(f"{limit_mb:g} MiB (tools.mcp.total_result_mb)"))
+            return build_execution_error(_TOO_LARGE.format(f"{limit_mb:g} MiB (tools.mcp.total_result_mb)"))
         self._result_bytes += size
         return outcome
 
@@ -109,7 +109,7 @@ class CallChecks:
 
     def _find_defect(self, call: HostedCall) -> str | None:
         if call.tool is None:
-            return unknown_tool_error(call.model_name)
+            return describe_unknown_tool(call.model_name)
         if not is_json_object(call.arguments):
             return INVALID_JSON
         if self._validator is None:
@@ -122,7 +122,7 @@ class CallChecks:
     def _find_exceeded(self, call: HostedCall) -> str | None:
         if self._call_count >= self._bounds.calls:
             return self._call_limit_text
-        if call.asks_approval:
+        if call.needs_approval:
             if self._request_count >= self._bounds.open_approvals:
                 return f"Tool call skipped: {self._request_limit_text}"
             self._request_count += 1

@@ -1,4 +1,4 @@
-"""One call of a hosted tool: what the model wrote, its checks, and the item that the client sees."""
+"""One call of a hosted tool: its arguments, its outcome, and its item in the reply."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ import orjson
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.history import ApprovedCall, output_text_of
-from translation.hosted.outcomes import ToolOutcome, execution_error, model_output_of
+from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
@@ -22,13 +22,13 @@ NO_ITEM: Final = -1
 """The index of a call without an item."""
 
 
-def unknown_tool_error(name: str) -> str:
-    """Returns what the model reads about a tool that it made up."""
+def describe_unknown_tool(name: str) -> str:
+    """Returns the error that the model reads about a tool that does not exist."""
     return f"{name} is not a valid tool name"
 
 
 class HostedCall:
-    """A call of a hosted tool in a response. `tool` is None if the model called one that there is not.
+    """A call of a hosted tool in a response. `tool` is None if the model called a tool that does not exist.
 
     `call_id` pairs the call with its output for the model, which calls it `model_name`. `item_id` and `index` are those
     of its item. `index` is NO_ITEM as long as the call has no item, because it may become a request for an approval.
@@ -54,19 +54,19 @@ class HostedCall:
         self.approval_request_id = approval_request_id
         self._texts: list[str] = []
         self.outcome: ToolOutcome | None = None
-        """What it came to; None as long as it has to be run, or runs."""
+        """Its outcome; None until it has been run."""
         self.model_note = ""
-        """What the model reads after the result, besides it."""
+        """A note that the model reads after the result."""
         self.user_input: UserInput | None = None
-        """What the user answered, with which the call goes on; None for one that has not asked."""
+        """The input of the user, with which the call continues; None if it did not request any."""
         self.input_request_id: str | None = None
-        """The id of the item by which the call asks for input; None unless it does."""
+        """The id of the item that asks for the input of the call; None if it needs none."""
         self.is_incomplete = False
         """Whether the reply was cut before the arguments were complete, so that the call is not run."""
 
     @property
     def arguments(self) -> str:
-        """The arguments as far as the model wrote them."""
+        """The arguments that the model has written so far."""
         if len(self._texts) > 1:
             self._texts = ["".join(self._texts)]
         return self._texts[0] if self._texts else ""
@@ -76,32 +76,32 @@ class HostedCall:
         self._texts = [text]
 
     def append_arguments(self, text: str) -> None:
-        """Appends to the arguments. The texts are joined when they are read, since there may be thousands."""
+        """Appends to the arguments. There may be thousands of texts, so they are joined only when they are read."""
         self._texts.append(text)
 
     @property
     def fingerprint(self) -> tuple[ToolKey, str]:
-        """Is equal for calls of one tool with the same arguments."""
+        """A value that is equal for calls of one tool with the same arguments."""
         return self.key, digest_arguments(self.arguments)
 
     @property
     def has_item(self) -> bool:
-        """Whether the call has an item that the client sees."""
+        """Whether the call has an item in the reply."""
         return self.index != NO_ITEM
 
     @property
-    def asks_approval(self) -> bool:
-        """Whether the call is to be approved before it may run."""
+    def needs_approval(self) -> bool:
+        """Whether the call must be approved before it is run."""
         return self.approval_request_id is None and self.tool is not None and self.tool.needs_approval
 
     @property
     def client_id(self) -> str:
-        """The id by which clients that show calls know this one, through all items that it has."""
+        """The id by which clients know this call, through all its items."""
         return self.item_id if self.approval_request_id is None else self._origin_id or self.approval_request_id
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more happens to the call."""
+        """Whether the call has its outcome, or is incomplete and so never run."""
         return self.is_incomplete or self.outcome is not None
 
     def is_longer_than(self, max_bytes: int) -> bool:
@@ -109,36 +109,36 @@ class HostedCall:
         text = self.arguments
         return len(text) > max_bytes or len(text.encode(errors="surrogatepass")) > max_bytes
 
-    def start_events(self) -> Sequence[Event]:
+    def build_start_events(self) -> Sequence[Event]:
         """Returns the events that begin the item."""
-        return [ItemStarted(self.index, self._item("in_progress", "")), Progressed(self.index, "in_progress")]
+        return [ItemStarted(self.index, self._build_item("in_progress", "")), Progressed(self.index, "in_progress")]
 
-    def approved_events(self) -> Sequence[Event]:
-        """Returns the events that begin the item of a call that was approved: all that comes before it runs."""
+    def build_approved_events(self) -> Sequence[Event]:
+        """Returns all events of the item of an approved call that precede its run."""
         return [
-            *self.start_events(),
+            *self.build_start_events(),
             Delta(self.index, None, self.arguments),
             Progressed(self.index, "in_progress"),
-            self.arguments_event(),
+            self.build_arguments_event(),
         ]
 
-    def whole_events(self) -> Sequence[Event]:
+    def build_whole_events(self) -> Sequence[Event]:
         """Returns the events that begin the item of a call whose arguments are complete."""
-        return [*self.start_events(), Delta(self.index, None, self.arguments), self.arguments_event()]
+        return [*self.build_start_events(), Delta(self.index, None, self.arguments), self.build_arguments_event()]
 
-    def arguments_event(self) -> Event:
+    def build_arguments_event(self) -> Event:
         """Returns the event that ends the arguments."""
         return PartEnded(self.index, None, {"arguments": self.arguments})
 
-    def end_events(self) -> Sequence[Event]:
+    def build_end_events(self) -> Sequence[Event]:
         """Returns the events that end the item of a settled call."""
         if self.is_incomplete or self.input_request_id is not None:
-            return [ItemEnded(self.index, self._item("incomplete", self.arguments), "incomplete")]
+            return [ItemEnded(self.index, self._build_item("incomplete", self.arguments), "incomplete")]
         phase = "failed" if self.outcome is not None and self.outcome.failed else "completed"
-        return [Progressed(self.index, phase), ItemEnded(self.index, self._item(phase, self.arguments))]
+        return [Progressed(self.index, phase), ItemEnded(self.index, self._build_item(phase, self.arguments))]
 
-    def model_items(self, reader: ResultReader) -> tuple[Item, Item]:
-        """Returns the function call and its output, as the model reads them in the next round. `reader` cuts it."""
+    def build_model_items(self, reader: ResultReader) -> tuple[Item, Item]:
+        """Returns the function call and its output for the next round. `reader` cuts the output."""
         outcome = self.outcome or ToolOutcome()
         text = reader.cut(self.item_id, output_text_of({"output": outcome.output, "error": outcome.error}))
         call = {
@@ -148,25 +148,25 @@ class HostedCall:
             # A model that sees its own broken JSON again is refused by some upstreams.
             "arguments": self.arguments if is_json_object(self.arguments) else "{}",
         }
-        output = model_output_of(text + self.model_note, outcome.media)
+        output = build_model_output(text + self.model_note, outcome.media)
         return call, {"type": "function_call_output", "call_id": self.call_id, "output": output}
 
-    def item(self, status: str) -> Item:
+    def build_item(self, status: str) -> Item:
         """Returns the item with the arguments and the outcome so far."""
-        return self._item(status, self.arguments)
+        return self._build_item(status, self.arguments)
 
     @property
     def final_item(self) -> Item:
         """The item of a call whose outcome is known."""
-        return self.item_with(self.outcome or ToolOutcome())
+        return self.build_item_with(self.outcome or ToolOutcome())
 
-    def item_with(self, outcome: ToolOutcome) -> Item:
-        """Returns the item as it will be once the call is settled with this outcome."""
+    def build_item_with(self, outcome: ToolOutcome) -> Item:
+        """Returns the item of the call with this outcome, before the call is settled."""
         if outcome.requested_input is not None:
-            return self._item("incomplete", self.arguments)
-        return self._item("failed" if outcome.failed else "completed", self.arguments, outcome)
+            return self._build_item("incomplete", self.arguments)
+        return self._build_item("failed" if outcome.failed else "completed", self.arguments, outcome)
 
-    def _item(self, status: str, arguments: str, outcome: ToolOutcome | None = None) -> Item:
+    def _build_item(self, status: str, arguments: str, outcome: ToolOutcome | None = None) -> Item:
         outcome = outcome or self.outcome or ToolOutcome()
         item: Item = {
             "id": self.item_id,
@@ -210,7 +210,7 @@ def build_approved_call(
     call.arguments = approval.arguments
     call.user_input = given
     if is_changed and given is not None:
-        call.outcome = execution_error(_CHANGED)
+        call.outcome = build_execution_error(_CHANGED)
     return call
 
 
@@ -223,21 +223,21 @@ def is_json_object(text: str) -> bool:
 
 
 def build_model_items(entries: Iterable[Item | HostedCall], reader: ResultReader) -> list[Item]:
-    """Returns items and calls of one round as the model reads them: the outputs of the calls follow all of them."""
+    """Returns items and calls of one round for the model: the outputs of the calls follow after all of them."""
     items: list[Item] = []
     outputs: list[Item] = []
     for entry in entries:
         if not isinstance(entry, HostedCall):
             items.append(entry)
             continue
-        function_call, output = entry.model_items(reader)
+        function_call, output = entry.build_model_items(reader)
         items.append(function_call)
         outputs.append(output)
     return items + outputs
 
 
-def approval_request_item(call: HostedCall, item_id: str, requested: RequestedInput | None = None) -> Json:
-    """Returns the item by which the client is asked for an approval of a call, or for input that it needs."""
+def build_approval_request(call: HostedCall, item_id: str, requested: RequestedInput | None = None) -> Json:
+    """Returns the item that asks the client to approve a call, or for the input of a call."""
     item: Item = {
         "id": item_id,
         "type": "mcp_approval_request",

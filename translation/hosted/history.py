@@ -1,4 +1,4 @@
-"""Rewrites past items of hosted tools as function calls with outputs, which every upstream can be sent."""
+"""Rewrites past items of hosted tools as function calls with outputs, which every upstream accepts."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,39 +11,41 @@ from translation.representation.json_types import Item, Json
 
 _NOT_APPROVED: Final = "The user did not approve this call. It was not run."
 _APPROVAL_UNKNOWN: Final = "This approval is not valid. The call was not run."
-_OUTCOME_UNKNOWN: Final = "This call was approved before. What came of it is not known, and it was not run again."
+_OUTCOME_UNKNOWN: Final = "This call was approved before. Its outcome is not known, and it was not run again."
 
 _UNANSWERED: Final[Mapping[NotRunReason, str]] = {
     "pending": "This call waits for the approval of the user. It was not run: do not make it again.",
     "used": _OUTCOME_UNKNOWN,
 }
-"""What the model reads about a call whose request for an approval is not answered in the input."""
+"""The output of a call whose request for an approval is not answered in the input."""
 
 _UNFINISHED: Final = "This call was not finished. It has no result."
 
 _NO_INPUT: Final[Mapping[NotRunReason | None, str]] = {
     None: "The tool asked the user for input and got none. The call was not finished.",
     "pending": "This call waits for input of the user. Do not make it again.",
-    "used": "The user answered what this call asked for. What came of it is not known, and it was not run again.",
+    "used": "The user gave the input that this call asked for. Its outcome is not known, and it was not run again.",
     "expired": "The tool asked the user for input, and the answer came too late. The call was not finished.",
     "void": "The tool has changed since it asked the user for input. The call was not finished.",
 }
-"""What the model reads about a call that asked for input, and has not gone on."""
+"""The output of a call that asked for input, and has not continued."""
 
 _UNUSABLE: Final[Mapping[NotRunReason, str]] = {
     "used": _OUTCOME_UNKNOWN,
     "expired": "The approval of this call came too late. It was not run.",
     "void": "The tool has changed since the user was asked about this call. It was not run.",
 }
-"""What the model reads about a call whose approval does not count."""
+"""The output of a call whose approval is not valid."""
 
 
 _NO_REASONS: Final[Mapping[str, NotRunReason]] = {}
 
 
 class ApprovedCall(NamedTuple):
-    """A call that the request approves. It is to be run before the model is asked. `position` is where it is in
-    `ResolvedHistory.items`: its output follows there."""
+    """A call that the request approves. It is run before the model is asked.
+
+    `position` is the index in `ResolvedHistory.items` at which its output has to be inserted.
+    """
 
     approval_request_id: str
     key: ToolKey
@@ -55,8 +57,8 @@ class ResolvedHistory(NamedTuple):
     """An input in terms of function calls. `listed` has the last list of tools of each server, by its label, without
     lists that failed.
 
-    `sources` are the items that became function calls, by the `call_id`. `open_ids` are the ids of those that were
-    neither run nor denied: their approval may still be given, or be used.
+    `listed` has the last list of tools of each server, by its label, without lists that failed. `sources` are the items
+    that became function calls, by the `call_id`. `open_ids` are the ids of the calls that were neither run nor denied.
     """
 
     items: list[Item]
@@ -75,12 +77,11 @@ def resolve_history(
     not_run_reasons: Mapping[str, NotRunReason] = _NO_REASONS,
     cut: Callable[[str, str], str] = lambda _, text: text,
 ) -> ResolvedHistory:
-    """Returns the items for the model. `name_of` returns the name by which it knows a tool.
+    """Returns the items for the model. `name_of` returns the model's name of a tool.
 
-    A call becomes a function call and its output. A request for an approval becomes one too: with the output that it
-    was not approved if it was denied, or if nobody answered it. If it was approved and has not been run, only its call
-    is in the items, in the place of the answer, and it is in `approved`. A call that asked for input, and goes on in
-    another item, is one call.
+    A call becomes a function call and its output. So does a request for an approval; its output says why the call was
+    not run. If it was approved and has not been run, the items have only its function call, in the place of the answer,
+    and the call is in `approved`. A call that asked for input, and continued in another item, becomes one call.
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
@@ -101,7 +102,7 @@ def resolve_history(
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
             case "mcp_call" if item.get("input_request_id") in requests:
-                pass  # it goes on where its request for input is answered
+                pass  # the call continues where its request for input is answered
             case "mcp_call":
                 call_id = _id_of(item, position)
                 sources[call_id] = [item]
@@ -121,7 +122,7 @@ def resolve_history(
                 request = requests.get(request_id)
                 if request is None or request_id in past:
                     continue
-                past.add(request_id)  # A second answer to a request counts for nothing.
+                past.add(request_id)  # A second answer to a request has no effect.
                 sources[request_id] = [request, item]
                 if item["approve"] or request.get("elicitation"):
                     open_ids.add(request_id)
@@ -141,7 +142,7 @@ def resolve_history(
 
 
 def output_text_of(call: Item) -> str:
-    """Returns what the model reads as the output of an `mcp_call` item: its output, or its error."""
+    """Returns the output of an `mcp_call` item for the model: its output, or its error."""
     error: Any = call.get("error")
     if not error:
         return _text_of(call.get("output"))
@@ -154,7 +155,7 @@ def output_text_of(call: Item) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Returns a value of an item that a client may have written as a text."""
+    """Returns a value of an item as text. Clients may have written values of other types."""
     return value if isinstance(value, str) else orjson.dumps(value).decode() if value else ""
 
 

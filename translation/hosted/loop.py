@@ -17,11 +17,11 @@ from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.history import ApprovedCall
 from translation.hosted.interruptions.interruption import (
     Interruption,
+    list_unsent_entries,
     restore_entries,
     restore_usage,
     save_entries,
     save_usage,
-    unsent_queue,
 )
 from translation.hosted.interruptions.saved_queue import restore_queue, save_queue
 from translation.hosted.outcomes import ToolOutcome
@@ -64,10 +64,10 @@ class ToolLoop:
 
     `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
     that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
-    `inputs` has what the user answered to some of them, by the ids of their requests: these go on where they stopped.
-    `changed_ids` are those of them whose tool has changed since: they are put to the client again, and the reply ends
-    without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut, `sources` is
-    that of `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
+    `inputs` has the user's input for some of them, by the ids of their requests: these calls continue where they
+    stopped. The tools of `changed_ids` have changed since: their calls are put to the client again, and the reply ends
+    without asking the model. `new_id` makes ids. `reader` has the results of the history that were cut. `sources` comes
+    from `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ToolLoop:
         sources: Mapping[str, Sequence[Item]] | None = None,
     ) -> None:
         self.dropped_outcomes = 0
-        """How many outcomes were not used, because their call was settled already."""
+        """The number of outcomes that were not used, because their call was settled already."""
         self.is_resumed = False
         """Whether `resume` took over calls of a round that had ended."""
         self._turn = turn
@@ -114,14 +114,12 @@ class ToolLoop:
         """The items of the API for the calls that the model has read, by their `call_id`."""
         self._warnings: list[Json] = []
         self._interrupted: list[Item | HostedCall] = []
-        """What the model has to read of the last round before an interruption, besides the items of the turn."""
+        """The part of the round before an interruption that the model has to read, besides the items of the turn."""
         self._is_started = False
         self._end: Finished | Failed | None = None
 
-    # Interruptions
-
     def save_progress(self) -> Json:
-        """Returns how far the loop has come, as JSON. To be saved when a round has ended, before its calls are run."""
+        """Returns the progress of the loop as JSON. It is saved when a round has ended, before its calls are run."""
         unsettled = self._output.unsettled_calls
         entries = self._round.entries() if self._round is not None and unsettled else ()
         return {
@@ -138,7 +136,7 @@ class ToolLoop:
         }
 
     def resume(self, interruption: Interruption) -> list[Event]:
-        """Goes on where another loop was interrupted, in place of `start`. Returns events that end what it left open.
+        """Continues an interrupted loop, in place of `start`. Returns events that end the items which it left open.
 
         The items of the turn are then followed by the context items of the interruption. The calls that had not ended
         are pending. The round that was interrupted is sampled again.
@@ -147,14 +145,14 @@ class ToolLoop:
         self._is_started = True
         if progress is None:
             self._output.restore(sent.item_count, ())
-            return [*sent.end_events(spared=())]
+            return [*sent.build_end_events(spared=())]
         self.is_resumed = True
         self._round_count, self._warnings = progress["round"], [*progress["warnings"]]
         self._usage = restore_usage(progress["usage"])
         self._summary_usage = restore_usage(progress.get("summary_usage"))  # older servers save none
         self._finished = None if progress["reason"] is None else Finished(progress["reason"])
         self._end = None if progress["end"] is None else Finished(progress["end"])
-        queue = restore_queue(unsent_queue(progress["queue"], sent), self._catalogue, self._inputs)
+        queue = restore_queue(list_unsent_entries(progress["queue"], sent), self._catalogue, self._inputs)
         calls = {entry.item_id: entry for entry in queue if isinstance(entry, HostedCall)}
         self._checks.restore(progress["checks"], [each for each in calls.values() if not each.is_settled])
         self._interrupted = restore_entries(progress["entries"], calls, sent)
@@ -163,25 +161,22 @@ class ToolLoop:
         self._approved = [approved[approval.approval_request_id] for approval in self._approvals]
         self._output.restore(max(progress["items"], sent.item_count), queue)
         warnings = [Noted(facts={TOOL_WARNINGS: [*self._warnings]})] if self._warnings else []
-        return [*warnings, *sent.end_events(spared={call.index for call in calls.values()}), *self._output.take()]
+        return [*warnings, *sent.build_end_events(spared={call.index for call in calls.values()}), *self._output.take()]
 
     @property
     def round_number(self) -> int:
-        """The number of the round whose turn was returned last. They count from 1."""
+        """The number of the round whose turn was returned last, from 1."""
         return self._round_count
 
     @property
     def round_usage(self) -> Usage | None:
-        """The token counts of the round that ended last, before the turn of the next one is returned and after it; None
-        if there was none, or it had none."""
+        """The token counts of the round that ended last; None without such a round, or if it reported none."""
         return self._round_usage
 
     @property
     def is_ending(self) -> bool:
         """Whether no further round follows the calls that are pending."""
         return self._end is not None
-
-    # Before the first round
 
     def start(self) -> list[Event]:
         """Returns the event that begins the reply, once. Without this call it comes from the first round."""
@@ -190,14 +185,14 @@ class ToolLoop:
         self._is_started = True
         return [Started(self._turn.model)]
 
-    def show_item(self, item: Item, *, started: Item, phases: Sequence[str]) -> list[Event]:
+    def emit_item(self, item: Item, *, started: Item, phases: Sequence[str]) -> list[Event]:
         """Returns the events of an item that the gateway makes: `started` as it begins, its phases, and its end."""
         index = self._output.take_index()
         phase_events = [Progressed(index, phase) for phase in phases]
         return [ItemStarted(index, started), *phase_events, ItemEnded(index, item)]
 
     def start_approved_calls(self) -> list[Event]:
-        """Returns the first events of the calls that the client approved. `pending_calls` are then these."""
+        """Returns the first events of the calls that the client approved. They are then the `pending_calls`."""
         if self.is_resumed:
             return []
         started = self.start() if self._approvals else []
@@ -214,13 +209,15 @@ class ToolLoop:
                 self._end = Finished("stop")
                 continue
             call.index = self._output.take_index()
-            self._output.put(*(call.whole_events() if call.approval_request_id is None else call.approved_events()))
+            self._output.put(
+                *(call.build_whole_events() if call.approval_request_id is None else call.build_approved_events())
+            )
             self._output.put_call(call)
         return started + self._output.take()
 
     @property
     def approval_requests(self) -> list[ApprovalRequest]:
-        """The approvals and the input that the reply asks for. They are to be stored when a round has ended, when
+        """The requests of the reply for approvals and input. The caller stores them when a round has ended, when
         approved calls have started, and when calls have run."""
         return self._output.approval_requests
 
@@ -231,14 +228,12 @@ class ToolLoop:
         self._output.release()
         return self._output.take()
 
-    # Rounds
-
     def end_time(self) -> None:
-        """Withdraws the hosted tools from the rounds that follow: the time of the loop is over."""
+        """Removes the hosted tools from further rounds, because the time of the loop is over."""
         self._checks.is_late = True
 
-    def next_turn(self) -> Turn | None:
-        """Returns the turn of the next round; None if the reply is complete, so that `end_events` end it.
+    def build_next_turn(self) -> Turn | None:
+        """Returns the turn of the next round; None if the reply is complete, so that `build_end_events` end it.
 
         All pending calls must be settled.
         """
@@ -263,20 +258,23 @@ class ToolLoop:
             turn,
             items=[*self._items],
             tools=tools,
-            tool_choice=self._choices.choice_for(is_first=is_first, offers_hosted=offers_hosted),
+            tool_choice=self._choices.choose_for_round(is_first=is_first, offers_hosted=offers_hosted),
             parallel_tool_calls=turn.parallel_tool_calls if tools else None,
             max_output_tokens=tokens,
         )
 
     def replace_context(self, item: Item, items: Sequence[Item], usage: Usage | None) -> list[Event]:
-        """Has the model read `items` from the next round on, whose turn was just returned. Returns the events of the
-        compaction `item` that stands for what they replace. `usage` is that of writing the summary."""
+        """Replaces the context by `items`, from the round on whose turn was just returned.
+
+        Returns the events of the compaction `item` that represents the replaced context. `usage` counts the tokens of
+        the summary.
+        """
         self._items = [*items]
         self._summary_usage = add_usage(self._summary_usage, usage)
-        return [*self.start(), *self.show_item(item, started=item, phases=())]
+        return [*self.start(), *self.emit_item(item, started=item, phases=())]
 
     def feed(self, batch: Sequence[Event]) -> list[Event]:
-        """Takes a batch of events of the round. Returns those to send now, possibly none."""
+        """Takes a batch of events of the round. Returns the events to send now, possibly none."""
         assert self._round is not None
         self._round.collect(batch)
         for event in batch:
@@ -284,8 +282,10 @@ class ToolLoop:
         return self._output.take()
 
     def observe_text(self, text_key: TextKey) -> tuple[TextKey, TextObserver] | None:
-        """Returns whether deltas of a text of the round may be sent without `feed`: the text's key in the reply, and
-        what must then be called with each; None if they have to be fed."""
+        """Decides whether deltas of one text of the round may be sent without `feed`.
+
+        Returns the text's key in the reply, and the function to call with each text; None if they have to be fed.
+        """
         return None if self._round is None else self._round.observe_text(text_key)
 
     @property
@@ -295,15 +295,15 @@ class ToolLoop:
 
     @property
     def pending_calls(self) -> list[HostedCall]:
-        """The calls that are to be run now, possibly at the same time. There are none before a round has ended."""
+        """The calls to run now, possibly at the same time. There are none before a round has ended."""
         if self._round is not None and self._finished is None:
             return []
         return self._output.unsettled_calls
 
     def settle_call(self, call: HostedCall, outcome: ToolOutcome) -> list[Event]:
-        """Takes the outcome of a call that was run. Returns the events to send now: items end in their order.
+        """Takes the outcome of a call that was run. Returns the events to send now, which end the items in their order.
 
-        A second outcome of a call, or one of a call that is not pending, is dropped.
+        A second outcome of a call, or the outcome of a call that is not pending, is not used.
         """
         if call not in self.pending_calls:
             self.dropped_outcomes += 1
@@ -317,19 +317,17 @@ class ToolLoop:
         return self._output.take()
 
     def _ask_for_input(self, call: HostedCall, requested: RequestedInput) -> None:
-        """Ends the reply with the item by which the client is asked for the input that a call needs."""
+        """Ends the reply with the item that asks the client for the input of a call."""
         self._output.put_input_request(call, self._new_id("mcpr"), requested)
         if self._end is None and self._finished is None:  # no model was asked
             self._usage = _NO_USAGE
         self._end = self._end or replace(self._finished or Finished("stop"), reason="stop")
 
-    def end_events(self) -> list[Event]:
-        """Returns the terminal event, once `next_turn` returned None."""
+    def build_end_events(self) -> list[Event]:
+        """Returns the terminal event, once `build_next_turn` returned None."""
         assert self._end is not None
         usage = self._usage if self._summary_usage is None else add_usage(self._usage, self._summary_usage)
         return [self._end if usage is self._end.usage else replace(self._end, usage=usage)]
-
-    # The events of a round
 
     def _take(self, event: Event, current: ToolRound) -> None:
         match event:
@@ -338,7 +336,7 @@ class ToolLoop:
                     self._is_started = True
                     self._output.send_now(event if event.response is None else replace(event, response=None))
             case Noted():
-                self._take_facts(event, current)
+                self._forward_facts(event, current)
             case ItemStarted():
                 current.start_item(event)
             case Finished():
@@ -352,8 +350,8 @@ class ToolLoop:
             case _:
                 current.continue_item(event)
 
-    def _take_facts(self, event: Noted, current: ToolRound) -> None:
-        """Forwards facts, but not the usage of the round. Warnings about calls are those of all rounds."""
+    def _forward_facts(self, event: Noted, current: ToolRound) -> None:
+        """Forwards facts, but not the usage of the round. Warnings about calls are joined from all rounds."""
         if facts := current.join_warnings(event.facts or {}, self._warnings):
             self._output.send_now(Noted(facts=facts))
 
@@ -367,7 +365,8 @@ class ToolLoop:
         if (reason := current.finish(event.reason)) is not None:
             self._end = self._finished if reason == event.reason else replace(self._finished, reason=reason)
             if current.limit is not None:
-                # The API has no reason for this, so the reason is the nearest one, and the text says what it was.
+                # The API has no reason for this. So the nearest reason is sent, and the message says which limit was
+                # reached.
                 details = {"reason": "max_output_tokens", "message": current.limit}
                 self._end = replace(self._end, response={**(response or {}), "incomplete_details": details})
 
@@ -376,24 +375,24 @@ class ToolLoop:
         return [*functions, *self._catalogue.own_functions] if self.reader.has_results else functions
 
     def _append_items(self) -> None:
-        """Appends what the last round added to the input; before the first round, the outputs of approved calls."""
+        """Appends the items of the last round to the input; before the first round, the outputs of approved calls."""
         if self._round is not None:
             entries = [entry for _, entry in self._round.entries()]
-            self._note_sources(entries)
+            self._record_sources(entries)
             self._items += build_model_items(entries, self.reader)
             return
-        self._note_sources([*self._approved, *self._interrupted])
+        self._record_sources([*self._approved, *self._interrupted])
         for call, approval in reversed([*zip(self._approved, self._approvals, strict=True)]):
-            self._items.insert(approval.position, call.model_items(self.reader)[1])
+            self._items.insert(approval.position, call.build_model_items(self.reader)[1])
         self._items += build_model_items(self._interrupted, self.reader)
 
-    def _note_sources(self, entries: Iterable[Item | HostedCall]) -> None:
+    def _record_sources(self, entries: Iterable[Item | HostedCall]) -> None:
         for entry in entries:
             if isinstance(entry, HostedCall):
                 self.sources[entry.call_id] = [entry.final_item]
 
     def _count_remaining_tokens(self) -> int | None:
-        """Returns how many tokens the model may still write; None if there is no limit."""
+        """Returns the number of tokens that the model may still write; None if there is no limit."""
         limit = self._turn.max_output_tokens
         if limit is None or self._usage is None or self._usage.output is None:
             return limit

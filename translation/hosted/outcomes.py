@@ -1,4 +1,4 @@
-"""What a call of a hosted tool came to, as the client sees it and as the model reads it."""
+"""The outcome of a call of a hosted tool, for its item and for the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class ToolOutcome:
 
     `output` is the text of the item; `error` is its error object, in one of the three forms of the API. `media` are
     content parts besides the text, such as images, in the form of the Responses API. A call with `requested_input` has
-    no other outcome yet: it goes on in another response, when the user has answered. `has_declined_input` says that the
-    server asked for input, and got none.
+    no other outcome yet: it continues in another response, when the user has answered. With `has_declined_input` the
+    server asked for input, and the gateway declined.
     """
 
     output: str | None = None
@@ -30,22 +30,22 @@ class ToolOutcome:
         return self.error is not None
 
 
-def execution_error(text: str) -> ToolOutcome:
-    """Returns the outcome of a call that the tool itself, or the gateway in its place, says has failed."""
+def build_execution_error(text: str) -> ToolOutcome:
+    """Returns the outcome of a call whose failure the tool itself, or the gateway in its place, reports."""
     return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]})
 
 
-def protocol_error(code: int, message: str) -> ToolOutcome:
+def build_protocol_error(code: int, message: str) -> ToolOutcome:
     """Returns the outcome of a call that its server answered with a JSON-RPC error, or not at all."""
     return ToolOutcome(error={"type": "mcp_protocol_error", "code": code, "message": message})
 
 
-def http_error(code: int, message: str) -> ToolOutcome:
+def build_http_error(code: int, message: str) -> ToolOutcome:
     """Returns the outcome of a call that its server answered with an HTTP error."""
     return ToolOutcome(error={"type": "http_error", "code": code, "message": message})
 
 
-def model_output_of(text: str, media: Sequence[Json]) -> Any:
+def build_model_output(text: str, media: Sequence[Json]) -> Any:
     """Returns the `output` of the function call output that the model reads: a text, or parts if there are media.
 
     There is no part for an empty text, which some upstreams refuse.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from translation.hosted.approvals import ApprovalRequest
-from translation.hosted.calls import HostedCall, approval_request_item
+from translation.hosted.calls import HostedCall, build_approval_request
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.representation.events import Event, ItemEnded, ItemStarted
 
@@ -45,7 +45,7 @@ class OutputQueue:
     def put_approval_request(self, call: HostedCall, item_id: str) -> None:
         """Adds the item by which the client is asked for an approval of a call."""
         assert call.tool is not None
-        item = approval_request_item(call, item_id)
+        item = build_approval_request(call, item_id)
         self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool))
 
     def put_input_request(self, call: HostedCall, item_id: str, requested: RequestedInput) -> None:
@@ -53,7 +53,7 @@ class OutputQueue:
         assert call.tool is not None
         call.input_request_id = item_id
         requested = replace(requested, call_id=call.client_id)
-        item = approval_request_item(call, item_id, requested)
+        item = build_approval_request(call, item_id, requested)
         self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool, requested))
 
     @property
@@ -92,7 +92,7 @@ class OutputQueue:
             if isinstance(entry, HostedCall):
                 if not entry.is_settled:
                     return
-                self._ready += entry.end_events()
+                self._ready += entry.build_end_events()
             elif isinstance(entry, ApprovalRequest):
                 if not entry.is_stored:
                     return

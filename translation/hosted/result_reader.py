@@ -5,7 +5,7 @@ from typing import Final
 
 import jsonschema_rs
 
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.tools import HostedTool, ToolKey
 from translation.representation.json_types import Json
 from translation.tools.call_validator import LINEAR_PATTERNS
@@ -75,9 +75,9 @@ class ResultReader:
         result_id, offset = arguments["id"], arguments.get("offset", 0)
         if (text := self._texts.get(result_id)) is None:
             known = ", ".join(self._texts) or "none"
-            return execution_error(f"There is no result {result_id!r} to read on in. Results: {known}")
+            return build_execution_error(f"There is no result {result_id!r} to read on in. Results: {known}")
         if offset >= len(text):
-            return execution_error(f"The offset is beyond the end: the result has {len(text)} characters")
+            return build_execution_error(f"The offset is beyond the end: the result has {len(text)} characters")
         pattern = arguments.get("pattern")
         if pattern is not None:
             return ToolOutcome(output=self._find_lines(text, offset, pattern))

@@ -24,7 +24,7 @@ class RoundChoices:
         if self._first == "required" and not (turn.tools or catalogue.tools):
             raise InvalidRequest("tool_choice is 'required', but there are no tools", param="tool_choice")
 
-    def choice_for(self, *, is_first: bool, offers_hosted: bool) -> str | Json | None:
+    def choose_for_round(self, *, is_first: bool, offers_hosted: bool) -> str | Json | None:
         """Returns the choice of a round. It is None in a round without tools."""
         if not self._has_own_tools and not (offers_hosted and self._hosted_names):
             return None

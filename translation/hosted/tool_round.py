@@ -6,7 +6,7 @@ from typing import Final
 
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import NO_ITEM, HostedCall
-from translation.hosted.outcomes import execution_error
+from translation.hosted.outcomes import build_execution_error
 from translation.hosted.output_queue import OutputQueue
 from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -168,7 +168,7 @@ class ToolRound:
         """Settles calls whose results the model could not read, because the next request does not have them."""
         for call in self._calls.values():
             if not call.is_settled:
-                call.outcome = execution_error(_NOT_BESIDE_CLIENT_CALLS)
+                call.outcome = build_execution_error(_NOT_BESIDE_CLIENT_CALLS)
         self._output.release()
 
     def abandon_calls(self) -> None:
@@ -213,11 +213,11 @@ class ToolRound:
             tool=tool,
             index=NO_ITEM,
         )
-        if not call.asks_approval:
+        if not call.needs_approval:
             call.index = self._output.take_index()
         self._open_calls[round_index] = self._calls[round_index] = call
         if call.has_item:
-            self._output.put(*call.start_events())
+            self._output.put(*call.build_start_events())
         self._extend_arguments(call, item.get("arguments"))
 
     def _extend_arguments(self, call: HostedCall, text: str | None) -> None:
@@ -242,10 +242,10 @@ class ToolRound:
         if not call.is_incomplete:
             self._checks.settle_unless_runnable(call, withdrawal=self._withdrawal)
         if call.has_item:
-            self._output.put(call.arguments_event())
+            self._output.put(call.build_arguments_event())
         elif call.is_settled:  # It could not be run if it were approved: the model reads why.
             call.index = self._output.take_index()
-            self._output.put(*call.whole_events())
+            self._output.put(*call.build_whole_events())
         else:
             self._awaits_approval = True
             self._output.put_approval_request(call, self._new_id("mcpr"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from translation.representation.json_types import Json
-from translation.tools.arguments import DEFAULT_MAX_ARGS_BYTES, arguments_fault
+from translation.tools.arguments import DEFAULT_MAX_ARGS_BYTES, find_arguments_fault
 from translation.tools.call_ids import CallIdAllocator
 
 
@@ -20,13 +20,13 @@ class CallRules:
     max_args_bytes: int = DEFAULT_MAX_ARGS_BYTES
     """The longest arguments without a warning, in bytes."""
 
-    def id_allocator(self) -> "CallIdAllocator | UnchangedCallIds":
+    def create_id_allocator(self) -> "CallIdAllocator | UnchangedCallIds":
         """Returns the allocator of ids for the calls of one reply."""
         return CallIdAllocator(self.used_ids) if self.renames_ids else UnchangedCallIds()
 
-    def warning_for(self, name: str, arguments: str) -> Json | None:
+    def build_warning(self, name: str, arguments: str) -> Json | None:
         """Returns the warning `{name, why}` for a call whose arguments cannot be used; None if they can be."""
-        fault = arguments_fault(arguments, self.max_args_bytes)
+        fault = find_arguments_fault(arguments, self.max_args_bytes)
         return None if fault is None else {"name": name, "why": fault}
 
 

@@ -15,12 +15,12 @@ _MEDIA_NAMES: Final = {
 """The type of a part in either API -> what it holds."""
 
 
-def media_name(part: Json) -> str:
+def name_media(part: Json) -> str:
     """Returns the name of what a part holds, for people."""
     return _MEDIA_NAMES.get(part.get("type") or "", "part")
 
 
-def media_fault(part: Json) -> str | None:
+def find_media_fault(part: Json) -> str | None:
     """Returns why the content of a media part is invalid, in a few words; None if it is valid or not in the part.
 
     Only content that is part of the request is checked: data URLs, and base64. The upstream reads other URLs and ids.
@@ -30,11 +30,11 @@ def media_fault(part: Json) -> str | None:
             "type": "image_url",
             "image_url": {"url": str(source)},
         }:
-            return _data_url_fault(source, "image/") if _is_data_url(source) else None
+            return _find_data_url_fault(source, "image/") if _is_data_url(source) else None
         case {"type": "input_file", "file_data": str(data)} | {"type": "file", "file": {"file_data": str(data)}}:
-            return _data_url_fault(data, "") if _is_data_url(data) else _base64_fault(data)
+            return _find_data_url_fault(data, "") if _is_data_url(data) else _find_base64_fault(data)
         case {"type": "input_audio", "input_audio": {"data": str(data)}}:
-            return _base64_fault(data)
+            return _find_base64_fault(data)
     return None
 
 
@@ -42,17 +42,17 @@ def _is_data_url(source: str) -> bool:
     return source[:5].lower() == "data:"
 
 
-def _data_url_fault(url: str, type_prefix: str) -> str | None:
+def _find_data_url_fault(url: str, type_prefix: str) -> str | None:
     header, comma, payload = url.partition(",")
     media_type, *options = (option.strip() for option in header[5:].lower().split(";"))
     if not comma or "/" not in media_type:
         return "its data URL has no media type"
     if not media_type.startswith(type_prefix):
         return f"its media type is {media_type[:100]}"
-    return _base64_fault(payload) if "base64" in options else None
+    return _find_base64_fault(payload) if "base64" in options else None
 
 
-def _base64_fault(data: str) -> str | None:
+def _find_base64_fault(data: str) -> str | None:
     text = "".join(data.split())
     if not text:
         return "it is empty"

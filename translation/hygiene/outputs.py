@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from translation.hygiene.output_media import media_fault, media_name
+from translation.hygiene.output_media import find_media_fault, name_media
 from translation.representation.items import CALL_OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -43,8 +43,8 @@ def truncate_output(output: str | list[Json], limit: int, param: str, losses: li
     is_cut = False
     for part in output:
         is_text = part.get("type") in _TEXT_PART_TYPES
-        if not is_text and (fault := media_fault(part)):
-            text = f"[The {media_name(part)} of this output cannot be read: {fault}.]"
+        if not is_text and (fault := find_media_fault(part)):
+            text = f"[The {name_media(part)} of this output cannot be read: {fault}.]"
             part = _text_part(text, part, output)
             losses.append(Loss(param, "media replaced"))
             is_text = True
@@ -53,7 +53,7 @@ def truncate_output(output: str | list[Json], limit: int, param: str, losses: li
             parts.append(part)
             room -= size
         elif not is_text:
-            note = f"[{_NAMES[media_name(part)]} of {size} bytes was left out: an output may have {limit} bytes.]"
+            note = f"[{_NAMES[name_media(part)]} of {size} bytes was left out: an output may have {limit} bytes.]"
             parts.append(_text_part(note, part, output))
             losses.append(Loss(param, "media left out"))
         elif not is_cut:

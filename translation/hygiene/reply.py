@@ -27,7 +27,7 @@ from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import arguments_fault, strip_code_fence
+from translation.tools.arguments import find_arguments_fault, strip_code_fence
 from translation.tools.call_ids import CallIdAllocator
 
 _ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
@@ -226,7 +226,7 @@ class ReplyNormalizer:
         status = event.status if event.item is None else event.item.get("status")
         if not call.is_checked or status == "incomplete":
             return
-        if why := arguments_fault("".join(call.texts), self._max_bytes):
+        if why := find_arguments_fault("".join(call.texts), self._max_bytes):
             self._warnings.append({"name": call.name, "why": why})
 
     def _forward_event(self, event: _ItemEvent, out: list[Event]) -> None:

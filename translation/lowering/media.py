@@ -8,7 +8,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from translation.errors import InvalidRequest, Unrepresentable
 
 
-def file_name_from_url(url: str) -> str:
+def find_file_name(url: str) -> str:
     """Returns the last segment of the URL's path, unquoted.
 
     It is empty if the path ends with a slash or the URL is invalid.
@@ -56,7 +56,7 @@ class Base64Media(NamedTuple):
     base64: str
 
 
-def media_from_data_url(source: str, param: str) -> Base64Media | None:
+def parse_media_data_url(source: str, param: str) -> Base64Media | None:
     """Returns the content of a data URL, or None for any other text.
 
     Raises InvalidRequest, with `param`, for a data URL without a valid media type.
@@ -72,7 +72,7 @@ def media_from_data_url(source: str, param: str) -> Base64Media | None:
     return Base64Media(media_type, payload if "base64" in options else b64encode(unquote_to_bytes(payload)).decode())
 
 
-def text_from_data_url(source: str, param: str) -> str | None:
+def parse_text_data_url(source: str, param: str) -> str | None:
     """Returns the text in a data URL with a media type of text, or None for any other URL or type.
 
     Raises InvalidRequest, with `param`, if the content is not UTF-8 or its base64 is invalid.

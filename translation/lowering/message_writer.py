@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from translation.lowering.reasoning import is_signature_only, past_reasoning_text
+from translation.lowering.reasoning import is_signature_only, render_past_reasoning
 from translation.lowering.text_parts import MessageBuilder
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -77,7 +77,7 @@ class MessageWriter(ABC):
     def _write_reasoning(self, assistant: MessageBuilder, reasoning_items: Sequence[Item], field: str) -> None:
         """Adds the text of reasoning items to an assistant message: to `field`, or where the profile's
         `replay_reasoning` wants it instead."""
-        texts = list(map(past_reasoning_text, reasoning_items))
+        texts = list(map(render_past_reasoning, reasoning_items))
         text = "\n\n".join(filter(None, texts))
         replay = self._profile.replay_reasoning
         if replay == "none" or not all(texts):

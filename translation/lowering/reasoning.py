@@ -5,7 +5,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 
-def past_reasoning_text(item: Item) -> str:
+def render_past_reasoning(item: Item) -> str:
     """Returns the text of a reasoning item, or else of its summary.
 
     It is empty if the item has neither in plain text.
@@ -20,7 +20,7 @@ def with_readable_content(item: Item) -> Item:
     Servers of open models read the content only. What they sent may have become a summary on its way to the client. An
     item with `encrypted_content` is returned as the same object: its upstream reads that, and no content beside it.
     """
-    if item.get("content") or item.get("encrypted_content") or not (text := past_reasoning_text(item)):
+    if item.get("content") or item.get("encrypted_content") or not (text := render_past_reasoning(item)):
         return item
     return {**item, "content": [{**new_reasoning_text(), "text": text}]}
 
@@ -32,12 +32,12 @@ def is_signature_only(item: Item) -> bool:
     All details of such an item have `"thought": false`.
     """
     details = item.get("details")
-    if not isinstance(details, list) or not details or item.get("encrypted_content") or past_reasoning_text(item):
+    if not isinstance(details, list) or not details or item.get("encrypted_content") or render_past_reasoning(item):
         return False
     return all(isinstance(detail, dict) and detail.get("thought") is False for detail in details)
 
 
-def reasoning_losses(unsupported: Json) -> list[Loss]:
+def find_reasoning_losses(unsupported: Json) -> list[Loss]:
     """Returns the losses of the keys of `reasoning` that an upstream does not support.
 
     `summary: auto` is no loss, because the readable reasoning is sent to the client as a summary. Its length is that of
@@ -49,7 +49,7 @@ def reasoning_losses(unsupported: Json) -> list[Loss]:
     return losses
 
 
-def thinking_losses(thinking: bool | None, amount: str | int | None) -> list[Loss]:
+def find_thinking_losses(thinking: bool | None, amount: str | int | None) -> list[Loss]:
     """Returns the loss of `thinking` for an upstream that has no switch for it.
 
     `amount` is the effort or the number of tokens that the upstream is sent for thinking, None without one. The effort

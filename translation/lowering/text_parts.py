@@ -58,12 +58,12 @@ def text_of_part(part: Json) -> str:
     return part.get(TEXT_KEYS[part["type"]]) or ""
 
 
-def single_text(parts: Sequence[Json]) -> str | None:
+def find_single_text(parts: Sequence[Json]) -> str | None:
     """Returns the text of content that is one part of text, as that of most messages is; None for any other."""
     return parts[0].get("text") or "" if len(parts) == 1 and parts[0].get("type") in _PLAIN_TEXT_TYPES else None
 
 
-def texts_of_parts(parts: Sequence[Json], index: int) -> list[str]:
+def list_part_texts(parts: Sequence[Json], index: int) -> list[str]:
     """Returns the texts of content that may hold text only, because of the role of its message.
 
     Raises Unrepresentable for any other part, with its position below the item at `index`.
@@ -80,14 +80,14 @@ def texts_of_parts(parts: Sequence[Json], index: int) -> list[str]:
     return texts
 
 
-def assistant_text(parts: Sequence[Json], index: int, losses: list[Loss]) -> str:
+def join_assistant_text(parts: Sequence[Json], index: int, losses: list[Loss]) -> str:
     """Returns the text of an assistant message. A refusal in it becomes text too, which is appended to `losses`.
 
-    Raises what `texts_of_parts` raises.
+    Raises what `list_part_texts` raises.
     """
-    if (single := single_text(parts)) is not None:
+    if (single := find_single_text(parts)) is not None:
         return single
-    text = "".join(texts_of_parts(parts, index))
+    text = "".join(list_part_texts(parts, index))
     for part in parts:
         if part["type"] == "refusal":
             losses.append(Loss("input", "refusal as text"))

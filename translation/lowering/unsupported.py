@@ -13,7 +13,7 @@ UNSUCCESSFUL_STATUSES: Final = ("incomplete", "failed")
 an output whose text reports the failure too."""
 
 
-def history_losses(items: Sequence[Item]) -> list[Loss]:
+def find_history_losses(items: Sequence[Item]) -> list[Loss]:
     """Returns the losses of past messages.
 
     For assistant messages these are their `phase` and their annotations. For other messages between a call and its
@@ -39,7 +39,7 @@ def history_losses(items: Sequence[Item]) -> list[Loss]:
     return losses
 
 
-def output_losses(item: Item, index: int) -> Sequence[Loss]:
+def find_output_losses(item: Item, index: int) -> Sequence[Loss]:
     """Returns the loss of the status `incomplete`, for upstreams that take an output as text only.
 
     `index` is the position of the output in the input.
@@ -47,7 +47,7 @@ def output_losses(item: Item, index: int) -> Sequence[Loss]:
     return (Loss(f"input[{index}].status", "dropped"),) if item.get("status") == "incomplete" else ()
 
 
-def unknown_item_error(item: Item, index: int) -> InvalidRequest:
+def build_unknown_item_error(item: Item, index: int) -> InvalidRequest:
     """Returns the error for an item of a type that the upstream's API does not have. `index` is its position."""
     kind, param = item.get("type", ""), f"input[{index}]"
     if kind == "item_reference":

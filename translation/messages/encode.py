@@ -110,9 +110,9 @@ class MessagesEncoder(EventEncoder):
         part_index = None if isinstance(event, ItemStarted | ItemEnded) else event.part_index
         return self._items[index].has_block_per_part and part_index not in (None, key)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
-        return super().delta_template(run, observers) if run.text_key[0] in self._items else None
+        return super().build_delta_template(run, observers) if run.text_key[0] in self._items else None
 
     def _encode_failure(self, failed: Failed, /) -> bytes:
         return _encode(build_error_body(failed.message, code=failed.code), "error")

@@ -13,7 +13,7 @@ import orjson
 from translation.hosted.history import output_text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 
 TOOLSET: Final = "mcp_toolset"
 
@@ -82,7 +82,7 @@ def build_mcp_use(item: Item, arguments: str) -> Json:
         "type": "mcp_tool_use",
         "id": item["id"],
         "name": item["name"],
-        "input": arguments_object(arguments, "", [], max_bytes=_MAX_ARGS_BYTES),
+        "input": parse_past_arguments(arguments, "", [], max_bytes=_MAX_ARGS_BYTES),
         "server_name": item["server_label"],
     }
 

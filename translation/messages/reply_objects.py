@@ -10,7 +10,7 @@ from translation.representation.events import STOP_SEQUENCE_FACT, Finished, Fini
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import text_of
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import is_paused
 
 ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
@@ -104,7 +104,7 @@ def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Itera
                 "type": "tool_use",
                 "id": item["call_id"],
                 "name": item["name"],
-                "input": arguments_object(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES),
+                "input": parse_past_arguments(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES),
             }
             yield from build_call_carrier(item, seal)
         case "mcp_call":

@@ -14,7 +14,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.arguments import arguments_text
+from translation.tools.arguments import render_arguments
 from translation.tools.call_ids import CallIdAllocator
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
@@ -80,13 +80,13 @@ class OllamaDecoder(ChunkDecoder):
     def _read_message(self, message: Json) -> list[Event]:
         events: list[Event] = []
         if isinstance(thinking := message.get("thinking"), str) and thinking:
-            events += self._emit_runs(self._tagged_text.expect_no_reasoning())
+            events += self._emit_segments(self._tagged_text.expect_no_reasoning())
             events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
             events += self._read_text(content)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
-            events += self._emit_runs(self._tagged_text.release())
+            events += self._emit_segments(self._tagged_text.release())
             events += self._read_call(call)
             if self.ended:
                 break
@@ -95,10 +95,10 @@ class OllamaDecoder(ChunkDecoder):
     def _read_text(self, text: str) -> list[Event]:
         if not self._reads_tags:
             return self._emit_delta("text", text)
-        return self._emit_runs(self._tagged_text.feed(text))
+        return self._emit_segments(self._tagged_text.feed(text))
 
-    def _emit_runs(self, runs: list[tuple[str, str]]) -> list[Event]:
-        return [event for run in runs for event in self._emit_delta(*run)]
+    def _emit_segments(self, segments: list[tuple[str, str]]) -> list[Event]:
+        return [event for segment in segments for event in self._emit_delta(*segment)]
 
     def _emit_delta(self, kind: str, text: str) -> list[Event]:
         text = self._edges.feed(kind, text)
@@ -121,13 +121,13 @@ class OllamaDecoder(ChunkDecoder):
         call_id = self._ids.claim(upstream_id if isinstance(upstream_id, str) else None)
         value = function.get("arguments")
         # Older servers send null for no arguments.
-        arguments = "{}" if value is None else arguments_text(value)
+        arguments = "{}" if value is None else render_arguments(value)
         events = self._writer.open_call(self._call_count, name=name, call_id=call_id, arguments=arguments)
         return [*events, *self._writer.close_call(self._call_count)]
 
     def _end_reply(self, chunk: Json) -> list[Event]:
         events: list[Event] = []
-        events += self._emit_runs(self._tagged_text.finish())
+        events += self._emit_segments(self._tagged_text.finish())
         self.ended = True
         self.usage = _read_usage(chunk)
         done_reason = chunk.get("done_reason")

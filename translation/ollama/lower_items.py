@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.lowering.message_writer import MessageWriter
-from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
-from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
+from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
+from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
 from translation.ollama.lower_parts import MessageContent, lower_parts
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -27,9 +27,9 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise unknown_item_error(item, index)
+            raise build_unknown_item_error(item, index)
         write(writer, index, item)
-    losses += history_losses(turn.items)
+    losses += find_history_losses(turn.items)
     return writer.finish()
 
 
@@ -37,20 +37,20 @@ class _MessageWriter(MessageWriter):
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
-            return self._append_assistant_text(assistant_text(parts, index, self._losses))
+            return self._append_assistant_text(join_assistant_text(parts, index, self._losses))
         self.close_assistant()
         if role == "developer":
             role = "user" if self._profile.developer_role == "user" else "system"
         if role == "user":
             self._append_message("user", lower_parts(parts, f"input[{index}].content", self._losses))
         else:
-            self.add_system(role, "\n".join(texts_of_parts(parts, index)))
+            self.add_system(role, "\n".join(list_part_texts(parts, index)))
         return None
 
     def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
         self._attach_reasoning(assistant)
-        arguments = arguments_object(
+        arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
@@ -101,7 +101,7 @@ class _MessageWriter(MessageWriter):
         """Writes a tool message. Images that the upstream does not accept in one are appended to `moved_media`."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
-        self._losses += output_losses(item, index)
+        self._losses += find_output_losses(item, index)
         content = MessageContent(output, []) if isinstance(output, str) else self._lower_output(output, index)
         if content.images and not self._profile.media_in_tool_messages:
             moved_media.append(MessageContent(f"Media from the output of tool call {call_id}:", content.images))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import media_from_data_url, text_from_data_url
+from translation.lowering.media import parse_media_data_url, parse_text_data_url
 from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -42,7 +42,7 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Messag
 def _lower_image(part: Json, param: str, losses: list[Loss]) -> str:
     if part.get("file_id") and not part.get("image_url"):
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
-    media = media_from_data_url(part.get("image_url") or "", f"{param}.image_url")
+    media = parse_media_data_url(part.get("image_url") or "", f"{param}.image_url")
     if media is None:
         message = "images are neither stored nor fetched for this model: send a data URL as image_url"
         raise Unrepresentable(message, param=f"{param}.image_url")
@@ -58,7 +58,7 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> str:
         if part.get(key):
             message = f"files are neither stored nor fetched here: send file_data, not {key}"
             raise Unrepresentable(message, param=f"{param}.{key}")
-    text = text_from_data_url(part.get("file_data") or "", f"{param}.file_data")
+    text = parse_text_data_url(part.get("file_data") or "", f"{param}.file_data")
     if text is None:
         raise Unrepresentable("this model reads only text files", param=f"{param}.file_data")
     if part.get("detail") not in (None, "auto"):

@@ -26,7 +26,7 @@ class ModelFacts(NamedTuple):
         """Whether the model has a capability, `None` if the server reports none for it."""
         return None if self.capabilities is None else name in self.capabilities
 
-    def context_window_for(self, num_ctx: object) -> int | None:
+    def find_context_window(self, num_ctx: object) -> int | None:
         """Returns the context window in tokens for a request with this option `num_ctx`, `None` if it is unknown."""
         requested = read_count(num_ctx) or self.context_window
         return requested if requested is None or self.max_context is None else min(requested, self.max_context)

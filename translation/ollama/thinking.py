@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from translation.lowering.reasoning import reasoning_losses
+from translation.lowering.reasoning import find_reasoning_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -31,7 +31,7 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     """
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     effort = reasoning.pop("effort", None)
-    losses += reasoning_losses(reasoning)
+    losses += find_reasoning_losses(reasoning)
     has_levels = _has_levels(turn.model, profile)
     if turn.thinking is False or effort == "none":
         if not has_levels:

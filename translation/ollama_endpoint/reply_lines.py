@@ -9,7 +9,7 @@ from translation.decoding.logprobs import read_token_logprobs
 from translation.decoding.usage import read_count
 from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
-from translation.tools.arguments import arguments_object
+from translation.tools.arguments import parse_past_arguments
 
 PARAGRAPH_BREAK: Final = "\n\n"
 
@@ -79,7 +79,7 @@ def build_failure(message: str) -> Json:
 
 def build_whole_call(item: Item, number: int) -> Json:
     """Returns a whole call, with its arguments as an object. `number` counts the calls of the reply."""
-    arguments = arguments_object(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES)
+    arguments = parse_past_arguments(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES)
     return {"id": item["call_id"], "function": {"index": number, "name": item["name"], "arguments": arguments}}
 
 

@@ -73,7 +73,7 @@ class GeneratedTextDecoder:
         self._writer.add_logprobs(logprobs)
         if self._think_parser is None:
             return self._write_answer(text)
-        return self._feed_runs(self._think_parser.feed(text))
+        return self._feed_segments(self._think_parser.feed(text))
 
     def finish(self, reason: FinishReason, usage: Usage) -> list[Event]:
         """Ends the turn. Returns the last events.
@@ -81,7 +81,7 @@ class GeneratedTextDecoder:
         With the reason `length` the last item ends as `incomplete`. The reason `stop` becomes `tool_calls` if there are
         calls. The last event is Finished.
         """
-        events = self._feed_runs(self._think_parser.finish()) if self._think_parser is not None else []
+        events = self._feed_segments(self._think_parser.finish()) if self._think_parser is not None else []
         cut = reason == "length"
         if self._calls is not None:
             events += self._calls.finish(truncated=cut)
@@ -90,9 +90,9 @@ class GeneratedTextDecoder:
         events += self._writer.close("incomplete" if cut else "completed")
         return [*events, Finished(reason, None, usage)]
 
-    def _feed_runs(self, runs: Sequence[tuple[str, str]]) -> list[Event]:
+    def _feed_segments(self, segments: Sequence[tuple[str, str]]) -> list[Event]:
         events: list[Event] = []
-        for kind, text in runs:
+        for kind, text in segments:
             events += self.feed_reasoning(text) if kind == "reasoning" else self._write_answer(text)
         return events
 

@@ -12,7 +12,7 @@ _OPENING_TAGS: Final = tuple(f"<{name}>" for name in _TAG_NAMES)
 
 
 class LeadingThinkParser:
-    """Splits text into runs `(kind, text)`; the kind is `reasoning` or `text`. Both tags are removed.
+    """Splits text into segments `(kind, text)`; the kind is `reasoning` or `text`. Both tags are removed.
 
     A text that begins with an opening tag begins with reasoning, which ends with the closing tag of the same name, or
     with the text. A tag may be cut anywhere: only text that could still become one is held back.
@@ -26,7 +26,7 @@ class LeadingThinkParser:
         """The tag that ends the reasoning, in lower case; None before the opening tag."""
 
     def feed(self, text: str) -> list[tuple[str, str]]:
-        """Adds text. Returns the runs that it completes."""
+        """Adds text. Returns the segments that it completes."""
         if self.is_over:
             return [("text", text)]
         text = self._pending + text
@@ -61,8 +61,8 @@ class LeadingThinkParser:
             self._pending = text[end:]
             return [("reasoning", text[:end])] if end else []
         self.is_over = True
-        runs = (("reasoning", text[: closing.start()]), ("text", text[closing.end() :]))
-        return [run for run in runs if run[1]]
+        segments = (("reasoning", text[: closing.start()]), ("text", text[closing.end() :]))
+        return [segment for segment in segments if segment[1]]
 
 
 def build_think_parser(profile: Profile, has_reasoning: bool) -> ThinkParser | LeadingThinkParser:

@@ -6,7 +6,7 @@ from translation.representation.profile import Profile
 
 
 class TaggedTextReader:
-    """Splits text into runs `(kind, text)`, with the parser of a profile that does not leave text unchanged.
+    """Splits text into segments `(kind, text)`, with the parser of a profile that does not leave text unchanged.
 
     The kind is `text` or `reasoning`.
     """
@@ -22,7 +22,7 @@ class TaggedTextReader:
         return isinstance(self._parser, LeadingThinkParser) and self._parser.is_over
 
     def feed(self, text: str) -> list[tuple[str, str]]:
-        """Adds text. Returns the runs that it completes."""
+        """Adds text. Returns the segments that it completes."""
         if self._parser is None:
             self._parser = build_think_parser(self._profile, self._has_separate_reasoning)
         return self._parser.feed(text)

@@ -164,7 +164,7 @@ class TextCallDecoder:
         return self._writer.write_block("text", broken.raw) if self._reports or broken.is_prose else []
 
 
-def text_call_decoder_for(
+def create_text_call_decoder(
     writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json]
 ) -> TextCallDecoder | None:
     """Returns the decoder for calls in text; None if the profile says that calls do not come as text."""

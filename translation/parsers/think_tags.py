@@ -12,7 +12,7 @@ _MAX_TAG_LENGTH: Final = max(map(len, _ALL_TAGS))
 
 
 class ThinkParser:
-    """Splits text into runs `(kind, text)`; the kind is `text` or `reasoning`. Tags of either case are removed.
+    """Splits text into segments `(kind, text)`; the kind is `text` or `reasoning`. Tags of either case are removed.
 
     A tag may be cut anywhere: only text that could still become a tag is held back. Any closing tag ends reasoning that
     the chat template opened (`open_at_start`); other reasoning ends with the closing tag of its opening tag. An opening
@@ -32,34 +32,34 @@ class ThinkParser:
         self._pattern = _compile_tags(_ALL_TAGS)
 
     def feed(self, text: str) -> list[tuple[str, str]]:
-        """Adds text. Returns the runs that it completes."""
+        """Adds text. Returns the segments that it completes."""
         text = self._pending + text
-        runs: list[tuple[str, str]] = []
+        segments: list[tuple[str, str]] = []
         if "<" not in text:
             self._pending = ""
-            self._append_run(runs, text)
-            return runs
+            self._append_segment(segments, text)
+            return segments
         while (tag := self._pattern.search(text)) is not None:
-            self._append_run(runs, text[: tag.start()])
-            self._apply_tag(tag[0].lower(), runs)
+            self._append_segment(segments, text[: tag.start()])
+            self._apply_tag(tag[0].lower(), segments)
             text = text[tag.end() :]
         keep = _partial_tag_length(text, self._tags)
         self._pending = text[len(text) - keep :]
-        self._append_run(runs, text[: len(text) - keep])
-        return runs
+        self._append_segment(segments, text[: len(text) - keep])
+        return segments
 
     def release(self) -> list[tuple[str, str]]:
         """Returns the text before the first tag that was held back, as text, because what follows is no reasoning."""
-        runs: list[tuple[str, str]] = []
-        self._decide(runs)
-        return runs
+        segments: list[tuple[str, str]] = []
+        self._decide(segments)
+        return segments
 
     def finish(self) -> list[tuple[str, str]]:
         """Ends the text. Returns the text that was held back, because it is no tag."""
-        runs = self.release()
+        segments = self.release()
         pending, self._pending = self._pending, ""
-        self._append_run(runs, pending)
-        return runs
+        self._append_segment(segments, pending)
+        return segments
 
     @property
     def in_reasoning(self) -> bool:
@@ -70,22 +70,22 @@ class ThinkParser:
     def _text_kind(self) -> str:
         return "reasoning" if self._in_reasoning else "text"
 
-    def _append_run(self, runs: list[tuple[str, str]], text: str) -> None:
+    def _append_segment(self, segments: list[tuple[str, str]], text: str) -> None:
         if self._undecided is not None:
             self._undecided.append(text)
         elif text:
-            runs.append((self._text_kind, text))
+            segments.append((self._text_kind, text))
 
-    def _decide(self, runs: list[tuple[str, str]]) -> None:
+    def _decide(self, segments: list[tuple[str, str]]) -> None:
         """Appends the text before the first tag, of the kind that is now known."""
         text, self._undecided = "".join(self._undecided or ()), None
-        self._append_run(runs, text)
+        self._append_segment(segments, text)
 
-    def _apply_tag(self, tag: str, runs: list[tuple[str, str]]) -> None:
+    def _apply_tag(self, tag: str, segments: list[tuple[str, str]]) -> None:
         closing = _CLOSING_TAG_OF.get(tag)
         if self._undecided is not None:
             self._in_reasoning = closing is None
-            self._decide(runs)
+            self._decide(segments)
         if closing is None:
             self._in_reasoning = False
             self._expect_tags(_ALL_TAGS)

@@ -66,7 +66,7 @@ class _CompactionSchema(TypedDict):
     after_users: bool
 
 
-def compaction_item(item_id: str, content: CompactionContent) -> Item:
+def build_compaction_item(item_id: str, content: CompactionContent) -> Item:
     """Returns a compaction item that holds `content`."""
     return {"id": item_id, "type": "compaction", "encrypted_content": seal_compaction(content)}
 
@@ -104,7 +104,7 @@ def has_compaction_trigger(input_value: str | Sequence[Json] | None) -> bool:
     return isinstance(input_value, list) and bool(input_value) and input_value[-1].get("type") == "compaction_trigger"
 
 
-def lowest_threshold_entry(management: Iterable[Json] | None) -> Json | None:
+def find_lowest_threshold(management: Iterable[Json] | None) -> Json | None:
     """Returns the entry of `context_management` with the lowest threshold, `None` without entries."""
     entries = sorted(management or (), key=lambda entry: entry.get("compact_threshold") or float("inf"))
     return entries[0] if entries else None
@@ -139,7 +139,7 @@ def apply_compaction(items: Sequence[Item], *, native: bool = False) -> list[Ite
         if content is not None:
             return [
                 *_retained_items(items[:index], content),
-                summary_message(items[index], content.summary),
+                build_summary_message(items[index], content.summary),
                 *content.rest,
                 *_items_after(items, index, native),
             ]
@@ -148,7 +148,7 @@ def apply_compaction(items: Sequence[Item], *, native: bool = False) -> list[Ite
     return _items_after(items, -1, native)
 
 
-def summary_message(item: Item, summary: str) -> Item:
+def build_summary_message(item: Item, summary: str) -> Item:
     """Returns the user message that a model reads in place of the compaction item `item`."""
     content = [{"type": "input_text", "text": _SUMMARY_INTRODUCTION + summary}]
     item_id = str(item.get("id"))

@@ -195,7 +195,7 @@ class ResponsesEncoder:
                 frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         text = self._texts[run.text_key]
         return None if text.channel is None else DeltaTemplate(run, text.append, text.template, observers, self)

@@ -6,8 +6,8 @@ from typing import Any, Final
 from translation.errors import Unrepresentable
 from translation.lowering.function_parameters import complete_parameters
 from translation.lowering.media import refuse_google_file
-from translation.lowering.reasoning import is_signature_only, thinking_losses, with_readable_content
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
+from translation.lowering.reasoning import find_thinking_losses, is_signature_only, with_readable_content
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -109,7 +109,7 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         if item.get("status") in UNSUCCESSFUL_STATUSES and kind == "function_call_output":
             lowered = {**lowered, "status": "incomplete"}
         elif kind == "custom_tool_call_output":
-            losses += output_losses(item, index)
+            losses += find_output_losses(item, index)
         if kind == "message":
             lowered["content"] = [
                 _lower_part(part, f"input[{index}].content[{place}]") for place, part in enumerate(item["content"])
@@ -238,7 +238,7 @@ def _reasoning_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     if turn.thinking is not None and profile.thinking_switch == "chat_template_kwargs":
         body["chat_template_kwargs"] = {"enable_thinking": turn.thinking}
     else:
-        losses += thinking_losses(turn.thinking, reasoning.get("effort"))
+        losses += find_thinking_losses(turn.thinking, reasoning.get("effort"))
     return body
 
 

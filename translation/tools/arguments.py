@@ -18,18 +18,18 @@ _FENCE: Final = "```"
 """The code fence that some models write around JSON. The name of a language may follow the first one."""
 
 
-def arguments_text(value: object) -> str:
+def render_arguments(value: object) -> str:
     """Returns arguments that an upstream's API reports as a JSON value as the text that clients get.
 
     A string is returned unchanged, or as `{}` if it is blank. Any other value is returned as JSON, even if it is not an
-    object: `arguments_fault` reports that.
+    object: `find_arguments_fault` reports that.
     """
     if isinstance(value, str):
         return value if value.strip() else "{}"
     return orjson.dumps(value).decode()
 
 
-def arguments_object(
+def parse_past_arguments(
     arguments: str, param: str, losses: list[Loss], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES
 ) -> Json:
     """Returns past arguments as an object, for upstreams that take them as an object and not as text.
@@ -56,7 +56,7 @@ def strip_code_fence(arguments: str) -> str:
     return inner if isinstance(_parse_object(inner), dict) else arguments
 
 
-def arguments_fault(arguments: str, max_bytes: int) -> str | None:
+def find_arguments_fault(arguments: str, max_bytes: int) -> str | None:
     """Returns why these arguments cannot be used, in a few words. None if they are an object, or blank."""
     if is_too_long(arguments, max_bytes):
         return f"the arguments are longer than {max_bytes} bytes"

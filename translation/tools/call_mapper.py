@@ -21,13 +21,13 @@ from translation.representation.items import ID_PREFIXES
 from translation.representation.json_types import Item, Json
 from translation.tools.freeform import FreeformUnwrapper, unwrap_input
 from translation.tools.kinds import CLIENT_TOOL_KINDS
-from translation.tools.names import Callee, ToolNames
+from translation.tools.names import ClientToolName, ToolNames
 
 
 class _BufferedCall:
     """The events of one call of a kind that can only be mapped as a whole. They wait for the end of its arguments."""
 
-    def __init__(self, started: ItemStarted, callee: Callee) -> None:
+    def __init__(self, started: ItemStarted, callee: ClientToolName) -> None:
         self.index = started.index
         self.callee = callee
         self.events: list[Event] = [started]
@@ -51,7 +51,7 @@ class ToolCallMapper:
 
     def __init__(self, names: ToolNames) -> None:
         self._names = names
-        self._renamed_calls: dict[int, Callee] = {}
+        self._renamed_calls: dict[int, ClientToolName] = {}
         self._unwrappers: dict[int, FreeformUnwrapper] = {}
         self._buffered: _BufferedCall | None = None
         self._queued_events: list[Event] = []
@@ -121,7 +121,7 @@ class ToolCallMapper:
             case _:
                 out.append(event)
 
-    def _start(self, event: ItemStarted, callee: Callee, out: list[Event]) -> None:
+    def _start(self, event: ItemStarted, callee: ClientToolName, out: list[Event]) -> None:
         self._renamed_calls[event.index] = callee
         if callee.kind == "custom" and event.item["type"] == "function_call":
             self._unwrappers[event.index] = FreeformUnwrapper()
@@ -161,7 +161,7 @@ def _without_tools(response: Json) -> Json:
     return {key: value for key, value in response.items() if key not in ("output", "tools", "tool_choice")}
 
 
-def _client_item(item: Item, callee: Callee) -> Item:
+def _client_item(item: Item, callee: ClientToolName) -> Item:
     renamed = {**item, "name": callee.name}
     if callee.namespace:
         renamed["namespace"] = callee.namespace

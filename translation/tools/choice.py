@@ -6,7 +6,7 @@ from typing import Any
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.names import Callee, ToolNames
+from translation.tools.names import ClientToolName, ToolNames
 
 
 def matches_choice(tool: Json, choice: Json) -> bool:
@@ -111,5 +111,5 @@ def _resolve_choice(choice: Json, native: frozenset[str], names: ToolNames) -> l
     return [_tool_reference(callee, native, names) for callee in matching]
 
 
-def _tool_reference(callee: Callee, native: frozenset[str], names: ToolNames) -> Json:
+def _tool_reference(callee: ClientToolName, native: frozenset[str], names: ToolNames) -> Json:
     return {"type": callee.kind if callee.kind in native else "function", "name": names.wire_name(callee)}

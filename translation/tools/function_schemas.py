@@ -18,7 +18,7 @@ COMPUTER_DESCRIPTION = "Act on the user's screen, one action after the other. Th
 INPUT_DESCRIPTION = "The whole input, as one string."
 
 
-def closed_object_schema(properties: Json, *required: str) -> Json:
+def build_closed_schema(properties: Json, *required: str) -> Json:
     """Returns the schema of an object that has these keys and no others."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
@@ -26,15 +26,15 @@ def closed_object_schema(properties: Json, *required: str) -> Json:
 FREEFORM_ARGUMENT = "input"
 """The argument with the whole input of a custom tool."""
 
-FREEFORM_PARAMETERS = closed_object_schema(
+FREEFORM_PARAMETERS = build_closed_schema(
     {FREEFORM_ARGUMENT: {"type": "string", "description": INPUT_DESCRIPTION}}, FREEFORM_ARGUMENT
 )
 
-SHELL_PARAMETERS = closed_object_schema(
+SHELL_PARAMETERS = build_closed_schema(
     {"commands": _STRING_LIST, "timeout_ms": {"type": "integer"}, "max_output_length": {"type": "integer"}}, "commands"
 )
 
-LOCAL_SHELL_PARAMETERS = closed_object_schema(
+LOCAL_SHELL_PARAMETERS = build_closed_schema(
     {
         "command": {**_STRING_LIST, "description": "The program and its arguments."},
         "working_directory": {"type": "string"},
@@ -45,7 +45,7 @@ LOCAL_SHELL_PARAMETERS = closed_object_schema(
     "command",
 )
 
-APPLY_PATCH_PARAMETERS = closed_object_schema(
+APPLY_PATCH_PARAMETERS = build_closed_schema(
     {
         "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
         "path": {"type": "string"},
@@ -56,7 +56,7 @@ APPLY_PATCH_PARAMETERS = closed_object_schema(
     "diff",
 )
 
-TOOL_SEARCH_PARAMETERS = closed_object_schema({"query": {"type": "string"}}, "query")
+TOOL_SEARCH_PARAMETERS = build_closed_schema({"query": {"type": "string"}}, "query")
 
 COMPUTER_ACTIONS: dict[str, dict[str, type[Any]]] = {
     "screenshot": {},
@@ -71,7 +71,7 @@ COMPUTER_ACTIONS: dict[str, dict[str, type[Any]]] = {
 }
 """Computer action -> its required keys and their types. Source: the ComputerAction types of the official SDK."""
 
-_ACTION_SCHEMA = closed_object_schema(
+_ACTION_SCHEMA = build_closed_schema(
     {
         "type": {"type": "string", "enum": list(COMPUTER_ACTIONS)},
         **_POINT_PROPERTIES,
@@ -80,12 +80,12 @@ _ACTION_SCHEMA = closed_object_schema(
         "scroll_y": {"type": "integer"},
         "text": {"type": "string"},
         "keys": _STRING_LIST,
-        "path": {"type": "array", "items": closed_object_schema(_POINT_PROPERTIES, "x", "y")},
+        "path": {"type": "array", "items": build_closed_schema(_POINT_PROPERTIES, "x", "y")},
     },
     "type",
 )
 
-COMPUTER_PARAMETERS = closed_object_schema(
+COMPUTER_PARAMETERS = build_closed_schema(
     {"actions": {"type": "array", "items": _ACTION_SCHEMA, "minItems": 1}}, "actions"
 )
-COMPUTER_PREVIEW_PARAMETERS = closed_object_schema({"action": _ACTION_SCHEMA}, "action")
+COMPUTER_PREVIEW_PARAMETERS = build_closed_schema({"action": _ACTION_SCHEMA}, "action")

@@ -11,7 +11,7 @@ from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.tools import freeform
 from translation.tools.kinds import CLIENT_TOOL_KINDS, OUTPUT_CONVERSIONS
-from translation.tools.names import Callee, ToolNames
+from translation.tools.names import ClientToolName, ToolNames
 
 TOOL_FREE_TYPES: Final = frozenset({"message", "reasoning"})
 """Types of items that belong to no tool."""
@@ -89,7 +89,7 @@ def _rewrite_named_call(item: Item, native: frozenset[str], names: ToolNames) ->
     namespace = None if "namespace" in native else item.get("namespace")
     if kind in native and not namespace:
         return item
-    wire = names.claim(Callee(kind, item["name"], namespace))
+    wire = names.claim(ClientToolName(kind, item["name"], namespace))
     if kind in native:
         renamed = {**item, "name": wire}
         del renamed["namespace"]
@@ -101,7 +101,7 @@ def _rewrite_client_run(
     item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]
 ) -> Item | None:
     kind, output = OUTPUT_CONVERSIONS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))
-    if kind == "computer" and names.wire_name(Callee("computer_use_preview", "computer_use_preview")):
+    if kind == "computer" and names.wire_name(ClientToolName("computer_use_preview", "computer_use_preview")):
         kind = "computer_use_preview"
     if kind in native:
         return item
@@ -115,7 +115,9 @@ def _rewrite_client_run(
             losses.append(Loss(f"input[{i}].max_output_length", "dropped"))
         return _function_call_output(item, output(item))
     return _function_call(
-        item, names.claim(Callee(kind, kind)), orjson.dumps(CLIENT_TOOL_KINDS[kind].build_arguments(item)).decode()
+        item,
+        names.claim(ClientToolName(kind, kind)),
+        orjson.dumps(CLIENT_TOOL_KINDS[kind].build_arguments(item)).decode(),
     )
 
 
@@ -139,6 +141,6 @@ def _search_result(item: Item, names: ToolNames) -> str:
         namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
         for found_tool in tools:
             own_name = found_tool.get("name") or found_tool["type"]
-            name = names.wire_name(Callee(found_tool["type"], own_name, namespace)) or own_name
+            name = names.wire_name(ClientToolName(found_tool["type"], own_name, namespace)) or own_name
             results.append({"name": name, "description": found_tool.get("description") or ""})
     return orjson.dumps(results).decode()

@@ -39,7 +39,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Callee(NamedTuple):
+class ClientToolName(NamedTuple):
     """A tool as the client knows it. The name of kinds without names (shell, computer, …) is the kind."""
 
     kind: str
@@ -55,20 +55,20 @@ class ToolNames:
     """
 
     def __init__(self) -> None:
-        self._wire_names: dict[Callee, str] = {}
-        self._callees: dict[str, Callee] = {}
-        self._tools: dict[Callee, Json] = {}
+        self._wire_names: dict[ClientToolName, str] = {}
+        self._callees: dict[str, ClientToolName] = {}
+        self._tools: dict[ClientToolName, Json] = {}
         self._used_names: set[str] = set()
-        self._index: dict[str | tuple[str, str] | None, list[Callee]] = {}
+        self._index: dict[str | tuple[str, str] | None, list[ClientToolName]] = {}
         """The callees of a namespace, and those of a kind and name. It is made when a tool choice needs it."""
         self._indexed_count = 0
 
-    def reserve(self, callee: Callee) -> None:
+    def reserve(self, callee: ClientToolName) -> None:
         """Keeps the name of a tool that the upstream knows, without any check of its form."""
         self._wire_names[callee] = callee.name
         self._used_names.add(callee.name.casefold())
 
-    def claim(self, callee: Callee, tool: Json | None = None) -> str:
+    def claim(self, callee: ClientToolName, tool: Json | None = None) -> str:
         """Returns the wire name of a callee. The first call chooses it: `name`, `namespace__name`, or a hashed form."""
         wire = self._wire_names.get(callee)
         if wire is None:
@@ -81,27 +81,27 @@ class ToolNames:
             self._used_names.add(wire.casefold())
         return wire
 
-    def wire_name(self, callee: Callee) -> str | None:
+    def wire_name(self, callee: ClientToolName) -> str | None:
         """Returns the wire name of a callee, or None if it has none."""
         return self._wire_names.get(callee)
 
-    def callee(self, wire: str) -> Callee | None:
+    def callee(self, wire: str) -> ClientToolName | None:
         """Returns the callee of a wire name; `None` for a tool that keeps its name."""
         return self._callees.get(wire)
 
-    def tool(self, callee: Callee) -> Json:
+    def tool(self, callee: ClientToolName) -> Json:
         """Returns the tool object that a callee was claimed with."""
         return self._tools[callee]
 
-    def callees_named(self, kind: str, name: str) -> list[Callee]:
+    def callees_named(self, kind: str, name: str) -> list[ClientToolName]:
         """Returns all callees of a kind and name, in any namespace."""
         return self._find((kind, name))
 
-    def callees_in(self, namespace: str) -> list[Callee]:
+    def callees_in(self, namespace: str) -> list[ClientToolName]:
         """Returns all callees in a namespace."""
         return self._find(namespace)
 
-    def _find(self, key: str | tuple[str, str]) -> list[Callee]:
+    def _find(self, key: str | tuple[str, str]) -> list[ClientToolName]:
         if self._indexed_count != len(self._wire_names):
             self._index, self._indexed_count = {}, len(self._wire_names)
             for callee in self._wire_names:
@@ -114,7 +114,7 @@ class ToolNames:
         return bool(self._callees)
 
 
-def _hashed_name(callee: Callee) -> str:
+def _hashed_name(callee: ClientToolName) -> str:
     readable = _ILLEGAL.sub("_", "__".join(filter(None, (callee.namespace, callee.name))))
     digest = blake2s("\0".join((callee.kind, callee.namespace or "", callee.name)).encode(), digest_size=8).hexdigest()
     return f"{readable[:47]}_{digest}"

@@ -14,7 +14,7 @@ from translation.tools.choice import rewrite_tool_choice
 from translation.tools.function_schemas import FREEFORM_PARAMETERS
 from translation.tools.history import TOOL_FREE_TYPES, rewrite_items
 from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
-from translation.tools.names import Callee, ToolNames
+from translation.tools.names import ClientToolName, ToolNames
 
 
 class RewrittenTurn(NamedTuple):
@@ -34,8 +34,8 @@ class _ToolEntry(NamedTuple):
     namespace: str | None = None
 
     @property
-    def callee(self) -> Callee:
-        return Callee(self.tool["type"], self.tool.get("name") or self.tool["type"], self.namespace)
+    def callee(self) -> ClientToolName:
+        return ClientToolName(self.tool["type"], self.tool.get("name") or self.tool["type"], self.namespace)
 
 
 def is_tool_free(turn: Turn) -> bool:

@@ -54,10 +54,10 @@ class ThreadEncoder(StoredReplyEncoder[FrameEncoder]):
         self._snapshot.feed(batch)
         return self._encoder.feed(batch)
 
-    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver]) -> ReadTemplate[bytes] | None:
+    def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver]) -> ReadTemplate[bytes] | None:
         index, part_index = run.text_key
         append = self._snapshot.items[index].part_at(part_index).append
-        return self._encoder.delta_template(run, (*observers, append))
+        return self._encoder.build_delta_template(run, (*observers, append))
 
 
 class ThreadCollector:

@@ -13,9 +13,9 @@ from translation.hosted.approvals import (
     ApprovalAnswers,
     ApprovalRecord,
     ApprovalState,
-    expired_approval_error,
-    unknown_approval_error,
-    used_approval_error,
+    build_expired_approval_error,
+    build_unknown_approval_error,
+    build_used_approval_error,
 )
 
 _IDS_PER_QUERY: Final = 500
@@ -116,10 +116,10 @@ async def _require_harmless(connection: AsyncConnection, owner: str, request_id:
     """Raises InvalidRequest unless an answer that was not stored changes nothing, as a repeated denial does."""
     record = (await _load_records(connection, owner, [request_id])).get(request_id)
     if record is None:
-        raise unknown_approval_error(request_id)
+        raise build_unknown_approval_error(request_id)
     if state == "denied" and record.state in ("denied", "expired"):
         return
-    raise expired_approval_error(request_id) if record.state == "expired" else used_approval_error(record)
+    raise build_expired_approval_error(request_id) if record.state == "expired" else build_used_approval_error(record)
 
 
 async def _load_records(

@@ -99,7 +99,7 @@ def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable
 def test_deltas_have_the_bytes_of_the_encoder(texts: list[str], size: str, sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    forward_chunks = passing(short.delta_template(run()), peer)
+    forward_chunks = passing(short.build_delta_template(run()), peer)
     told = b""
     for text in texts:
         assert forward_chunks(chunked(frame(text), size))
@@ -112,7 +112,7 @@ def test_deltas_have_the_bytes_of_the_encoder(texts: list[str], size: str, seque
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), at_once=st.booleans())
 def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], at_once: bool) -> None:
     short, long, peer = begun_message(), begun_message(), Peer()
-    forward_chunks = passing(short.delta_template(run()), peer)
+    forward_chunks = passing(short.build_delta_template(run()), peer)
     chunks = [chunked(frame(text)) for text in texts]
     for read in [b"".join(chunks)] if at_once else chunks:
         assert forward_chunks(read) == len(read)
@@ -122,7 +122,7 @@ def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], 
 
 def test_a_number_may_gain_a_digit_on_the_way() -> None:
     short, long, peer = begun(), begun(), Peer()
-    forward_chunks = passing(short.delta_template(run()), peer)
+    forward_chunks = passing(short.build_delta_template(run()), peer)
     assert all(forward_chunks(chunked(frame(f"{count}"))) for count in range(1200))
     assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
 
@@ -130,7 +130,7 @@ def test_a_number_may_gain_a_digit_on_the_way() -> None:
 def test_an_item_may_have_any_id() -> None:
     item_id = "%d%b%%%x%%d"
     short, long, peer = begun(item_id), begun(item_id), Peer()
-    assert passing(short.delta_template(run()), peer)(chunked(frame("two")))
+    assert passing(short.build_delta_template(run()), peer)(chunked(frame("two")))
     assert peer.body == long.feed([Delta(0, 0, "two")])
 
 
@@ -138,7 +138,7 @@ def test_an_item_may_have_any_id() -> None:
 def test_chunks_of_one_read_are_translated_in_one_write(texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    assert passing(short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert passing(short.build_delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
     assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
@@ -153,7 +153,7 @@ def test_chunks_of_one_read_are_relayed_in_one_write() -> None:
 
 def test_the_time_of_the_last_write_is_known() -> None:
     peer = Peer()
-    assert passing(begun().delta_template(run()), peer)(chunked(frame("two")))
+    assert passing(begun().build_delta_template(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
 
 
@@ -185,11 +185,11 @@ OTHERS = {
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
 def test_other_chunks_are_left_to_the_caller(data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(encoder.delta_template(run()), peer)(data)
+    assert not passing(encoder.build_delta_template(run()), peer)(data)
     assert not passing(RelayTemplate(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
-    assert not passing(begun_message().delta_template(run()), peer)(data)
+    assert not passing(begun_message().build_delta_template(run()), peer)(data)
     assert not peer.written
 
 
@@ -200,7 +200,7 @@ def test_bytes_after_chunks_of_the_run_are_left_to_the_caller(data: bytes) -> No
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
     taken = len(first)
     short, long, peer, other = begun(), begun(), Peer(), Peer()
-    assert passing(short.delta_template(run()), peer)(first + data) == taken
+    assert passing(short.build_delta_template(run()), peer)(first + data) == taken
     assert passing(RelayTemplate(run(), ()), other)(first + data) == taken
     assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
     assert bytes(other.written) == first[:taken]
@@ -216,11 +216,13 @@ NOT_ONE_TEXT = {
 @pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
 def test_chunks_that_are_not_one_text_each_are_not_translated(data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(encoder.delta_template(run()), peer)(data)
+    assert not passing(encoder.build_delta_template(run()), peer)(data)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
-@pytest.mark.parametrize("alike", [begun().delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"])
+@pytest.mark.parametrize(
+    "alike", [begun().build_delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"]
+)
 def test_nothing_is_written_to_a_client_that_does_not_read(alike: DeltaTemplate | RelayTemplate) -> None:
     peer = Peer()
     peer.ready = False
@@ -305,7 +307,7 @@ def test_a_broken_socket_is_detected_by_the_transport() -> None:
 
 
 def test_each_kind_of_template_has_a_fast_path() -> None:
-    for alike in (begun().delta_template(run()), RelayTemplate(run(), ())):
+    for alike in (begun().build_delta_template(run()), RelayTemplate(run(), ())):
         way = make_fast_path(alike, peer := Peer())
         assert way is not None
         assert way.forward_chunks(data := chunked(frame("two"))) == len(data)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Tag, with_config
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.validation import build_adapter, check_body, discriminate_by, dotted_path
+from translation.validation import build_adapter, check_body, discriminate_by, render_param_path
 
 
 class Named(TypedDict):
@@ -158,5 +158,5 @@ def test_only_the_first_of_many_errors_costs_time(body: object, param: str) -> N
 
 
 def test_paths_have_indexes_in_brackets() -> None:
-    assert dotted_path(("messages", 1, "content", 0, "type")) == "messages[1].content[0].type"
-    assert dotted_path(()) == ""
+    assert render_param_path(("messages", 1, "content", 0, "type")) == "messages[1].content[0].type"
+    assert render_param_path(()) == ""

@@ -9,8 +9,8 @@ from typing import Final
 from translation.chat.lowering.parts import lower_content, lower_parts
 from translation.chat.reasoning import is_chat_detail
 from translation.lowering.message_writer import MessageWriter
-from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
-from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
+from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
+from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -57,9 +57,9 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     for index, item in enumerate(turn.items):
         write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise unknown_item_error(item, index)
+            raise build_unknown_item_error(item, index)
         write(writer, index, item)
-    losses += history_losses(turn.items)
+    losses += find_history_losses(turn.items)
     return writer.finish()
 
 
@@ -78,7 +78,7 @@ class _MessageWriter(MessageWriter):
         if role == "assistant":
             # No message may come between a call and its output, so the text joins the message with the calls.
             assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
-            assistant.add_paragraph("content", assistant_text(parts, index, self._losses))
+            assistant.add_paragraph("content", join_assistant_text(parts, index, self._losses))
             if self._pending_reasoning:
                 self._attach_reasoning(assistant)
             return
@@ -88,7 +88,7 @@ class _MessageWriter(MessageWriter):
         if role == "user":
             self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
         else:
-            self.add_system(role, "\n".join(texts_of_parts(parts, index)))
+            self.add_system(role, "\n".join(list_part_texts(parts, index)))
 
     def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
@@ -138,7 +138,7 @@ class _MessageWriter(MessageWriter):
         """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
-        self._losses += output_losses(item, index)
+        self._losses += find_output_losses(item, index)
         if isinstance(output, str):
             content: str | list[Json] = output
         else:

@@ -7,7 +7,7 @@ from translation.chat.lowering.items import lower_items
 from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.reasoning import reasoning_losses, thinking_losses
+from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -107,7 +107,7 @@ def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> J
         body["reasoning_effort"] = remaining.pop("effort")
     if profile.effort_field == "reasoning":
         body["reasoning"] = {key: remaining.pop(key) for key in ("effort", "max_tokens") if key in remaining}
-    losses += reasoning_losses(remaining)
+    losses += find_reasoning_losses(remaining)
     return {key: value for key, value in body.items() if value}
 
 
@@ -133,7 +133,7 @@ def _report_no_switch(body: Json, thinking: bool, losses: list[Loss]) -> None:
     """Reports that this upstream has no switch: the model thinks as its effort says, or else by default."""
     reasoning = body.get("reasoning") or {}
     effort = body.get("reasoning_effort", reasoning.get("effort"))
-    losses += thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)
+    losses += find_thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)
 
 
 _THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {

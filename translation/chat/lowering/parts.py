@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import refuse_google_file, text_from_data_url
-from translation.lowering.text_parts import TEXT_KEYS, single_text
+from translation.lowering.media import parse_text_data_url, refuse_google_file
+from translation.lowering.text_parts import TEXT_KEYS, find_single_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -33,7 +33,7 @@ def lower_content(parts: Sequence[Json], index: int, losses: list[Loss]) -> str 
 
     Many chat templates accept only a string. Raises what `lower_parts` raises.
     """
-    if (text := single_text(parts)) is not None:
+    if (text := find_single_text(parts)) is not None:
         return text
     lowered = lower_parts(parts, index, "content", losses)
     if not lowered:
@@ -68,7 +68,7 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
     source = part.get("file_data") or ""
-    text = text_from_data_url(source, f"{param}.file_data")
+    text = parse_text_data_url(source, f"{param}.file_data")
     if text is None:
         filename = {"filename": part["filename"]} if part.get("filename") else {}
         return {"type": "file", "file": {"file_data": source, **filename}}

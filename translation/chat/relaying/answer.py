@@ -59,7 +59,7 @@ def failure_of(completion: Json) -> Failed | None:
     choices = completion.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and is_broken_off(choice):
-            return broken_off_failure(choice)
+            return build_broken_off_failure(choice)
     return None
 
 
@@ -105,7 +105,7 @@ def is_broken_off(choice: Json) -> bool:
     return str(choice.get("finish_reason")) in BROKEN_FINISH_REASONS or bool(choice.get("error"))
 
 
-def broken_off_failure(choice: Json) -> Failed:
+def build_broken_off_failure(choice: Json) -> Failed:
     """Returns the failure that ends a turn whose `choice` broke off, with the upstream's own error if it sent one."""
     return failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
 

@@ -49,7 +49,7 @@ class CallNormalizer:
         """The client sent `functions` and expects `function_call`."""
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids = rules.id_allocator()
+        self._ids = rules.create_id_allocator()
 
     def normalize_delta(self, delta: Json) -> bool:
         """Normalizes the calls of a delta in place. Returns whether anything changed.
@@ -97,7 +97,7 @@ class CallNormalizer:
         if cut:  # the finish reason already tells the client that a call may be incomplete
             return
         for call in self._calls:
-            warning = self._rules.warning_for(call.name, strip_code_fence("".join(call.texts)))
+            warning = self._rules.build_warning(call.name, strip_code_fence("".join(call.texts)))
             if warning is None and self._legacy_functions:
                 warning = {"name": call.name, "why": _WRONG_FIELD_WARNING}
             if warning is not None:

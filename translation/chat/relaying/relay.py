@@ -12,7 +12,7 @@ from translation.chat.failures import failure_in
 from translation.chat.reasoning import REASONING_FIELDS
 from translation.chat.relaying.answer import (
     CUT_REASONS,
-    broken_off_failure,
+    build_broken_off_failure,
     flatten_content,
     is_broken_off,
     set_reasoning_fields,
@@ -165,7 +165,7 @@ class ChatRelay:
         """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
         if not self.has_content or self._finished or not self._is_plain(payload):
             self._run = self._run_template = None
-        elif self._run is None or not self._run.texts_in_payloads([payload]):
+        elif self._run is None or not self._run.read_payload_texts([payload]):
             self._run = _learn_run(payload, self._replacements)
             self._run_template = None if self._run is None else RelayTemplate(self._run, self._replacements)
 
@@ -276,7 +276,7 @@ class ChatRelay:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
-                return self._stop(broken_off_failure(choice))
+                return self._stop(build_broken_off_failure(choice))
             changed |= self._read_choice(choice)
         if len(self.warnings) > warning_count:
             chunk[TOOL_WARNINGS] = self.warnings

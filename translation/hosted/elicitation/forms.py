@@ -1,6 +1,7 @@
-"""What a tool asks the user for: forms to fill in, and addresses to open. They are checked before anybody sees them.
+"""The input that a tool asks of the user: forms to fill in, and addresses to open.
 
-Source: the Model Context Protocol, revision 2026-07-28, `elicitation/create` in an `InputRequiredResult`.
+They are checked before they are sent. Source: the Model Context Protocol, revision 2026-07-28, `elicitation/create` in
+an `InputRequiredResult`.
 """
 
 import re
@@ -26,7 +27,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 class InputForm:
     """One question. `key` is the server's name for it.
 
-    `schema` is that of the content that answers it. It is None for a `url` that the user is to open.
+    `schema` describes the content of the answer. It is None if the user has to open a `url`.
     """
 
     key: str
@@ -42,10 +43,10 @@ class InputForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedInput:
-    """All that a call needs from the user before it goes on.
+    """The input that a call needs from the user before it continues.
 
-    `state` is what the server wants back as it is. `round` counts from 1 how often the call has asked. `call_id` is the
-    id by which clients that show calls know this one: that of the first item of the call.
+    `state` is data of the server, which it gets back unchanged. `round` counts the questions of the call from 1.
+    `call_id` is the id of the call's first item, by which clients know the call.
     """
 
     forms: Sequence[InputForm]
@@ -54,7 +55,7 @@ class RequestedInput:
     call_id: str = ""
 
     def describe(self) -> Json:
-        """Returns what the client gets: one form, or one address.
+        """Returns the question for the client: one form, or one address.
 
         Several questions are one form, whose fields are objects with the keys of the server. Then a question is
         declined by leaving its field out.
@@ -73,7 +74,7 @@ class RequestedInput:
         }
 
     def to_json(self) -> Json:
-        """Returns all of it as JSON."""
+        """Returns the value as JSON."""
         return asdict(self)
 
     @classmethod
@@ -85,7 +86,7 @@ class RequestedInput:
 def find_form_fault(requested: RequestedInput, *, max_bytes: int, schema_limits: SchemaLimits) -> str | None:
     """Returns why the user cannot be asked, as the rest of a sentence; None if nothing is wrong.
 
-    `max_bytes` is the largest size of all forms, and that of the state.
+    `max_bytes` limits the size of all forms together, and the size of the state.
     """
     if not requested.forms:
         return "it does not say what it needs"

@@ -1,4 +1,4 @@
-"""A loop that was interrupted: its saved progress and what was sent, with which another process goes on."""
+"""An interrupted loop: its saved progress and its sent output, with which another process continues it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,22 +6,24 @@ from typing import Any, Final, NamedTuple
 
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.sent_output import SentOutput
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
 
 OUTCOME_UNKNOWN: Final = "outcome unknown: the gateway stopped during this call; it was not repeated"
-"""What the model reads about a call that may have been run."""
+"""The error that the model reads for a call that may have been run."""
 
 
-def unknown_outcome() -> ToolOutcome:
-    """Returns the outcome of a call that was started, and whose result nobody has."""
-    return execution_error(OUTCOME_UNKNOWN)
+def build_unknown_outcome() -> ToolOutcome:
+    """Returns the outcome of a call that was started, and whose result is not known."""
+    return build_execution_error(OUTCOME_UNKNOWN)
 
 
 class Interruption(NamedTuple):
-    """What is known of an interrupted loop. `progress` is what `ToolLoop.save_progress` last returned; None if its
-    first round had not ended."""
+    """An interrupted loop.
+
+    `progress` comes from the last `ToolLoop.save_progress`; None if its first round had not ended.
+    """
 
     progress: Json | None
     sent: SentOutput
@@ -32,18 +34,18 @@ class Interruption(NamedTuple):
         return 0 if self.progress is None else self.progress["items"]
 
     @property
-    def can_go_on(self) -> bool:
-        """Whether the loop can go on without sending anything twice that clients act on."""
+    def is_resumable(self) -> bool:
+        """Whether the loop can continue without sending anything twice that clients act on."""
         return self.sent.may_be_repeated(self.first_unsaved)
 
     @property
     def context_items(self) -> list[Item]:
-        """The items that the model has read or written in the rounds before, as far as they were sent whole."""
+        """The items of the rounds before, as far as they were sent whole."""
         return self.sent.whole_items(self.first_unsaved)
 
 
-def unsent_queue(saved_queue: Sequence[Json], sent: SentOutput) -> Sequence[Json]:
-    """Returns the entries of a saved queue that were not sent: those from the first call on that has not ended."""
+def list_unsent_entries(saved_queue: Sequence[Json], sent: SentOutput) -> Sequence[Json]:
+    """Returns the entries of a saved queue that were not sent. They begin with the first call that has not ended."""
     for position, entry in enumerate(saved_queue):
         if "call" in entry and not sent.has_ended(entry["call"]["index"]):
             return saved_queue[position:]
@@ -61,7 +63,7 @@ def restore_usage(saved: Json | None) -> Usage | None:
 
 
 def save_entries(entries: Sequence[tuple[int, Item | HostedCall]], first: int) -> list[Json]:
-    """Returns the entries of a round from the index `first` on: what the model has to read besides what was sent."""
+    """Returns the entries of a round from the index `first` on, which the model has to read besides the sent items."""
     return [
         {"index": index, "call": entry.item_id} if isinstance(entry, HostedCall) else {"index": index, "item": entry}
         for index, entry in entries

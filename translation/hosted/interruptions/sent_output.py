@@ -61,7 +61,7 @@ class SentOutput:
             if index >= since
         )
 
-    def end_events(self, spared: Container[int]) -> Sequence[Event]:
+    def build_end_events(self, spared: Container[int]) -> Sequence[Event]:
         """Returns the events that end open items as incomplete, except those at the indexes `spared`."""
         events: list[Event] = []
         for index in sorted(self._open_items):
@@ -84,10 +84,10 @@ class SentOutput:
             case PartStarted():
                 self._open_parts[event.index, event.part_index] = None
                 self._states[event.index].start_part(event.part)
-                self._note_text(event.index, event.part.get("text") or event.part.get("refusal"))
+                self._record_text(event.index, event.part.get("text") or event.part.get("refusal"))
             case Delta():
                 self._states[event.index].add_delta(event)
-                self._note_text(event.index, event.text)
+                self._record_text(event.index, event.text)
             case Annotated():
                 self._states[event.index].part_at(event.part_index).annotations.append(event.annotation)
             case PartEnded():
@@ -100,6 +100,6 @@ class SentOutput:
             case _:
                 pass
 
-    def _note_text(self, index: int, text: str | None) -> None:
+    def _record_text(self, index: int, text: str | None) -> None:
         if text:
             self._has_text.add(index)

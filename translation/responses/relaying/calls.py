@@ -52,7 +52,7 @@ class RelayedCalls:
         self.warnings: list[Json] = []
         """Entries for `tool_warnings`: complete calls that break a rule."""
         self._rules = rules
-        self._ids = rules.id_allocator()
+        self._ids = rules.create_id_allocator()
         self._calls: dict[int, _Call] = {}
 
     def may_hold_call(self, payload: bytes) -> bool:
@@ -151,7 +151,7 @@ class RelayedCalls:
         arguments = self._client_arguments(call, upstream_arguments)
         if not call.ended and item.get("status") != "incomplete":
             call.ended = True
-            if (warning := self._rules.warning_for(str(item.get("name")), arguments)) is not None:
+            if (warning := self._rules.build_warning(str(item.get("name")), arguments)) is not None:
                 self.warnings.append(warning)
         return _rewritten_item(item, call.client_id, arguments)
 

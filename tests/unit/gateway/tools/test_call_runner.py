@@ -81,7 +81,7 @@ async def _drive(data: st.DataObject) -> None:
     runner = CallRunner(ToolRun(journal), lambda _: executor, reader, _BOUNDS, clock, redactor, parallel_calls=most)
     numbers = count()
     is_cancelled = False
-    while not is_cancelled and driver.loop.next_turn() is not None:
+    while not is_cancelled and driver.loop.build_next_turn() is not None:
         arguments = data.draw(st.lists(st.integers(0, 2), max_size=4))
         calls = [call(arguments=f'{{"a": {each}}}', call_id=f"call_{next(numbers)}") for each in arguments]
         driver.feed(events_of_round(text("so"), *calls))

@@ -52,9 +52,9 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
     servers: list[Server] = []
 
     async def steps() -> AsyncGenerator[Batch | Source[Batch], None]:
-        yield [*loop.start(), *loop.show_item(LISTED, started=LISTED, phases=("in_progress", "completed"))]
+        yield [*loop.start(), *loop.emit_item(LISTED, started=LISTED, phases=("in_progress", "completed"))]
         for reads in rounds:
-            turn = loop.next_turn()
+            turn = loop.build_next_turn()
             assert turn is not None
             inputs.append(turn.items)
             servers.append(WaitingServer(list(reads)))
@@ -62,8 +62,8 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
             exchange = HttpExchange(cast("Upstream", servers[-1]), "/x", {}, (), decoder, stream=True, framing=SSE)
             yield make_round_source(loop, MappedExchange(exchange, normalizer()))
             assert loop.has_ended_round
-        assert loop.next_turn() is None
-        yield loop.end_events()
+        assert loop.build_next_turn() is None
+        yield loop.build_end_events()
 
     wire = TranslatedReply(_Exchange(steps()), None, ResponsesEncoder(HEAD, lambda: 105))
     frames, short = [], 0

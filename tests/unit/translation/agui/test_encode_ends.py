@@ -65,7 +65,7 @@ def test_there_is_no_end_before_the_turn_has_ended() -> None:
     assert encoder.conclude() == b""
     assert kinds_of(read_events(encoder.feed([Started("m")]))) == ["RUN_STARTED"]
     encoder_of_any_kind: Any = encoder
-    assert encoder_of_any_kind.delta_template(DeltaRun, ()) is None
+    assert encoder_of_any_kind.build_delta_template(DeltaRun, ()) is None
     assert encoder.failed is None
 
 

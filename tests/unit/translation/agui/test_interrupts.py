@@ -20,7 +20,7 @@ from tests.unit.translation.agui.run_requests import (
 )
 from translation.agui.history import join_history, open_requests
 from translation.agui.interrupts import DENIED, EXPIRED, RequestStates
-from translation.agui.messages import message_fact, read_messages
+from translation.agui.messages import build_message_fact, read_messages
 from translation.agui.request_body import RunRequest
 from translation.errors import InvalidRequest
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
@@ -157,7 +157,7 @@ def test_items_without_content_are_not_compared() -> None:
 
 def _main_facts(items: Any) -> list[Any]:
     """What the model reads of the user, of itself and of its calls, in order."""
-    kinds = {"message": lambda item: message_fact(item), "function_call": lambda item: item["call_id"]}
+    kinds = {"message": lambda item: build_message_fact(item), "function_call": lambda item: item["call_id"]}
     return [kinds[item["type"]](item) for item in items if item["type"] in kinds]
 
 

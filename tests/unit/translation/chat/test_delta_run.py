@@ -26,12 +26,12 @@ HELLO = orjson.dumps(text_chunk("Hello"))
 
 @given(st.text(min_size=1))
 def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
-    assert run_of(HELLO, "Hello").texts_in_payloads([orjson.dumps(text_chunk(text))] * 2) == [text, text]
+    assert run_of(HELLO, "Hello").read_payload_texts([orjson.dumps(text_chunk(text))] * 2) == [text, text]
 
 
 def test_a_space_after_the_colon_is_learnt_too() -> None:
     payload = b'{"choices": [{"delta": {"content": "a"}}]}'
-    assert run_of(payload, "a").texts_in_payloads([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
+    assert run_of(payload, "a").read_payload_texts([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
 
 
 @given(st.lists(st.text(), min_size=1))
@@ -79,7 +79,7 @@ NOT_LIKE_IT: dict[str, bytes] = {
 
 @pytest.mark.parametrize("payload", NOT_LIKE_IT.values(), ids=NOT_LIKE_IT)
 def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
-    assert run_of(HELLO, "Hello").texts_in_payloads([HELLO, payload, HELLO]) == ["Hello"]
+    assert run_of(HELLO, "Hello").read_payload_texts([HELLO, payload, HELLO]) == ["Hello"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def run() -> ChatDeltaRun:
 )
 def test_reads_become_the_frames_of_their_texts(texts: list[str]) -> None:
     short, long = begun(), begun()
-    template = short.delta_template(run())
+    template = short.build_delta_template(run())
     assert template is not None
     frames = template.encode_read(b"".join(map(frame, texts)))
     assert frames == long.feed([Delta(0, 0, text) for text in texts if text])
@@ -78,7 +78,7 @@ BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
 )
 def test_a_read_that_is_anything_else_is_left_alone(read: bytes) -> None:
     encoder = begun()
-    template = encoder.delta_template(run())
+    template = encoder.build_delta_template(run())
     assert template is not None
     assert template.encode_read(read) is None
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])

@@ -85,10 +85,10 @@ def test_the_end_is_written_once_and_a_failure_replaces_it() -> None:
 def test_runs_are_forwarded_once_their_text_has_a_template() -> None:
     encoder = LineEncoder()
     run = ChatDeltaRun(b'{"c":"', b'"}', Delta(0, 0, "a"))
-    assert encoder.delta_template(run) is None
+    assert encoder.build_delta_template(run) is None
     encoder.feed([ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT), Delta(0, 0, "a")])
     seen: list[str] = []
-    template = encoder.delta_template(run, [seen.append])
+    template = encoder.build_delta_template(run, [seen.append])
     assert template is not None
     assert template.encode_read(b'data: {"c":"b"}\n\ndata: {"c":"c"}\n\n') == b'"b"\n"c"\n'
     assert (template.encode_read(b"data: [DONE]\n\n"), seen, encoder.texts) == (None, ["b", "c"], ["a", "b", "c"])

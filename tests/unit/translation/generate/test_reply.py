@@ -314,4 +314,4 @@ def test_many_calls_take_no_longer_each_than_few() -> None:
 
 def test_no_frame_is_written_by_template() -> None:
     encoder: Any = GenerateEncoder("tiny")
-    assert encoder.delta_template(None, ()) is None
+    assert encoder.build_delta_template(None, ()) is None

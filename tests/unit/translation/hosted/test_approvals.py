@@ -12,7 +12,7 @@ from translation.hosted.approvals import (
     ApprovalAnswers,
     ApprovalRecord,
     list_request_ids,
-    recorded_text,
+    replace_nul,
     verify_answers,
 )
 from translation.hosted.elicitation.forms import InputForm, RequestedInput
@@ -216,7 +216,7 @@ def test_answers_survive_as_json_without_denials() -> None:
 
 
 def test_a_label_that_no_database_can_hold_is_compared_as_it_is_recorded() -> None:
-    odd = record(server_label=recorded_text("a\0b"))
+    odd = record(server_label=replace_nul("a\0b"))
     assert review(request(server_label="a\0b"), answer(), records=[odd], labels=["a\0b"]).approved
 
 

@@ -7,7 +7,7 @@ from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import HostedCall
 from translation.hosted.history import output_text_of
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.tools import ToolCatalogue, ToolKey
 
 CATALOGUE = ToolCatalogue.build([hosted_tool()])
@@ -97,9 +97,9 @@ def test_errors_in_a_row_withdraw_the_tools_and_a_success_resets_them() -> None:
     fault(checks, "{}", "made_up")
     end(checks, "5")
     fault(checks, "{")
-    end(checks, execution_error("no"))
+    end(checks, build_execution_error("no"))
     assert checks.find_withdrawal(2) is None
-    end(checks, execution_error("no"), '{"a": 2}')
+    end(checks, build_execution_error("no"), '{"a": 2}')
     assert checks.find_withdrawal(2) == "Tool call skipped: 3 calls in a row failed"
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.tool_rounds import hosted_tool
-from translation.hosted.calls import NO_ITEM, HostedCall, approval_request_item, is_json_object
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.calls import NO_ITEM, HostedCall, build_approval_request, is_json_object
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import ResultReader
 from translation.representation.events import Delta, ItemEnded, ItemStarted, PartEnded, Progressed
 from translation.representation.json_types import Json
@@ -33,19 +33,19 @@ def item(status: str, **more: object) -> Json:
 
 
 def test_the_item_has_the_plain_name_and_no_output_as_it_starts() -> None:
-    assert new_call().start_events() == [ItemStarted(0, item("in_progress")), Progressed(0, "in_progress")]
+    assert new_call().build_start_events() == [ItemStarted(0, item("in_progress")), Progressed(0, "in_progress")]
 
 
 def test_the_item_of_an_approved_call_is_in_progress_twice() -> None:
     call = new_call()
     call.approval_request_id = "mcpr_1"
-    events = call.approved_events()
+    events = call.build_approved_events()
     assert [type(event) for event in events] == [ItemStarted, Progressed, Delta, Progressed, PartEnded]
     assert events[0] == ItemStarted(0, item("in_progress", approval_request_id="mcpr_1"))
 
 
 def test_the_item_of_a_call_with_whole_arguments_has_the_same_events_as_a_streamed_one() -> None:
-    events = new_call().whole_events()
+    events = new_call().build_whole_events()
     assert [type(event) for event in events] == [ItemStarted, Progressed, Delta, PartEnded]
 
 
@@ -55,27 +55,27 @@ def test_a_completed_call_has_its_output() -> None:
     call.outcome = ToolOutcome(output="3")
     assert call.is_settled
     ended = ItemEnded(0, item("completed", arguments='{"a": 1}', output="3"))
-    assert call.end_events() == [Progressed(0, "completed"), ended]
+    assert call.build_end_events() == [Progressed(0, "completed"), ended]
 
 
 def test_a_failed_call_has_its_error() -> None:
     call = new_call()
-    call.outcome = execution_error("broken")
+    call.outcome = build_execution_error("broken")
     ended = ItemEnded(0, item("failed", arguments='{"a": 1}', error=call.outcome.error))
-    assert call.end_events() == [Progressed(0, "failed"), ended]
+    assert call.build_end_events() == [Progressed(0, "failed"), ended]
 
 
 def test_a_call_that_was_cut_is_incomplete_and_neither_completed_nor_failed() -> None:
     call = new_call('{"a"')
     call.is_incomplete = True
     assert call.is_settled
-    assert call.end_events() == [ItemEnded(0, item("incomplete", arguments='{"a"'), "incomplete")]
+    assert call.build_end_events() == [ItemEnded(0, item("incomplete", arguments='{"a"'), "incomplete")]
 
 
 def test_the_model_reads_a_function_call_and_its_output() -> None:
     call = new_call()
     call.outcome = ToolOutcome(output="x" * 300)
-    function_call, output = call.model_items(ResultReader(100))
+    function_call, output = call.build_model_items(ResultReader(100))
     assert function_call == {
         "type": "function_call",
         "call_id": "call_1",
@@ -88,11 +88,11 @@ def test_the_model_reads_a_function_call_and_its_output() -> None:
 
 def test_fault_25_the_model_does_not_read_its_broken_arguments_but_the_item_keeps_them() -> None:
     call = new_call('{"a": ')
-    call.outcome = execution_error("Could not parse arguments as JSON")
-    function_call, output = call.model_items(ResultReader(100))
+    call.outcome = build_execution_error("Could not parse arguments as JSON")
+    function_call, output = call.build_model_items(ResultReader(100))
     assert function_call["arguments"] == "{}"
     assert output["output"] == "Could not parse arguments as JSON"
-    ended = call.end_events()[-1]
+    ended = call.build_end_events()[-1]
     assert isinstance(ended, ItemEnded)
     assert ended.item is not None
     assert ended.item["arguments"] == '{"a": '
@@ -126,7 +126,7 @@ def test_only_objects_are_arguments(text: str, expected: bool) -> None:
 def test_the_request_for_an_approval_names_the_tool_plainly() -> None:
     call = new_call(index=NO_ITEM)
     assert not call.has_item
-    assert approval_request_item(call, "mcpr_1") == {
+    assert build_approval_request(call, "mcpr_1") == {
         "id": "mcpr_1",
         "type": "mcp_approval_request",
         "arguments": '{"a": 1}',

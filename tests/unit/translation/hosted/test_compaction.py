@@ -114,7 +114,7 @@ def test_a_loop_that_was_interrupted_after_a_compaction_goes_on_from_it() -> Non
     progress: Any = driver.loop.save_progress()
     driver.feed(round_of(whole({"id": "rs_1", "type": "reasoning", "summary": []}))[:-1])
     interruption = Interruption({**progress, "items": 1}, SentOutput(driver.events))
-    assert interruption.can_go_on
+    assert interruption.is_resumable
     assert kinds([*interruption.context_items]) == ["mcp_call", "compaction"]
     resumed = driver.interrupt({**progress, "items": 1}, driver.events, hosted_tool())
     resumed.run_round(text("3"), usage=Usage(input=1, output=1))

@@ -156,7 +156,7 @@ def test_every_type_of_the_module_is_rewritten() -> None:
     ("reason", "unanswered", "approved"),
     [
         ("pending", "This call waits for the approval", "This approval is not valid"),
-        ("used", "This call was approved before. What came of it", "This call was approved before. What came of it"),
+        ("used", "This call was approved before. Its outcome", "This call was approved before. Its outcome"),
         ("expired", "The user did not approve", "The approval of this call came too late"),
         ("void", "The user did not approve", "The tool has changed since"),
     ],

@@ -26,9 +26,9 @@ def choices(choice: Any, *, own: Any = OWN, catalogue: ToolCatalogue = CATALOGUE
     """Returns the choices of the first round, of the second, and of a round without the hosted tools."""
     of = RoundChoices(Turn(model="m", items=[], tools=own, tool_choice=choice), catalogue)
     return [
-        of.choice_for(is_first=True, offers_hosted=True),
-        of.choice_for(is_first=False, offers_hosted=True),
-        of.choice_for(is_first=False, offers_hosted=False),
+        of.choose_for_round(is_first=True, offers_hosted=True),
+        of.choose_for_round(is_first=False, offers_hosted=True),
+        of.choose_for_round(is_first=False, offers_hosted=False),
     ]
 
 
@@ -74,9 +74,9 @@ def test_a_choice_of_the_clients_function_holds_where_no_server_has_tools() -> N
 
 def test_a_first_round_without_the_hosted_tools_requires_none_of_them() -> None:
     of = RoundChoices(Turn(model="m", items=[], tools=OWN, tool_choice={**MCP, "name": "add"}), CATALOGUE)
-    assert of.choice_for(is_first=True, offers_hosted=False) == "auto"
+    assert of.choose_for_round(is_first=True, offers_hosted=False) == "auto"
     of = RoundChoices(Turn(model="m", items=[], tools=OWN, tool_choice=fn("mine")), CATALOGUE)
-    assert of.choice_for(is_first=True, offers_hosted=False) == fn("mine")
+    assert of.choose_for_round(is_first=True, offers_hosted=False) == fn("mine")
 
 
 @pytest.mark.parametrize(

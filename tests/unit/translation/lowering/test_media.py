@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.media import file_name_from_url
+from translation.lowering.media import find_file_name
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from translation.lowering.media import file_name_from_url
     ],
 )
 def test_a_file_is_named_after_the_end_of_its_path(url: str, name: str) -> None:
-    assert file_name_from_url(url) == name
+    assert find_file_name(url) == name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.reasoning import is_signature_only, reasoning_losses, with_readable_content
+from translation.lowering.reasoning import find_reasoning_losses, is_signature_only, with_readable_content
 from translation.representation.json_types import Item, Json
 
 BARE: Item = {"type": "reasoning", "summary": []}
@@ -59,4 +59,4 @@ def test_other_reasoning_is_the_same_object(item: Item) -> None:
     ids=str,
 )
 def test_only_the_length_of_a_summary_is_lost(unsupported: Json, losses: list[str]) -> None:
-    assert list(map(str, reasoning_losses(unsupported))) == losses
+    assert list(map(str, find_reasoning_losses(unsupported))) == losses

@@ -3,7 +3,7 @@
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.unsupported import history_losses, output_losses, unknown_item_error
+from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 
@@ -29,12 +29,12 @@ CASES: dict[str, tuple[list[Item], list[str]]] = {
 
 @pytest.mark.parametrize(("items", "lost"), CASES.values(), ids=CASES)
 def test_history_without_an_equivalent_is_a_loss(items: list[Item], lost: list[str]) -> None:
-    assert history_losses(items) == [Loss("input", what) for what in lost]
+    assert find_history_losses(items) == [Loss("input", what) for what in lost]
 
 
 def test_an_incomplete_output_is_a_loss() -> None:
-    assert list(output_losses({**OUTPUT, "status": "incomplete"}, 0)) == [Loss("input[0].status", "dropped")]
-    assert list(output_losses({**OUTPUT, "status": "completed"}, 0)) == []
+    assert list(find_output_losses({**OUTPUT, "status": "incomplete"}, 0)) == [Loss("input[0].status", "dropped")]
+    assert list(find_output_losses({**OUTPUT, "status": "completed"}, 0)) == []
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_an_incomplete_output_is_a_loss() -> None:
 def test_an_item_that_an_api_does_not_have_is_refused_by_its_place(
     kind: str, error: type[InvalidRequest], message: str
 ) -> None:
-    found = unknown_item_error({"type": kind}, 3)
+    found = build_unknown_item_error({"type": kind}, 3)
     assert (type(found), found.param, str(found)) == (error, "input[3]", message)

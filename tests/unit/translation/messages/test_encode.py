@@ -322,12 +322,12 @@ def test_a_run_of_deltas_is_forwarded_by_a_template() -> None:
     run = ChatDeltaRun.from_delta(read_of("a")[6:-2], "content", first)
     assert run is not None
     encoder.feed([Started("m"), ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT)])
-    assert encoder.delta_template(run, ()) is None, "the block has not begun"
+    assert encoder.build_delta_template(run, ()) is None, "the block has not begun"
     encoder.feed([first])
-    template = encoder.delta_template(run, (observed.append,))
+    template = encoder.build_delta_template(run, (observed.append,))
     assert template is not None
     assert template.encode_read(b"data: [DONE]\n\n") is None
     (frame,) = read_frames(template.encode_read(read_of('"b %')) or b"")
     assert (frame["delta"]["text"], observed) == ('"b %', ['"b %'])
     encoder.feed([PartEnded(0, 0), ItemEnded(0)])
-    assert encoder.delta_template(run, ()) is None, "the item has ended"
+    assert encoder.build_delta_template(run, ()) is None, "the item has ended"

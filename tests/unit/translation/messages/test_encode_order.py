@@ -107,6 +107,6 @@ def test_only_deltas_of_the_open_block_are_forwarded_by_template() -> None:
         runs.append(run)
     encoder.feed([Started("m"), ItemStarted(0, CALL), Delta(0, None, '{"a"')])
     encoder.feed([ItemStarted(1, SECOND_CALL), Delta(1, None, '{"b"')])
-    assert [encoder.delta_template(run) is not None for run in runs] == [True, False]
+    assert [encoder.build_delta_template(run) is not None for run in runs] == [True, False]
     encoder.feed([ItemEnded(0)])
-    assert [encoder.delta_template(run) is not None for run in runs] == [False, True]
+    assert [encoder.build_delta_template(run) is not None for run in runs] == [False, True]

@@ -217,9 +217,9 @@ def test_a_run_of_deltas_is_forwarded_by_a_template() -> None:
     run = ChatDeltaRun.from_delta(read_of("a")[6:-2], "content", first)
     assert run is not None
     encoder.feed([Started("m"), ItemStarted(0, MESSAGE), PartStarted(0, 0, TEXT)])
-    assert encoder.delta_template(run) is None
+    assert encoder.build_delta_template(run) is None
     encoder.feed([first])
-    template = encoder.delta_template(run)
+    template = encoder.build_delta_template(run)
     assert template is not None
     (line,) = read_lines(template.encode_read(read_of('"b %')) or b"")
     assert (line["message"]["content"], line["model"]) == ('"b %', "m%")

@@ -12,9 +12,9 @@ from translation.responses.compaction import (
     apply_compaction,
     apply_compaction_to_body,
     apply_compaction_to_turn,
-    compaction_item,
+    build_compaction_item,
+    find_lowest_threshold,
     has_compaction_trigger,
-    lowest_threshold_entry,
     seal_compaction,
     unseal_compaction,
     was_just_compacted,
@@ -32,7 +32,7 @@ def message(role: str, text: str) -> Item:
 
 CALL: Item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 SEALED = CompactionContent("they met", [message("system", "rules")], [CALL], after_users=False)
-OURS = compaction_item("cmp_1", SEALED)
+OURS = build_compaction_item("cmp_1", SEALED)
 
 
 def texts(items: list[Item]) -> list[str]:
@@ -95,7 +95,7 @@ def test_a_compaction_stands_for_everything_before_it() -> None:
 
 
 def test_the_last_compaction_stands_for_those_before_it() -> None:
-    later = compaction_item("cmp_2", CompactionContent("they met again"))
+    later = build_compaction_item("cmp_2", CompactionContent("they met again"))
     assert [text[-14:] for text in texts(apply_compaction([FOREIGN, OURS, message("user", "on"), later]))] == [
         "they met again"
     ]
@@ -108,7 +108,7 @@ def test_instructions_stay_once() -> None:
 
 
 def test_user_messages_right_before_a_window_of_them_are_read_first() -> None:
-    ours = compaction_item("cmp_1", CompactionContent("they met", after_users=True))
+    ours = build_compaction_item("cmp_1", CompactionContent("they met", after_users=True))
     items = [message("user", "gone"), message("assistant", "hi"), message("user", "one"), message("user", "two"), ours]
     assert texts(apply_compaction(items))[:-1] == ["one", "two"]
     assert texts(apply_compaction([message("user", "one"), ours]))[:-1] == ["one"]
@@ -145,7 +145,7 @@ def test_a_turn_gets_the_content_of_a_compaction_and_keeps_its_tools() -> None:
     plain = Turn(model="m", items=[message("user", "a")])
     assert apply_compaction_to_turn(plain) is plain
     found: Item = {"type": "tool_search_output", "call_id": "a", "tools": [SEARCH]}
-    ours = compaction_item("cmp_1", CompactionContent("they met", rest=[CALL, found]))
+    ours = build_compaction_item("cmp_1", CompactionContent("they met", rest=[CALL, found]))
     turn = apply_compaction_to_turn(Turn(model="m", items=[message("user", "a"), ours]))
     assert texts(list(turn.items))[1:] == ["function_call", "tool_search_output"]
     assert turn.tools == [SEARCH]
@@ -167,8 +167,8 @@ def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
 
 def test_the_lowest_threshold_comes_into_force_first() -> None:
     entries: list[Json] = [{"compact_threshold": None}, {"compact_threshold": 9}, {"compact_threshold": 5}]
-    assert lowest_threshold_entry(entries) == {"compact_threshold": 5}
-    assert (lowest_threshold_entry([]), lowest_threshold_entry(None)) == (None, None)
+    assert find_lowest_threshold(entries) == {"compact_threshold": 5}
+    assert (find_lowest_threshold([]), find_lowest_threshold(None)) == (None, None)
 
 
 def test_a_turn_with_a_compaction_is_recognized_by_the_following_items() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.arguments import arguments_fault, arguments_object, arguments_text, strip_code_fence
+from translation.tools.arguments import find_arguments_fault, parse_past_arguments, render_arguments, strip_code_fence
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from translation.tools.arguments import arguments_fault, arguments_object, argum
     [({"a": 1}, '{"a":1}'), ('{"a"', '{"a"'), (" ", "{}"), ([], "[]"), (None, "null"), (0, "0"), (False, "false")],
 )
 def test_arguments_as_a_value_become_equal_json_text(given: object, text: str) -> None:
-    assert arguments_text(given) == text
+    assert render_arguments(given) == text
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_arguments_as_a_value_become_equal_json_text(given: object, text: str) -
 )
 def test_an_object_is_parsed_and_missing_arguments_are_an_empty_one(arguments: str, given: Json) -> None:
     losses: list[Loss] = []
-    assert arguments_object(arguments, "input[0].arguments", losses) == given
+    assert parse_past_arguments(arguments, "input[0].arguments", losses) == given
     assert losses == []
 
 
@@ -38,28 +38,28 @@ def test_an_object_is_parsed_and_missing_arguments_are_an_empty_one(arguments: s
 )
 def test_text_that_is_no_object_is_preserved_and_marked(arguments: str) -> None:
     losses: list[Loss] = []
-    assert arguments_object(arguments, "input[0].arguments", losses) == {"raw_arguments": arguments}
+    assert parse_past_arguments(arguments, "input[0].arguments", losses) == {"raw_arguments": arguments}
     assert losses == [Loss("input[0].arguments", "wrapped")]
 
 
 def test_text_that_is_too_long_is_preserved_and_marked() -> None:
     losses: list[Loss] = []
     given = '{"a":"é"}'
-    assert arguments_object(given, "p", losses, max_bytes=10) == {"a": "é"}
-    assert arguments_object(given, "p", losses, max_bytes=9) == {"raw_arguments": given}
+    assert parse_past_arguments(given, "p", losses, max_bytes=10) == {"a": "é"}
+    assert parse_past_arguments(given, "p", losses, max_bytes=9) == {"raw_arguments": given}
     assert losses == [Loss("p", "wrapped")]
 
 
 def test_arguments_are_no_longer_than_two_hundred_thousand_bytes_unless_they_may_be() -> None:
     losses: list[Loss] = []
     given = '{"a":"' + "x" * 200_000 + '"}'
-    assert arguments_object(given, "p", losses) == {"raw_arguments": given}
-    assert arguments_object(given, "p", [], max_bytes=300_000) == {"a": "x" * 200_000}
+    assert parse_past_arguments(given, "p", losses) == {"raw_arguments": given}
+    assert parse_past_arguments(given, "p", [], max_bytes=300_000) == {"a": "x" * 200_000}
 
 
 @pytest.mark.parametrize("arguments", ["", " ", "{}"])
 def test_no_arguments_at_all_are_no_fault(arguments: str) -> None:
-    assert arguments_fault(arguments, 100) is None
+    assert find_arguments_fault(arguments, 100) is None
 
 
 @pytest.mark.parametrize("inner", [" " * 199_000, "`" * 199_000, "a" * 199_000, "``` " * 49_000])

@@ -6,7 +6,7 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.tools.choice import rewrite_tool_choice, select_allowed_tools
-from translation.tools.names import Callee, ToolNames
+from translation.tools.names import ClientToolName, ToolNames
 
 
 class CountedTool(dict[str, Any]):
@@ -42,7 +42,7 @@ class CountedNames(ToolNames):
         self._wire_names = CountedDict()
 
 
-class CountedDict(dict[Callee, str]):
+class CountedDict(dict[ClientToolName, str]):
     reads = 0
 
     def __iter__(self) -> Any:
@@ -53,7 +53,7 @@ class CountedDict(dict[Callee, str]):
 def test_thousands_of_choices_read_the_names_once() -> None:
     names = CountedNames()
     for number in range(500):
-        names.claim(Callee("function", f"f{number}"))
+        names.claim(ClientToolName("function", f"f{number}"))
     CountedDict.reads = 0
     allowed = [{"type": "function", "name": f"f{number}"} for number in range(500)]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
@@ -64,7 +64,7 @@ def test_thousands_of_choices_read_the_names_once() -> None:
 def test_callees_that_are_claimed_later_are_found() -> None:
     names = ToolNames()
     assert names.callees_named("function", "f") == names.callees_in("n") == []
-    first, second = Callee("function", "f"), Callee("function", "f", "n")
+    first, second = ClientToolName("function", "f"), ClientToolName("function", "f", "n")
     names.claim(first)
     assert names.callees_named("function", "f") == [first]
     names.claim(second)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tool_rounds import ItemEvents, LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
 from translation.hosted.calls import HostedCall
-from translation.hosted.interruptions.interruption import OUTCOME_UNKNOWN, Interruption, unknown_outcome
+from translation.hosted.interruptions.interruption import OUTCOME_UNKNOWN, Interruption, build_unknown_outcome
 from translation.hosted.interruptions.saved_queue import restore_queue, save_queue
 from translation.hosted.interruptions.sent_output import SentOutput
 from translation.hosted.outcomes import ToolOutcome
@@ -37,7 +37,7 @@ TWO = '{"a": 2}'
 REASONING: Item = {"id": "rs_1", "type": "reasoning", "summary": []}
 
 
-def model_items(turn: Any) -> list[tuple[str, str]]:
+def build_model_items(turn: Any) -> list[tuple[str, str]]:
     """What the model reads: the types of the items, and the outputs."""
     return [(item["type"], item.get("output", "")) for item in turn.items]
 
@@ -56,7 +56,7 @@ def test_a_loop_continues_after_the_calls_that_had_ended() -> None:
     resumed.settle(waiting, "two")
     turn = resumed.run_round(text("3"), usage=Usage(input=1, output=2))
     assert resumed.loop.round_number == 2
-    assert model_items(turn) == [
+    assert build_model_items(turn) == [
         ("message", ""),
         ("function_call", ""),
         ("function_call_output", "one"),
@@ -92,7 +92,7 @@ def test_items_behind_a_call_are_read_by_the_model_after_it() -> None:
     resumed = driver.interrupt(driver.loop.save_progress(), driver.events, ADD)
     for waiting in resumed.loop.pending_calls:
         resumed.settle(waiting, "x")
-    kinds = [kind for kind, _ in model_items(resumed.ask())]
+    kinds = [kind for kind, _ in build_model_items(resumed.ask())]
     outputs = ["function_call_output"] * 2
     assert kinds == ["function_call", "message", "function_call", *outputs]
 
@@ -102,11 +102,11 @@ def test_the_model_reads_that_the_outcome_of_a_call_is_unknown() -> None:
     driver.ask()
     driver.feed(round_of(call()))
     (waiting,) = driver.loop.pending_calls
-    assert waiting.item("in_progress")["error"] is None
-    assert waiting.item_with(ToolOutcome("3")) == {**waiting.item("completed"), "output": "3"}
-    assert waiting.item_with(unknown_outcome())["status"] == "failed"
-    driver.settle(waiting, unknown_outcome())
-    assert model_items(driver.ask())[-1] == ("function_call_output", OUTCOME_UNKNOWN)
+    assert waiting.build_item("in_progress")["error"] is None
+    assert waiting.build_item_with(ToolOutcome("3")) == {**waiting.build_item("completed"), "output": "3"}
+    assert waiting.build_item_with(build_unknown_outcome())["status"] == "failed"
+    driver.settle(waiting, build_unknown_outcome())
+    assert build_model_items(driver.ask())[-1] == ("function_call_output", OUTCOME_UNKNOWN)
 
 
 def test_counts_and_warnings_continue() -> None:
@@ -144,7 +144,7 @@ def test_a_round_that_was_interrupted_is_sampled_again_and_its_items_are_incompl
     assert resumed.output[2]["summary"] == [{"type": "summary_text", "text": "hm"}]
     assert resumed.output[3]["arguments"] == '{"a"'
     turn = resumed.run_round(text("3"))
-    assert [kind for kind, _ in model_items(turn)] == ["function_call", "function_call_output"]
+    assert [kind for kind, _ in build_model_items(turn)] == ["function_call", "function_call_output"]
     assert resumed.types == ["mcp_call", "reasoning", "reasoning", "mcp_call", "message"]
     resumed.finish()
 
@@ -153,17 +153,17 @@ def test_a_first_round_that_was_interrupted_keeps_the_lists_of_tools() -> None:
     listed: Item = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "calc", "tools": []}
     driver = LoopDriver(ADD)
     driver.take(driver.loop.start())
-    driver.take(driver.loop.show_item(listed, started=listed, phases=("completed",)))
+    driver.take(driver.loop.emit_item(listed, started=listed, phases=("completed",)))
     sent = SentOutput(driver.events)
     assert Interruption(None, sent).context_items == [listed]
-    assert Interruption(None, sent).can_go_on
+    assert Interruption(None, sent).is_resumable
     resumed = driver.interrupt(None, driver.events, ADD)
     resumed.run_round(text("Hi"))
     assert resumed.types == ["mcp_list_tools", "message"]
 
 
 @pytest.mark.parametrize(
-    ("events", "can_go_on"),
+    ("events", "is_resumable"),
     [
         (whole(REASONING)(0), True),
         ([ItemStarted(0, items.new_message("m")), PartStarted(0, 0, items.new_output_text())], True),
@@ -174,9 +174,9 @@ def test_a_first_round_that_was_interrupted_keeps_the_lists_of_tools() -> None:
     ids=["reasoning", "an empty message", "text", "a part with text", "a call of the client's tool"],
 )
 def test_a_round_is_not_sampled_again_after_actionable_output_was_delivered(
-    events: Sequence[Event], can_go_on: bool
+    events: Sequence[Event], is_resumable: bool
 ) -> None:
-    assert Interruption(None, SentOutput(events)).can_go_on is can_go_on
+    assert Interruption(None, SentOutput(events)).is_resumable is is_resumable
 
 
 def test_approved_calls_keep_their_place_in_the_input() -> None:
@@ -195,7 +195,7 @@ def test_approved_calls_keep_their_place_in_the_input() -> None:
     assert resumed.loop.start_approved_calls() == []
     (waiting,) = resumed.loop.pending_calls
     resumed.settle(waiting, "two")
-    outputs = [item for item in model_items(resumed.ask()) if item[0] == "function_call_output"]
+    outputs = [item for item in build_model_items(resumed.ask()) if item[0] == "function_call_output"]
     assert sorted(outputs) == [("function_call_output", "one"), ("function_call_output", "two")]
 
 
@@ -248,7 +248,7 @@ def test_any_loop_that_is_interrupted_anywhere_is_one_reply_and_runs_no_call_twi
     outcomes: dict[str, ToolOutcome] = {}
     numbers = count()
     for _ in range(data.draw(st.integers(1, 3))):
-        if driver.loop.next_turn() is None:
+        if driver.loop.build_next_turn() is None:
             break
         kinds = data.draw(st.lists(st.sampled_from(["add", "made_up", "text", "mine"]), max_size=4))
         parts = [text("so") if kind == "text" else _call_of(kind, next(numbers)) for kind in kinds]

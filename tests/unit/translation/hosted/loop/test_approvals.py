@@ -111,7 +111,7 @@ def test_several_approved_calls_run_at_once_and_their_outputs_follow_their_calls
     driver = LoopDriver(ADD, past=past, approved_ids=["mcpr_1", "mcpr_2"])
     driver.take(driver.loop.start())
     shown: Item = {"id": "mcpl_1", "type": "mcp_list_tools"}
-    driver.take(driver.loop.show_item(shown, started=shown, phases=()))
+    driver.take(driver.loop.emit_item(shown, started=shown, phases=()))
     driver.take(driver.loop.start_approved_calls())
     first, second = driver.loop.pending_calls
     driver.settle(second, "two")

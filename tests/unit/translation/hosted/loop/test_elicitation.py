@@ -130,7 +130,7 @@ def test_the_item_in_the_journal_is_that_of_a_call_without_an_end() -> None:
     driver.ask()
     driver.run_events(call(), reason="tool_calls")
     (pending,) = driver.loop.pending_calls
-    assert pending.item_with(ASKS)["status"] == "incomplete"
+    assert pending.build_item_with(ASKS)["status"] == "incomplete"
 
 
 def test_another_process_continues_with_the_users_input() -> None:

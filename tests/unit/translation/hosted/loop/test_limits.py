@@ -6,7 +6,7 @@ import pytest
 
 from tests.tool_rounds import LoopDriver, call, failed_round, function_tool, hosted_tool, round_of, text
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.outcomes import execution_error
+from translation.hosted.outcomes import build_execution_error
 from translation.hygiene.reply import ReplyNormalizer
 from translation.representation.events import (
     Failed,
@@ -260,7 +260,7 @@ def test_fault_60_a_late_or_second_outcome_is_dropped_and_counted() -> None:
     assert outputs(driver.ask()) == ["first"]
     driver.feed(round_of(text("3")))
     driver.finish()
-    assert driver.loop.settle_call(pending, execution_error("late")) == []
+    assert driver.loop.settle_call(pending, build_execution_error("late")) == []
     assert driver.loop.dropped_outcomes == 2
     assert driver.output[0]["output"] == "first"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tool_rounds import ItemEvents, LoopDriver, call, function_tool, hosted_tool, text, whole
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.outcomes import ToolOutcome, execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started, Usage
 from translation.representation.json_types import Item
 
@@ -89,7 +89,7 @@ def test_any_rounds_and_outcomes_are_one_reply(data: st.DataObject) -> None:
         tool_choice=data.draw(st.sampled_from([None, "auto", "required", {"type": "mcp", "server_label": "calc"}])),
     )
     settled: set[str] = set()
-    outcomes = st.sampled_from([ToolOutcome(output="3"), execution_error("broken")])
+    outcomes = st.sampled_from([ToolOutcome(output="3"), build_execution_error("broken")])
 
     def settle_all() -> None:
         while pending := driver.loop.pending_calls:
@@ -107,7 +107,7 @@ def test_any_rounds_and_outcomes_are_one_reply(data: st.DataObject) -> None:
     settle_all()
     numbers = iter(range(1000))
     rounds = used = 0
-    while (turn := driver.loop.next_turn()) is not None:
+    while (turn := driver.loop.build_next_turn()) is not None:
         assert paired([*turn.items])
         rounds += 1
         assert rounds <= _BOUNDS.rounds + 1

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.outcomes import execution_error
+from translation.hosted.outcomes import build_execution_error
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.events import (
@@ -126,7 +126,7 @@ def test_images_of_a_result_are_parts_of_the_output() -> None:
     driver.ask()
     driver.feed(round_of(call()))
     (pending,) = driver.loop.pending_calls
-    driver.settle(pending, execution_error("no"))
+    driver.settle(pending, build_execution_error("no"))
     assert pending.outcome is not None
     pending.outcome = type(pending.outcome)(output="see", media=[image])
     assert outputs(driver.ask()) == [[{"type": "input_text", "text": "see"}, image]]
@@ -158,7 +158,7 @@ def test_items_of_the_upstream_pass_with_their_events() -> None:
     driver = LoopDriver(hosted_tool())
     driver.take(driver.loop.start())
     driver.take(
-        driver.loop.show_item(
+        driver.loop.emit_item(
             {"id": "mcpl_1", "type": "mcp_list_tools"},
             started={"id": "mcpl_1", "type": "mcp_list_tools"},
             phases=("in_progress", "completed"),
@@ -282,7 +282,7 @@ def test_a_call_that_the_upstream_ran_itself_does_not_end_the_reply() -> None:
 def test_deltas_may_bypass_the_loop_unless_they_are_arguments_or_wait_for_a_call() -> None:
     driver = LoopDriver(hosted_tool())
     assert driver.loop.observe_text((0, 0)) is None, "no round has begun"
-    driver.loop.show_item({"type": "mcp_list_tools", "id": "mcpl_1"}, started={}, phases=())
+    driver.loop.emit_item({"type": "mcp_list_tools", "id": "mcpl_1"}, started={}, phases=())
     driver.ask()
     driver.loop.feed([Started("m"), *text("a")(0)[:3]])
     observed = driver.loop.observe_text((0, 0))
@@ -297,7 +297,7 @@ def test_deltas_may_bypass_the_loop_unless_they_are_arguments_or_wait_for_a_call
     assert not driver.loop.has_ended_round
     driver.loop.feed([*text("c")(2)[3:], Finished("stop")])
     assert driver.loop.has_ended_round
-    driver.loop.settle_call(driver.loop.pending_calls[0], execution_error("no"))
+    driver.loop.settle_call(driver.loop.pending_calls[0], build_execution_error("no"))
     message, *_ = driver.ask().items
     assert message["content"][0]["text"] == "ab", "the model reads what bypassed the loop"
 
@@ -308,7 +308,7 @@ def test_calls_beside_those_of_the_client_are_skipped_where_their_results_would_
     driver.run_round(call("ask_user", "{}", "c1"), call(call_id="c2"), call("made_up", "{}", "c3"), reason="tool_calls")
     assert "together with calls of the client" in str(driver.output[1]["error"])
     assert "made_up is not a valid tool name" in str(driver.output[2]["error"])
-    end = driver.loop.end_events()
+    end = driver.loop.build_end_events()
     assert isinstance(end[0], Finished)
     alone = LoopDriver(hosted_tool(), own=[function_tool("ask_user")], bounds=bounds)
     alone.run_round(call())
