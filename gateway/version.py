@@ -4,7 +4,7 @@ from importlib import metadata
 
 
 def installed_version() -> str:
-    """Returns the version, or a phrase that says that there is none."""
+    """Returns the version, or a phrase for a checkout without one."""
     try:
         return metadata.version("responses-gateway")
     except metadata.PackageNotFoundError:

@@ -116,7 +116,7 @@ def models(
 
 @app.command(name="check-config")
 def check_config(file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration to check.")]) -> None:
-    """Check a configuration file. Prints every mistake in it, and warns of what is probably not meant."""
+    """Check a configuration file. Prints every mistake in it, and warns about probable mistakes."""
     settings = _load_settings(file, {})
 
     from gateway.config.hints import find_hints
@@ -263,7 +263,7 @@ def log_in_to_mcp_server(
 
 
 def _load_quiet_settings(config: Path | None) -> Settings:
-    """Returns the settings for a command that says itself what goes wrong."""
+    """Returns the settings for a command that reports its own errors."""
     from gateway.logs import configure_logs
 
     settings = _load_settings(config, {})
@@ -273,7 +273,7 @@ def _load_quiet_settings(config: Path | None) -> Settings:
 
 @contextmanager
 def _exiting_on_fault(server: str = "") -> Iterator[None]:
-    """Exits with 1 if a request to a server fails in the block, with the reason; with 2 if there is no such server."""
+    """Exits with 1 and the reason if a request to a server fails in the block, with 2 if there is no such server."""
     from gateway.mcp.errors import McpFault
     from gateway.operator_servers.servers import UnknownServer
 
@@ -327,7 +327,7 @@ def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) 
 
 
 def _run_with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """Does what `_run_store_command` does, without logs of its own."""
+    """Runs `work` with the store, without configuring logs. Exits as `_run_store_command` does."""
     from gateway.errors import StoreUnavailable
     from gateway.state.values import SchemaMismatch
 
@@ -348,9 +348,9 @@ def _load_settings(config: Path | None, server: dict[str, Any]) -> Settings:
 
 
 def _read_settings(config: Path | None, server: dict[str, Any], running: Settings | None = None) -> Settings:
-    """Returns the settings of a file or of this machine. With `running`, they must fit a server that runs with those.
+    """Returns the settings of a file or of this machine. Raises ConfigError.
 
-    Raises ConfigError.
+    With `running`, only the reloadable sections may differ from these settings.
     """
     if config is None and DEFAULT_CONFIG.exists():
         config = DEFAULT_CONFIG

@@ -1,4 +1,4 @@
-"""Implements the command `mcp login`: somebody agrees in a browser that the gateway uses an MCP server for them."""
+"""Implements the command `mcp login`: a person authorizes the gateway in a browser to use an MCP server."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from gateway.operator_servers.opening import open_store
 _PATH: Final = "/callback"
 _HEAD_BYTES: Final = 16 * 1024
 _DONE: Final = "You are logged in. This page can be closed."
-_FAILED: Final = "The login failed. The command says why."
+_FAILED: Final = "The login failed. The command shows the reason."
 
 
 async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[str], None], deadline_s: float) -> None:
     """Waits for the login of a person, and stores the tokens. Raises McpFault and StoreUnavailable.
 
-    `show_url` is called with the address that the person opens. The browser comes back to `port` of this machine; 0 is
-    any free one.
+    `show_url` is called with the address that the person opens. The browser is redirected to `port` of this machine; 0
+    is any free port.
     """
     issuer = build_authorization_server(settings.tools.mcp.servers[label], settings.egress)
     async with open_store(settings) as opened:
@@ -42,7 +42,7 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
         finally:
             listener.close()
         if query.get("state") != [login.state]:
-            raise McpFault("authorization_failed", "the answer is not that to this login")
+            raise McpFault("authorization_failed", "the answer belongs to another login")
         if "code" not in query:
             raise McpFault(
                 "authorization_failed", f"the login was refused: {query.get('error', ['no reason'])[0]:.100}"
@@ -54,7 +54,7 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
 async def _receive(
     answer: "asyncio.Future[dict[str, list[str]]]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Reads one request of the browser. Any other address than that of the answer gets status 404."""
+    """Reads one request of the browser. Only the address for the answer does not get status 404."""
     try:
         line = (await reader.readuntil(b"\r\n"))[:_HEAD_BYTES].decode("latin-1")
         target = urlsplit(line.split(" ")[1]) if line.count(" ") == 2 else urlsplit("")

@@ -24,14 +24,14 @@ _DESCRIPTION_CHARS: Final = 60
 
 
 class ServerTools(NamedTuple):
-    """The tools of a server as rows of a table, and what is wrong with it, one line each."""
+    """The tools of a server as rows of a table, and its problems, one line each."""
 
     rows: Sequence[Sequence[str]]
     problems: Sequence[str]
 
 
 class CallResult(NamedTuple):
-    """What came of a call, and how long it took in milliseconds without the connection."""
+    """The result of a call, and its duration in milliseconds without the connection."""
 
     text: str
     has_failed: bool
@@ -100,7 +100,7 @@ async def _list_tools(servers: OperatorServers, label: str) -> ServerTools:
 
 
 def _find_argument_fault(tool: Tool, arguments: dict[str, Any]) -> str | None:
-    """Returns where arguments do not fit the schema of a tool, and how; None if they do."""
+    """Returns the place and the reason where arguments do not fit the schema of a tool; None if they fit."""
     text = orjson.dumps(arguments).decode()
     function = {"type": "function", "name": tool.name, "parameters": tool.input_schema}
     return CallValidator([function], len(text)).fault_of(tool.name, text)

@@ -47,7 +47,7 @@ _ADVICE_BY_ERROR_TYPE = {
     "tuple_type": "write a list: [a, b]",
     "frozen_set_type": "write a list: [a, b]",
 }
-"""Pydantic's error type -> what to write, for types whose own message does not help an operator."""
+"""Pydantic's error type -> the advice, for types whose own message does not help an operator."""
 
 RELOADABLE_SECTIONS: Final = frozenset({"auth", "providers", "models", "families", "tools"})
 """The sections that may change while the server runs. Sockets, limits and tables of the others exist only once."""
@@ -271,7 +271,7 @@ def _strip_none(annotation: Any) -> Any:
 def _redact_value(value: Any) -> str:
     """Renders enough of a value to find it in the file.
 
-    The text is never long, and never has the content of a structure, which may include an API key.
+    The text is short, and never has the content of a structure, which may include an API key.
     """
     match value:
         case None | bool():

@@ -14,7 +14,7 @@ _HIDDEN: Final = "PASSWORD"
 
 
 def find_url_problem(url: str) -> str | None:
-    """Returns what to write instead of a URL that cannot be used, without its password; None if it can be used."""
+    """Returns the advice for a URL that cannot be used, without its password; None if it can be used."""
     if url.startswith(SQLITE_PREFIX):
         # Each connection to an in-memory database would have a database of its own.
         if url.removeprefix(SQLITE_PREFIX).partition("?")[0] not in ("", ":memory:"):

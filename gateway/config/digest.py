@@ -10,7 +10,7 @@ _DIGITS = 12
 
 
 def digest_config(settings: Settings) -> str:
-    """Returns a digest of everything that decides how models are served: providers, models and downloads.
+    """Returns a digest of the settings that decide how models are served: providers, models and downloads.
 
     How the server listens, stores and authenticates is not part of it. Keys are not part of it either: the digest is
     made of settings in which secrets are masked, so that it reveals nothing about them.

@@ -18,7 +18,7 @@ _DESCRIBE_TIMEOUT_S = 1.0
 
 _DEMO_NOTES: Mapping[str, Any] = {
     "stdio": [sys.executable, "-m", "gateway.demo_notes"],
-    "prefix": "",  # the demo model knows the tools by their plain names
+    "prefix": "",  # the demo model was trained with the plain names of the tools
     "approval": "never",
     "probe": {"tool": "list_notes"},
 }
@@ -58,8 +58,8 @@ async def discover_config(
 ) -> dict[str, Any]:
     """Returns settings in the form of a parsed config file.
 
-    The MCP server of the demo notes is always there. The models are the demo models, then those that local servers
-    list, then patterns for hosted services whose API key is in `environ`. For one name, the first of them wins. Takes
+    The MCP server of the demo notes is always there. The models are the demo models, then the models that local
+    servers list, then patterns for hosted services whose API key is in `environ`. The first entry of a name wins. Takes
     at most as long as the slowest local server may.
     """
     providers, models = _demo_config()
@@ -103,7 +103,7 @@ async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:
 
 
 async def _describe_models(provider: Provider, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns model name -> its `capabilities`, for those that the server reports in time."""
+    """Returns model name -> its `capabilities`, if the server reports them in time."""
     descriptions: dict[str, dict[str, Any]] = {name: {} for name in names}
     if not isinstance(provider, ModelInspector):
         return descriptions

@@ -1,4 +1,4 @@
-"""Finds upstreams that are the gateway itself: it would send requests to itself until its resources are exhausted.
+"""Finds upstreams that are the gateway itself, which would send requests to itself until its resources are exhausted.
 
 Also describes addresses of upstreams for the log.
 """
@@ -14,7 +14,7 @@ from translation.representation.json_types import mapping_or_empty
 
 
 def describe_address(config: ProviderConfig) -> str:
-    """Returns where a provider's upstream is, for the log: `http://127.0.0.1:8000`, without path and credentials.
+    """Returns the address of a provider's upstream for the log: `http://127.0.0.1:8000`, without path and credentials.
 
     A provider without an upstream is described by its type.
     """
@@ -24,7 +24,7 @@ def describe_address(config: ProviderConfig) -> str:
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8080
-"""Where the server listens by default."""
+"""The port on which the server listens by default."""
 
 _SCHEME_PORTS: Final = {"http": 80, "https": 443}
 

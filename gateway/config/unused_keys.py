@@ -13,16 +13,16 @@ _TWO_PASS_KEYS: Final = ("think_tag", "max_thinking_tokens", "max_response_token
 _KEYS_WITHOUT_TWO_PASS: Final[Mapping[str, frozenset[str]]] = {
     "anthropic": frozenset({"max_thinking_tokens", "max_response_tokens", "effort_budgets"}),
     "gemini": frozenset({"effort_budgets"}),
-    # If the template opens the thinking, it is ended with these before an answer that must fit a format.
+    # If the template opens the thinking, these keys end it before an answer that must fit a format.
     "vllm_inprocess": frozenset({"max_response_tokens", "bridge"}),
 }
-"""Provider type -> which of these keys it uses without two passes."""
+"""Provider type -> the keys of `_TWO_PASS_KEYS` that it uses without two passes."""
 
 _ENGINE_BUDGET_KEYS: Final = frozenset({"max_thinking_tokens", "max_response_tokens", "effort_budgets"})
-"""Which of these keys are used if vLLM enforces the budget."""
+"""The keys of `_TWO_PASS_KEYS` that are used if vLLM enforces the budget."""
 
 _TEXT_CALL_KEYS: Final = (("tool_parser", "openai"), ("text_tool_calls", "none"), ("tool_validation", None))
-"""The keys about calls in the text, each with its value for "there are no such calls"."""
+"""The keys about calls in the text, each with the value that means: there are no such calls."""
 
 
 def check_unused_keys(tree: Mapping[str, Any]) -> Iterator[Problem]:

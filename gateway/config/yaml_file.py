@@ -11,7 +11,7 @@ ValuePath: TypeAlias = tuple[PathStep, ...]
 
 
 class Problem(NamedTuple):
-    """One mistake in the configuration. `message` says what to write instead."""
+    """One mistake in the configuration. `message` advises what to write instead."""
 
     path: ValuePath
     message: str
@@ -27,7 +27,7 @@ class ConfigError(Exception):
         lines = lines or {}
         self.problems = tuple(sorted(problems, key=lambda problem: _line_of(problem.path, lines) or 0))
         self.places = tuple(_render_place(Path(source).name, problem, lines) for problem in self.problems)
-        """Where each problem is: `config.yaml:3: models.demo`. Unlike the text, it contains no value and no folder."""
+        """The place of each problem: `config.yaml:3: models.demo`. Unlike the text, it has no value and no folder."""
         super().__init__("\n".join(_render_problem(source, problem, lines) for problem in self.problems))
 
 

@@ -41,7 +41,7 @@ class Notes:
         self._notes: list[str] = []
 
     def create_note(self, text: str) -> str:
-        """Stores a note, and returns its number. Raises ValueError if there is no room for it."""
+        """Stores a note, and returns its number. Raises ValueError if there are too many notes."""
         if len(text) > _MAX_CHARS:
             raise ValueError(f"a note may have {_MAX_CHARS} characters")
         if len(self._notes) >= _MAX_NOTES:

@@ -1,4 +1,4 @@
-"""Suggests what to do about a failed check: first what most often causes it, then what the configuration can change."""
+"""Suggests a fix for a failed check: first for its most common cause, then in the configuration."""
 
 import re
 from typing import Final, NamedTuple
@@ -6,19 +6,19 @@ from typing import Final, NamedTuple
 from gateway.doctor.checks.subjects import Subject
 
 TIMED_OUT: Final = "too_slow"
-"""The code of a reply that did not end before the deadline of a request."""
+"""The error code of a reply that did not end before the deadline of a request."""
 
 _READ_UPSTREAM_LOG: Final = "Read the upstream's log: it failed, or left its reply unfinished."
 
 UNPARSED_OUTPUT: Final = "misread"
-"""The code of output that the gateway would parse with another setting."""
+"""The error code of output that the gateway would parse with another setting."""
 
 UNCACHED_PREFIX: Final = "uncached_prefix"
-"""The code of a prompt that the upstream computed again although it begins as the one before."""
+"""The error code of a prompt that the upstream computed again although it begins like the previous one."""
 
 
 class _CommonCause(NamedTuple):
-    """A message by which an upstream names what it was started without."""
+    """A message by which an upstream names a missing option of its start."""
 
     message: re.Pattern[str]
     advice: str
@@ -58,13 +58,13 @@ _PARSERS_OF_UPSTREAMS: Final = {
     "--reasoning-parser NAME for thinking. ",
     "llama_server": "Start llama-server with --jinja. ",
 }
-"""Provider type -> how its server parses the output of a model itself."""
+"""Provider type -> the advice by which its server parses the output of a model itself."""
 
 _PARSER_CHECKS: Final = {
     "vllm": "Check that vLLM runs with --enable-auto-tool-choice and the --tool-call-parser of this model: with "
     "another, calls remain text.",
 }
-"""Provider type -> what to check at its server if a model answers with text where it should call."""
+"""Provider type -> the advice for its server if a model answers with text instead of calls."""
 
 _ADVICE_BY_CODE: Final = {
     TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
@@ -96,9 +96,9 @@ def suggest_fix(
 ) -> str:
     """Returns the advice for a failed check, in a few sentences.
 
-    `detail` is what failed. It is searched for messages of upstreams that name the cause. `code` is that of the error,
-    `needs` the capabilities that the check requires. `undeclared` says that the check passed although a capability is
-    not declared.
+    `detail` describes the failure, and is searched for messages of upstreams that name the cause. `code` is the error's
+    code, and `needs` are the capabilities that the check requires. `undeclared`: the check passed although a capability
+    is not declared.
     """
     provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
     for cause in _COMMON_CAUSES:

@@ -31,8 +31,8 @@ def run_doctor(
 
     Without `names`, the MCP servers of the configuration are examined too.
 
-    Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. It
-    also gets the gateway's error logs. Raises NoModelsSelected and GatewayNotStarted.
+    Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. The
+    gateway's error logs are written there too. Raises NoModelsSelected and GatewayNotStarted.
     """
     steps = count_checks(settings, names)
     configure_logs(logging.ERROR)
@@ -93,7 +93,7 @@ def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
             nonlocal has_begun
             bar.label = step.ljust(_LABEL_WIDTH)[:_LABEL_WIDTH]
             bar.update(1 if has_begun else 0)
-            bar.render_progress()  # the label has changed, even if the count has not
+            bar.render_progress()  # the label has changed, even if the count is the same
             has_begun = True
 
         yield on_step

@@ -41,7 +41,7 @@ def examine(
     findings: list[Finding] = []
     is_unanswered = False
     failures: list[tuple[str, tuple[str, ...]]] = []
-    """The detail and the needs of failed checks. Of several with the same detail and a common need, the advice uses the
+    """The detail and the needs of failed checks. If several have the same detail and a common need, the advice uses the
     needs of the first."""
     for check in checks:
         on_check(check)

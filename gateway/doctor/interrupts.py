@@ -10,7 +10,7 @@ _ALARM_INTERVAL_S: Final = 0.5
 
 @contextmanager
 def interrupt_waits() -> Iterator[None]:
-    """In the main thread, raise KeyboardInterrupt at most half a second after the signal.
+    """In the main thread, raises KeyboardInterrupt at most half a second after the signal.
 
     Python records a signal that arrives just before a system call, but the call is not interrupted: the exception would
     come only after the upstream has replied. Therefore a timer interrupts waiting calls regularly. Python then resumes

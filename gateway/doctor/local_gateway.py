@@ -14,7 +14,7 @@ _STOP_TIMEOUT_S: Final = 30.0
 
 
 class GatewayNotStarted(Exception):
-    """The gateway did not start. The log says why."""
+    """The gateway did not start. The log has the reason."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Examines the configured MCP servers: whether they connect and list, which tools cannot be used, and one safe call."""
+"""Examines the configured MCP servers: connects, lists tools, reports unusable tools, makes one safe call."""
 
 import asyncio
 import time
@@ -64,7 +64,7 @@ async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
     try:
         async with open_servers(settings, with_added=False) as servers:
             return await asyncio.gather(*(_examine(servers.require(label), own.probe) for label, own in configured))
-    except (SchemaMismatch, StoreUnavailable) as error:  # it has the tokens of a server
+    except (SchemaMismatch, StoreUnavailable) as error:  # the store has the tokens of a server
         return [_describe_unlisted(label, str(error)) for label, _ in configured]
 
 
@@ -96,7 +96,7 @@ def _describe_unlisted(label: str, reason: str, advice: str = "") -> ServerDiagn
 
 
 async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:
-    """Makes the call that the configuration marks as safe. No other is made: a tool may do anything."""
+    """Makes the call that the configuration marks as safe. No other call is made, because a tool may do anything."""
     from gateway.mcp.errors import McpFault
     from gateway.mcp.results import build_outcome
 

@@ -1,4 +1,4 @@
-"""Where a report comes from: the version of the gateway, the time, and the configuration."""
+"""The origin of a report: the version of the gateway, the time, and the configuration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ PRODUCT = "responses-gateway"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOrigin:
-    """What a reader needs to know to compare two reports."""
+    """The facts that a reader needs to compare two reports."""
 
     product_version: str
     date: str
-    """When the examination ended, in ISO 8601, UTC, to the second."""
+    """The time at which the examination ended, in ISO 8601, UTC, to the second."""
     config_digest: str
     """The digest that the server's home page shows for the same configuration."""
 

@@ -1,4 +1,4 @@
-"""An MCP server in this process with one tool that has no effects, for the check of tools that the gateway runs."""
+"""An MCP server in this process with one tool without effects, for the check of tools that the gateway runs."""
 
 import random
 import socket
@@ -16,7 +16,7 @@ _START_S: Final = 10.0
 @contextmanager
 def serve_sample_tools() -> Iterator[str]:
     """Yields the URL of the server, which listens on this machine only and runs in a thread until the block ends."""
-    import uvicorn  # with the library of the server: most commands need neither
+    import uvicorn  # imports the library of the server, which most commands do not need
 
     app = _build_server().streamable_http_app(json_response=True, stateless_http=True)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
@@ -53,7 +53,7 @@ def _build_server() -> Any:
         return ListToolsResult(tools=[tool])
 
     async def call_tool(_: Any, __: CallToolRequestParams) -> CallToolResult:
-        # Another one for each call, so that a model that only guesses is found out most of the time.
+        # The result differs with each call, so that a model that guesses mostly fails the check.
         return CallToolResult(content=[TextContent(type="text", text=random.choice(WEATHERS))])
 
     return Server("doctor", on_list_tools=list_tools, on_call_tool=call_tool)

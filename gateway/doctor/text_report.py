@@ -20,7 +20,7 @@ _MIN_COLUMN_WIDTH: Final = 10
 _VERDICT_PATTERN: Final = re.compile("|".join(get_args(Verdict)))
 
 _MAX_EQUAL_SKIPS: Final = 3
-"""Up to this many features that are skipped for the same reason get a line each. More share one line."""
+"""Up to this many features that are skipped for the same reason get a line each. More features share one line."""
 
 _FROM_SECONDS_S: Final = 10.0
 
@@ -29,7 +29,7 @@ REPORT_VERSION: Final = 1
 
 
 def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = ()) -> bytes:
-    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are those of MCP servers."""
+    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers."""
     backends = [
         {
             "model": diagnosis.model,
@@ -77,7 +77,7 @@ def render_summary(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def render_score(diagnosis: Diagnosis) -> str:
-    """Returns how many checks of a model passed, of those that passed or failed: "21 of 22"."""
+    """Returns the number of checks of a model that passed, of all that passed or failed: "21 of 22"."""
     counts = count_verdicts([diagnosis])
     return f"{counts['pass']} of {counts['pass'] + counts['fail']}"
 

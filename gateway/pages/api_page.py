@@ -85,7 +85,7 @@ def _render_text(text: str) -> str:
 
 
 def _describe_type(schema: Mapping[str, Any]) -> str:
-    """Returns the type of a JSON schema in words. Alternatives to null are left out: every optional field has one."""
+    """Returns the type of a JSON schema in words. The alternative null is left out: every optional field has it."""
     if "$ref" in schema:
         return _name_of(schema).rpartition(".")[2]
     if "const" in schema:

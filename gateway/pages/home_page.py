@@ -60,7 +60,7 @@ class HomePageModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomePage:
-    """What the page shows."""
+    """The content of the page."""
 
     version: str
     status: str

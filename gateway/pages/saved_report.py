@@ -81,7 +81,7 @@ def read_report(file: Path) -> SavedReport | None:
 def merge_results(file: Path, results: Sequence[SavedResult]) -> None:
     """Writes `results` to `file`, beside the results of other models in it. Replaces a file that cannot be read.
 
-    The file is replaced in one step, so that a reader never sees half of it. Raises OSError.
+    The file is replaced in one step, so that readers never get a part of it. Raises OSError.
     """
     try:
         earlier = read_report(file)

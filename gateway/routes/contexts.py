@@ -23,7 +23,7 @@ def contexts_routes(service: Service) -> APIRouter:
         openapi_extra=json_request_body(partial(partial_request_schema, "compact-response", COMPACT_FIELDS)),
     )
     async def compact(request: Request) -> Response:
-        """Let the model summarize a conversation. The output is input that replaces the conversation."""
+        """Let the model summarize a conversation. The output replaces the conversation in later input."""
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):

@@ -22,11 +22,11 @@ def health_routes(service: Service) -> APIRouter:
     async def readyz() -> Response:
         """Report whether the process accepts requests.
 
-        Returns 503 after the process was told to stop, and while an embedded engine is not running. With an unreachable
-        store the process remains ready for requests that need none, and after a configuration that could not be loaded
-        it serves the one before; `degraded` then says what is wrong with the store or the configuration. The state
-        of the operator's MCP servers, `mcp_servers`, never changes the status. If a key may use only some of them, it
-        is their number in each state, `mcp_server_counts`.
+        Returns 503 after the process received a signal to stop, and while an embedded engine is not running. With an
+        unreachable store the process remains ready for requests without a store. If a new configuration cannot be
+        loaded, it serves the previous one. `degraded` then has the problem of the store or the configuration. The
+        state of the operator's MCP servers, `mcp_servers`, never changes the status. If a key may use only some of
+        them, the reply has the number of servers in each state instead, `mcp_server_counts`.
         """
         return build_json_reply(*report_readiness(service))
 
@@ -40,7 +40,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     report = service.engines.report_conditions()
     details: Json = {"engines": report} if report else {}
     if servers := service.operator_servers.report_conditions():
-        # For information: the process serves all else without them. Whoever asks has no key, so names that some keys
+        # For information: other requests are served without the servers. The client has no key, so names that some keys
         # must not know are not in it.
         auth = service.settings.auth
         if auth is not None and auth.limits_servers:

@@ -23,9 +23,10 @@ def mcp_servers_routes(service: Service) -> APIRouter:
 
     @router.get(_LIST_PATH)
     async def list_mcp_servers(request: Request) -> Response:
-        """List the operator's MCP servers that the key may use, with the tools that this process knows of them.
+        """List the operator's MCP servers that the key may use, with the tools that this process has listed.
 
-        A server that no request has used yet has none. Nothing is asked of the servers. Administrators get all servers.
+        A server that no request has used yet has no tools. The servers are not contacted. Administrators get all
+        servers.
         """
         allowed = _allowed_of(service.authenticate(request))
         query_of.check_param_names(request.query_params, ())
@@ -33,16 +34,16 @@ def mcp_servers_routes(service: Service) -> APIRouter:
 
     @router.get(_SERVER_PATH)
     async def get_mcp_server(server_label: str, request: Request) -> Response:
-        """Get one of these servers. Administrators get the settings of a server that was added too."""
+        """Get one of the operator's MCP servers. Administrators also get the settings of an added server."""
         principal = service.authenticate(request)
         query_of.check_param_names(request.query_params, ())
         return build_json_reply(_describe(service, server_label, principal))
 
     @router.put(_SERVER_PATH, openapi_extra=json_request_body(_describe_body))
     async def put_mcp_server(server_label: str, request: Request) -> Response:
-        """Add a server, or replace one that was added. For administrators.
+        """Add a server, or replace an added server. For administrators.
 
-        It is connected at once; its `status` says later whether it can be used.
+        It is connected at once; its `status` later shows whether it can be used.
         """
         principal = service.authenticate_admin(request)
         query_of.check_param_names(request.query_params, ())
@@ -53,7 +54,7 @@ def mcp_servers_routes(service: Service) -> APIRouter:
 
     @router.delete(_SERVER_PATH)
     async def delete_mcp_server(server_label: str, request: Request) -> Response:
-        """Remove a server that was added. Its calls may take `tools.mcp.removal_grace_s` more. For administrators."""
+        """Remove an added server. Open calls get `tools.mcp.removal_grace_s` to end. For administrators."""
         principal = service.authenticate_admin(request)
         query_of.check_param_names(request.query_params, ())
         await service.require_added_servers().remove(server_label, principal.name)
@@ -67,7 +68,7 @@ def _allowed_of(principal: Principal) -> tuple[str, ...]:
 
 
 def _describe(service: Service, label: str, principal: Principal) -> Json:
-    """Returns a server as it is in the list. Raises NotFound, with the same message for one that the key may not
+    """Returns the list entry of a server. Raises NotFound, with the same message for servers that the key may not
     use."""
     servers = service.operator_servers
     is_known = label in servers.configured or label in servers.unusable

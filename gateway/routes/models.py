@@ -19,7 +19,7 @@ def models_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/models")
     async def list_models(request: Request) -> Response:
-        """List the models of this server. For patterns in its config, these are the models that the upstreams list."""
+        """List the models of this server. For patterns in its config, it lists the models of the upstreams."""
         allowed = service.authenticate(request).models
         models = await service.catalogue.list_models(allowed)
         if is_messages_request(request.scope):

@@ -27,7 +27,7 @@ _LISTING_S: Final = 2.0
 """Seconds that the page waits for upstreams to list their models."""
 
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
-"""A `Host` header that can be part of a command to copy."""
+"""Matches a `Host` header that can be part of a command to copy."""
 
 
 def pages_routes(service: Service) -> APIRouter:
@@ -36,7 +36,7 @@ def pages_routes(service: Service) -> APIRouter:
 
     @router.head("/")
     async def probe() -> Response:
-        """Reply to products that only examine whether a server is there."""
+        """Reply to programs that only probe for a server."""
         return Response()
 
     @router.get("/")
@@ -98,7 +98,7 @@ def _build_index(readiness: Json, version: str) -> Json:
 
 
 def _list_notes(readiness: Json) -> list[tuple[str, str]]:
-    """Returns (name, text) of the parts of `/readyz` that people should see."""
+    """Returns (name, text) of the parts of `/readyz` that the page shows."""
     notes = [(name.capitalize(), str(reason)) for name, reason in readiness.get("degraded", {}).items()]
     for name, engine in readiness.get("engines", {}).items():
         detail = f": {engine['detail']}" if engine["detail"] else ""
@@ -117,7 +117,7 @@ def _list_patterns(service: Service, principal: Principal) -> list[HomePageModel
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:
-    """Returns the doctor's results for the models that `principal` may use, and why a file of them cannot be read."""
+    """Returns the doctor's results for the models that `principal` may use, and the problem with their file."""
     file = service.settings.server.doctor_report
     if file is None:
         return None, ""
@@ -132,7 +132,7 @@ async def _read_report(service: Service, principal: Principal) -> tuple[SavedRep
 
 
 def _find_base_url(request: Request, settings: Settings) -> str:
-    """Returns the server's address as the client knows it. A `Host` that is no host name is not repeated."""
+    """Returns the server's address as the client knows it. A `Host` that is not a host name is not repeated."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         host = f"{settings.server.host}:{settings.server.port}"

@@ -58,7 +58,7 @@ def _name_body_schemas(document: Json) -> None:
     """Moves the schemas of request bodies that have an `$id`, and their definitions, to the components of an OpenAPI
     document.
 
-    Their references would be right where they are, because `$id` is the base of `#/$defs/...` (JSON Schema 2020-12,
+    References inside the schemas would be valid, because `$id` is the base of `#/$defs/...` (JSON Schema 2020-12,
     8.2.1). But programs that generate clients and tests from the document resolve every reference at its root.
     """
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -151,5 +151,5 @@ FAILURE_RESPONSES: Final = _document_failures(
         ),
     ),
 )
-"""The value of `responses` for every route without another. Without it, FastAPI documents validation errors that never
-occur."""
+"""The value of `responses` for every route without another. Without it, FastAPI would document validation
+errors, which never occur."""

@@ -51,7 +51,7 @@ def responses_routes(service: Service) -> APIRouter:
     async def get_response(response_id: str, request: Request) -> Response:
         """Get a response in its current state.
 
-        With `stream=true` it returns the events of the response, those after the sequence number `starting_after`.
+        With `stream=true` it returns the events of the response after the sequence number `starting_after`.
         """
         owner = service.authenticate(request).name
         query = request.query_params
@@ -70,7 +70,7 @@ def responses_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
-        """Cancel a background response, whichever server runs it. A response that has ended remains as it is."""
+        """Cancel a background response, whichever server runs it. A response that has ended remains unchanged."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         store = service.require_store()

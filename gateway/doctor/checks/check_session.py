@@ -47,8 +47,8 @@ _CODES_OF_TYPES: Final = {
     "not_found_error": "model_not_found",
     "timeout_error": "upstream_timeout",
 }
-"""Type of an error of the Messages API, which has no codes -> the code that other APIs have for it. It has one type for
-all requests that are refused."""
+"""Type of an error of the Messages API, which has no codes -> the code of other APIs. All refused requests have one
+type."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class CheckSession:
         return _MAX_TOKENS if window is None else max(16, min(_MAX_TOKENS, window // 4))
 
     def create_response(self, **body: Any) -> Json:
-        """Request a whole response.
+        """Requests a whole response.
 
         Raises RequestFailed, TimedOut, and CheckFailed for a reply that is no JSON object.
         """
@@ -99,11 +99,11 @@ class CheckSession:
         return response
 
     def create_completion(self, **body: Any) -> Json:
-        """Request a whole completion. Raises like `create_response`."""
+        """Requests a whole completion. Raises like `create_response`."""
         return self._post(_CHAT, body)
 
     def stream_response(self, **body: Any) -> ReceivedStream:
-        """Request a stream and read it to its end.
+        """Requests a stream and reads it to its end.
 
         Raises RequestFailed if the reply is an error or ends with one, TimedOut, and CheckFailed for a malformed
         stream.
@@ -116,7 +116,7 @@ class CheckSession:
         return received
 
     def stream_completion(self, **body: Any) -> ReceivedStream:
-        """Request a stream of completion chunks and read it to its end. Raises like `stream_response`."""
+        """Requests a stream of completion chunks and reads it to its end. Raises like `stream_response`."""
         with self._open_stream(_CHAT, body) as (received, chunks):
             for _ in chunks:
                 pass
@@ -125,11 +125,11 @@ class CheckSession:
         return received
 
     def create_message(self, **body: Any) -> Json:
-        """Request a whole message. Raises like `create_response`."""
+        """Requests a whole message. Raises like `create_response`."""
         return self._post(_MESSAGES, body)
 
     def stream_message(self, **body: Any) -> ReceivedStream:
-        """Request the stream of a message and read it to its end. Raises like `stream_response`."""
+        """Requests the stream of a message and reads it to its end. Raises like `stream_response`."""
         with self._open_stream(_MESSAGES, body) as (received, events):
             for _ in events:
                 pass
@@ -139,7 +139,7 @@ class CheckSession:
 
     @contextmanager
     def open_response_stream(self, **body: Any) -> Iterator[tuple[ReceivedStream, Iterator[Json]]]:
-        """Request a stream from which the caller may disconnect early, by leaving the block.
+        """Requests a stream from which the caller may disconnect early, by leaving the block.
 
         Yields what was received, and an iterator that reads further events. Raises like `stream_response`.
         """
@@ -147,7 +147,7 @@ class CheckSession:
             yield open_stream
 
     def wait_until_idle(self) -> bool:
-        """Waits until an embedded engine runs no request. Returns False if it still does at the deadline.
+        """Waits until an embedded engine runs no request. Returns False if requests run at the deadline.
 
         For other providers this is unknown, and the result is True.
         """

@@ -1,6 +1,6 @@
 """Validates chat completions and their chunks, and converts them to responses for the checks that both APIs share.
 
-Malformed ones raise CheckFailed.
+Malformed completions raise CheckFailed.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def check_completion(completion: Json) -> Json:
 def check_chunks(chunks: Sequence[Json], *, done: bool) -> Json:
     """Validates the chunks of a stream. Returns the completion as a response.
 
-    `done` says that the stream ended with `[DONE]`. Raises CheckFailed for the first chunk that is invalid or out of
+    `done`: the stream ended with `[DONE]`. Raises CheckFailed for the first chunk that is invalid or out of
     order.
     """
     require(bool(chunks), "the stream has no chunks")
@@ -108,7 +108,7 @@ def _check_identity(completion: Json) -> None:
 
 
 def _only_choice(completion: Json) -> Json | None:
-    """Returns the only choice. Returns None if there is none, as in chunks that report the usage."""
+    """Returns the only choice; None if there is no choice, as in chunks that report the usage."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise CheckFailed("choices is not a list of objects")

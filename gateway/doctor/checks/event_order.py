@@ -17,14 +17,14 @@ _PART_EVENTS: Final = {
 _TEXT_KEYS: Final = {channel.event_prefix: channel.key for channel in TEXT_FIELDS.values()}
 """Event prefix -> the key of the whole text, which its deltas add up to."""
 _CLIENT_TOOL_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
-"""Items whose text must be streamed. The text of tool calls that an upstream runs itself need not be."""
+"""Items whose text must be streamed. The text of calls that an upstream runs itself need not be streamed."""
 _STABLE_KEYS: Final = ("id", "type", "call_id", "name")
 
 
 def check_order(events: Sequence[Json], *, done: bool) -> None:
     """Raises CheckFailed for the first event that is out of order or malformed.
 
-    `done` says that the stream ended with the frame `[DONE]`.
+    `done`: the stream ended with the frame `[DONE]`.
     """
     if not events:
         raise CheckFailed("the stream has no events")

@@ -1,4 +1,4 @@
-"""The check of tools that the gateway runs: whether the model calls one, and whether its answer uses the result."""
+"""The check of tools that the gateway runs: the model has to call one, and its answer has to use the result."""
 
 from typing import Final
 
@@ -17,9 +17,9 @@ _WITHOUT_TOOLS: Final = "if it cannot use tools, write capabilities: {tools: fal
 
 
 def probe_hosted_tools(session: CheckSession) -> str:
-    """Checks that the gateway runs a call of the model, and that the model goes on from its result.
+    """Checks that the gateway runs a call of the model, and that the model continues with its result.
 
-    Raises Inconclusive if the answer does not have the result: whether it was used is then not known.
+    Raises Inconclusive if the answer does not contain the result, because it may have been used nevertheless.
     """
     response, remark = _request_call(session)
     calls = items_of_type(response, "mcp_call")
@@ -42,8 +42,9 @@ def probe_hosted_tools(session: CheckSession) -> str:
 def _request_call(session: CheckSession) -> tuple[Json, str]:
     """Sends the request until the model calls the tool. Returns the response and a remark.
 
-    If it calls nothing by itself, a second request has `tool_choice: required`, and the remark says so. Raises
-    CheckFailed if that has no call either, and Inconclusive if it was cut off or the upstream cannot require a call.
+    If the model makes no call by itself, a second request has `tool_choice: required`, and the remark reports this.
+    Raises CheckFailed if that response has no call either, and Inconclusive if it was cut off or the upstream cannot
+    require a call.
     """
     response = _create_response(session)
     if items_of_type(response, "mcp_call"):

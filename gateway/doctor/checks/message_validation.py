@@ -1,5 +1,5 @@
 """Validates messages of the Messages API and their streams, and converts them to responses for the checks that all APIs
-share. Malformed ones raise CheckFailed."""
+share. Malformed messages raise CheckFailed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -109,7 +109,7 @@ class _MessageBuilder:
 
 
 def _complete_block(block: Json) -> Json:
-    """Returns a block with its input, if it is that of a call whose input was streamed."""
+    """Returns a block. If it is a call whose input was streamed, the block gets the input."""
     if "partial_json" not in block:
         return block
     text = block["partial_json"]

@@ -1,4 +1,4 @@
-"""The check of prefix caches: how much of the first turn of a session the upstream need not compute in the second."""
+"""The check of prefix caches: the second turn of a session has to find most of the first turn in the cache."""
 
 import secrets
 from typing import Any, Final
@@ -20,18 +20,18 @@ _TOKENS_PER_RULE: Final = 60
 """An upper bound. Tokenizers of small models need several tokens for a word."""
 
 _ENGINES: Final = frozenset({"vllm", "vllm_inprocess", "llama_server", "llamacpp", "harmony", "demo"})
-"""Types of upstreams that cache prefixes of any length, unless they were told not to."""
+"""Types of upstreams that cache prefixes of any length, unless their cache is switched off."""
 
 _SILENCE: Final = "its upstream does not report cached tokens"
 
 _REASONS_OF_SILENCE: Final = {"vllm": f"{_SILENCE}: start vLLM with --enable-prompt-tokens-details"}
-"""Type of an upstream -> what to do for it to report cached tokens."""
+"""Type of an upstream -> the advice by which it reports cached tokens."""
 
 
 def probe_prefix_cache(session: CheckSession) -> str:
     """Checks that a second turn finds most of the first one in the upstream's cache.
 
-    The first line of the prompt differs between the turns, as that of Claude Code may. Raises Inconclusive if the
+    The first line of the prompt differs between the turns, as with Claude Code. Raises Inconclusive if the
     upstream does not report cached tokens.
     """
     window = session.subject.capabilities.max_context_window
@@ -70,7 +70,7 @@ def _text_of(completion: Json) -> Any:
 
 
 def _read_usage(completion: Json) -> tuple[int, int | None]:
-    """Returns the tokens of the prompt, 0 if unknown, and the cached ones, None if they are not reported."""
+    """Returns the number of tokens in the prompt, or 0 if unknown, and the cached tokens, or None if not reported."""
     usage = mapping_or_empty(completion.get("usage"))
     prompt = usage.get("prompt_tokens")
     cached = mapping_or_empty(usage.get("prompt_tokens_details")).get("cached_tokens")

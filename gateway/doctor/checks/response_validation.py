@@ -15,7 +15,7 @@ _UNPARSED_MARKERS: Final = {
     "[TOOL_CALLS]": "its calls are in its text: write tool_parser: mistral to parse them",
     "<|python_tag|>": "its calls are in its text: write tool_parser: llama to parse them",
 }
-"""Markup in text that was not parsed -> what to do about it."""
+"""Markup in text that was not parsed -> the advice for it."""
 
 
 def check_response(response: Json) -> Json:
@@ -75,7 +75,7 @@ def require_text(response: Json) -> str:
 
 
 def describe_cutoff(response: Json) -> str:
-    """Returns as text why a response is incomplete."""
+    """Returns the reason why a response is incomplete, as text."""
     return f"it was cut off ({response['incomplete_details'].get('reason')})"
 
 

@@ -22,7 +22,7 @@ _UNKNOWN_UPSTREAM_MODEL: Final = "doctor-no-such-model"
 
 
 class NoModelsSelected(Exception):
-    """No model can be selected. The message says what to write."""
+    """No model can be selected. The message names the option to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ def prepare_examination(
 ) -> Examination:
     """Builds the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
 
-    `providers` has at least the providers of those models, by name. `sample_tools_url` is that of an MCP server for
-    checks; None if they need none.
+    `providers` has at least the providers of these models, by name. `sample_tools_url` is the URL of an MCP server for
+    checks; None if no check needs one.
     """
     sample_server = f"doctor-{secrets.token_hex(4)}"
     sample_names = {name: f"doctor-tools-{number}" for number, name in enumerate(models)}

@@ -96,8 +96,9 @@ def request_tool_call(
 ) -> tuple[Json, str]:
     """Sends a request until the response calls tools of these names. Returns the response and a remark.
 
-    If the model calls nothing by itself, a second request has `tool_choice: required`, and the remark says so. Raises
-    CheckFailed if that has no call either, and Inconclusive if it was cut off or the upstream cannot require a call.
+    If the model makes no call by itself, a second request has `tool_choice: required`, and the remark reports this.
+    Raises CheckFailed if that response has no call either, and Inconclusive if it was cut off or the upstream cannot
+    require a call.
     """
     response = send_request(**body)
     if parse_calls(response, names):

@@ -3,8 +3,8 @@
 A check that returns has passed. Otherwise it raises:
 
 CheckFailed        a requirement is not met
-  UnparsedOutput   it would be met with the setting that the message names
-  UncachedPrefix   the upstream computes again what it has computed in the turn before
+  UnparsedOutput   the requirement would be met with the setting that the message names
+  UncachedPrefix   the upstream computes the prompt of the previous turn again
   TimedOut         the reply did not end in time
 Inconclusive       the reply does not show whether the requirement is met
 RequestFailed      the gateway replied with an error
@@ -33,7 +33,7 @@ class UnparsedOutput(CheckFailed):
 
 
 class UncachedPrefix(CheckFailed):
-    """A turn of a session did not find the turn before it in the upstream's cache."""
+    """A turn of a session did not find the previous turn in the upstream's cache."""
 
 
 class TimedOut(CheckFailed):
@@ -41,7 +41,7 @@ class TimedOut(CheckFailed):
 
 
 class Inconclusive(Exception):
-    """The model's reply does not show whether the feature works. The message says why."""
+    """The model's reply does not show whether the feature works. The message has the reason."""
 
 
 class RequestFailed(Exception):
@@ -73,7 +73,7 @@ class Finding:
     came: str = ""
     """The reply to that request, shortened too."""
     advice: str = ""
-    """What to do about a failed check."""
+    """The advice for a failed check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Fetches embeddings by the upstream's `/v1/embeddings`, for APIs with forms of their own for them."""
+"""Fetches embeddings from the upstream's `/v1/embeddings`, for APIs with other forms of embeddings."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,8 +36,9 @@ async def fetch_embeddings(
 ) -> Embeddings:
     """Returns the embeddings for `lifted`, a body of `/v1/embeddings`. Without a text nothing is sent.
 
-    `losses` are those of lifting it, `dimensions_param` is the client's name of `dimensions`. Raises Unrepresentable
-    for a loss in strict mode and for vectors of another size, and what `Service.fetch_embeddings` raises.
+    `losses` are the losses of lifting, and `dimensions_param` is the client's name of `dimensions`. Raises
+    Unrepresentable for a loss in strict mode and for vectors of another size, and what `Service.fetch_embeddings`
+    raises.
     """
     route = service.catalogue.find_route(lifted["model"], principal.models)
     require_no_loss(losses, strict=route.strict or is_strict(headers_of(request.scope)))

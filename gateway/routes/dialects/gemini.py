@@ -33,7 +33,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 _VERSIONS: Final = ("/v1beta", "/v1")
-"""Both versions of the API. Lists of models under `/v1` are those of OpenAI's API."""
+"""Both versions of the API. Lists of models under `/v1` belong to OpenAI's API."""
 
 
 def gemini_routes(service: Service) -> APIRouter:

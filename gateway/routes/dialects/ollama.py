@@ -1,4 +1,4 @@
-"""/api/*: Ollama's own API, for clients that speak no other."""
+"""/api/*: Ollama's own API, for clients that support no other API."""
 
 from typing import Final
 
@@ -49,13 +49,13 @@ def ollama_routes(service: Service) -> APIRouter:
 
     @router.get("/api/ps")
     async def list_loaded_models(request: Request) -> Response:
-        """List no models: which ones are loaded is known to their upstreams."""
+        """List no models, because only upstreams know which models are loaded."""
         service.authenticate(request)
         return build_json_reply({"models": []})
 
     @router.post("/api/show")
     async def show_ollama_model(request: Request) -> Response:
-        """Show what a model can do."""
+        """Show the capabilities of a model."""
         principal = service.authenticate(request)
         body = await service.read_body(request)
         name = body.get("model") or body.get("name")
@@ -67,7 +67,7 @@ def ollama_routes(service: Service) -> APIRouter:
 
     @router.get("/api/version")
     async def get_ollama_version() -> Response:
-        """Get the version of Ollama whose API this is."""
+        """Get the version of Ollama whose API is implemented."""
         return build_json_reply({"version": API_VERSION})
 
     for path, method in _MODEL_CHANGES.items():

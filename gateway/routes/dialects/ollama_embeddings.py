@@ -47,7 +47,7 @@ def ollama_embeddings_routes(service: Service) -> APIRouter:
 async def _fetch_embeddings(
     service: Service, request: Request, lift: Callable[[Json, list[Loss]], Json]
 ) -> tuple[str, Embeddings]:
-    """Returns the model and the embeddings that a request asks for. Without a text it asks for none."""
+    """Returns the model and the embeddings of a request's texts. A request may have no text."""
     principal = service.authenticate(request)
     losses: list[Loss] = []
     body, _, weight = await service.read_sized_body(request)

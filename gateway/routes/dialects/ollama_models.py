@@ -1,4 +1,4 @@
-"""Models in the shapes of Ollama's API. What is not known of a model is empty or left out, never guessed."""
+"""Models in the shapes of Ollama's API. Unknown facts about a model are empty or left out, never guessed."""
 
 import hashlib
 from typing import Final
@@ -8,10 +8,10 @@ from gateway.replies.dialects.ollama_endpoint import format_time
 from translation.representation.json_types import Json
 
 API_VERSION: Final = "0.13.0"
-"""The version of Ollama whose API this is. Clients compare it with the one that they need."""
+"""The version of Ollama whose API is implemented. Clients compare it with the version that they need."""
 
 _ARCHITECTURE: Final = "gateway"
-"""Stands for a model's architecture, which is not known here. Clients read it to find the length of the context."""
+"""Replaces a model's architecture, which is unknown. Clients read it to find the length of the context."""
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -26,7 +26,7 @@ _NO_DETAILS: Final[Json] = {
 
 
 def build_listed_model(model: Json) -> Json:
-    """Returns the entry of `/api/tags` for a model of the catalogue. Its digest is one of its name."""
+    """Returns the entry of `/api/tags` for a model of the catalogue. Its digest is computed from its name."""
     return {
         "name": model["id"],
         "model": model["id"],

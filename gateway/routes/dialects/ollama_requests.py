@@ -23,11 +23,11 @@ _UNLOADING: Final = frozenset({"0", "0s", "0m", "0h"})
 
 
 class _EmptyPrompt(Exception):
-    """The request has no prompt: it only asks for the model to be loaded or unloaded."""
+    """The request has no prompt. It only requests to load or unload the model."""
 
 
 class OllamaRequest:
-    """Serves one request. `endpoint` is that of its API."""
+    """Serves one request. `endpoint` is the endpoint of its API."""
 
     def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service = service
@@ -58,7 +58,7 @@ class OllamaRequest:
         return body
 
     async def _reply_without_prompt(self, request: Request) -> Response:
-        """Replies as a server that has loaded, or unloaded, the model. Nothing is sent to the upstream."""
+        """Replies like a server that has loaded, or unloaded, the model. Nothing is sent to the upstream."""
         body = self._body
         principal = self._service.authenticate(request)
         model = await self._service.catalogue.get_model(body["model"], principal.models)

@@ -67,7 +67,7 @@ async def test_a_server_is_used_after_a_login(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ({"code": "the-code", "state": "another"}, "not that to this login"),
+        ({"code": "the-code", "state": "another"}, "belongs to another login"),
         ({"error": "access_denied"}, "the login was refused: access_denied"),
     ],
 )
