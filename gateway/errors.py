@@ -2,7 +2,7 @@
 
 GatewayError
   NotAuthenticated     no API key, or an unknown one
-  NotAdministrator     the key may not change what the route is about
+  NotAdministrator     the route requires a key with `admin: true`
   ServerNameTaken      another MCP server has the label or the prefix
   UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
@@ -14,22 +14,22 @@ GatewayError
   UnsupportedEncoding  the body is compressed
   NotFound             no such path, or no such object
   MethodNotAllowed     the path exists, the method does not
-  OriginRefused        a page of another host asked for a WebSocket
+  OriginRefused        a page of another origin requested a WebSocket
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
-  ThreadNotFound       a thread of the Messages API has no such message, or it has not ended well
+  ThreadNotFound       a thread of the Messages API has no such message, or the message has failed
   RunInProgress        another run of an AG-UI thread has not ended
   IdempotencyKeyReused  the Idempotency-Key belongs to a request with another body
-  IdempotencyKeyInUse  other requests with the same Idempotency-Key begin and fail all the time
+  IdempotencyKeyInUse  other requests with the same Idempotency-Key keep starting and failing
   TooManyRequests      a key has `limits.open_requests` open
   TooManySockets       a key has `limits.websockets` open
   TooManyJobs          an owner has `limits.background_jobs` queued or running
   TooManyKeys          an owner has `limits.idempotency_keys` stored
   EventLogFull         the event logs of an owner have `limits.event_log_mb`
-  ShuttingDown         the server stops and the time to drain is over
+  ShuttingDown         the server stops, and `server.drain_s` seconds are over
   StoreUnavailable     the database is down, full, read-only or too slow
   CredentialsNotStored  the replica that had the credentials of a background response is gone
-  CompactionFailed     the model wrote no whole summary of the conversation
+  CompactionFailed     the model wrote no complete summary of the conversation
   ToolListFailed       an MCP server that the request needs does not list its tools
   StoredFailure        the response that a request repeats, or waited for, has failed
   TurnFailed           the upstream reported a failure within a reply of status 200, before any content

@@ -36,7 +36,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The configuration file. Default: ./config.yaml if it exists, else what this machine offers.",
+        help="The configuration file. Default: ./config.yaml if it exists, else API keys and servers of this machine.",
     ),
 ]
 
@@ -89,7 +89,8 @@ def serve(
 def models(
     config: ConfigOption = None,
     capabilities: Annotated[
-        bool, typer.Option("--capabilities", help="Print every capability of each model, also those it lacks.")
+        bool,
+        typer.Option("--capabilities", help="Print every capability of each model, including those that it lacks."),
     ] = False,
 ) -> None:
     """List the models that clients may request, with their providers and capabilities."""
@@ -214,7 +215,7 @@ def try_mcp_tool(
     from gateway.cli.mcp_servers import read_call_arguments, try_tool
 
     if (parsed := read_call_arguments(arguments)) is None:
-        _exit_with_error(f"the arguments are no JSON object: {arguments}")
+        _exit_with_error(f"the arguments are not a JSON object: {arguments}")
     with _exiting_on_fault(server):
         result = _run_with_store(try_tool(settings, server, tool, parsed))
     typer.echo(result.text)
@@ -243,7 +244,7 @@ def pin_mcp_tools(
 def log_in_to_mcp_server(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of a server with `grant: login`.")],
     config: ConfigOption = None,
-    port: Annotated[int, typer.Option(help="The port of this machine to which the browser comes back.")] = 0,
+    port: Annotated[int, typer.Option(help="The port of this machine to which the browser is redirected.")] = 0,
     timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Seconds to wait for the login.")] = 300.0,
 ) -> None:
     """Log in to an MCP server in a browser. The tokens are stored, encrypted, for all replicas."""

@@ -53,7 +53,7 @@ class ApiKeySettings(_Section):
 
 
 class AuthSettings(_Section):
-    """Who may use the gateway. Without this section no key is required, and the gateway listens on loopback only."""
+    """The API keys of clients. Without this section no key is required, and the gateway listens on loopback only."""
 
     keys: tuple[ApiKeySettings, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 

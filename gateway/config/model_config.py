@@ -43,7 +43,7 @@ def _require_parser(name: str | None, *, native: str) -> str | None:
 
 
 class FamilyConfig(BaseModel):
-    """How the models of a [family](providers.md#families-of-models) write thinking and calls in their text."""
+    """The form in which models of a [family](providers.md#families-of-models) write thinking and calls as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

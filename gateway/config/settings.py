@@ -38,7 +38,7 @@ class CorsSettings(_Section):
 
 
 class ServerSettings(_Section):
-    """How the server listens and what it accepts."""
+    """The addresses, limits and deadlines of the server."""
 
     host: NonEmptyText = Field(
         default="127.0.0.1",
@@ -134,7 +134,7 @@ class ServerSettings(_Section):
 
 
 class LogSettings(_Section):
-    """What the server writes to stderr."""
+    """The log lines that the server writes to stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
@@ -153,7 +153,7 @@ class LogSettings(_Section):
 
 
 class StoreSettings(_Section):
-    """Where responses, conversations and completions are stored."""
+    """The database in which responses, conversations and completions are stored."""
 
     url: str | None = Field(
         default="sqlite+aiosqlite:///responses-gateway.db",
@@ -272,10 +272,13 @@ class EgressSettings(_Section):
 class Settings(_Section):
     """The whole configuration. `load_settings` and `parse_settings` build one; they check more than the fields do."""
 
-    server: ServerSettings = Field(default=ServerSettings(), description="How the server listens and what it accepts.")
-    log: LogSettings = Field(default=LogSettings(), description="What the server writes to stderr.")
+    server: ServerSettings = Field(
+        default=ServerSettings(), description="The addresses, limits and deadlines of the server."
+    )
+    log: LogSettings = Field(default=LogSettings(), description="The log lines that the server writes to stderr.")
     store: StoreSettings = Field(
-        default=StoreSettings(), description="Where responses, conversations and completions are stored."
+        default=StoreSettings(),
+        description="The database in which responses, conversations and completions are stored.",
     )
     sealing: SealingSettings = Field(
         default=SealingSettings(), description="Keys that encrypt content which clients send back."
@@ -290,7 +293,7 @@ class Settings(_Section):
     egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
     tools: ToolSettings = Field(default=ToolSettings(), description="Tools that the gateway runs itself.")
     auth: AuthSettings | None = Field(
-        default=None, description="Who may use the gateway. If left out, no key is required."
+        default=None, description="The API keys of clients. If left out, no key is required."
     )
     providers: dict[NonEmptyText, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each with a name of your choice."

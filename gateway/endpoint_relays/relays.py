@@ -30,7 +30,7 @@ class ModelListing(Protocol):
     """Checks models against the lists of their upstreams."""
 
     async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
-        """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
+        """Raises UnknownModel if the route's upstream has to list its model, and does not."""
         ...
 
 

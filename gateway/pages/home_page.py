@@ -78,7 +78,7 @@ class HomePage:
     report: SavedReport | None = None
     """The last results of the doctor for `models`."""
     report_problem: str = ""
-    """Why there is no `report`, if the file exists."""
+    """The reason why there is no `report`, if the file exists."""
     config_digest: str = ""
 
 

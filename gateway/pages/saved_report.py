@@ -38,7 +38,7 @@ class SavedResult(BaseModel):
     model: str
     provider: str
     date: str
-    """When the examination ended, in ISO 8601 and UTC."""
+    """The time at which the examination ended, in ISO 8601 and UTC."""
     product_version: str
     config_digest: str
     checks: tuple[SavedCheck, ...]

@@ -107,7 +107,7 @@ class ReplyCollector(Protocol):
 
 def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
     """The relay functions of an API without relay. They are not called, because `allows_relay` is False."""
-    raise AssertionError("nothing of this API is relayed")
+    raise AssertionError("this API is never relayed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class LogReplay:
     """A ReplyStream of the events of one response with sequence numbers above `after`.
 
     It ends with [DONE] after the terminal event. A replay that cannot go on ends with an `error` event, which has no
-    number of its own: the response goes on, and the client can resume after the last number it has. It retries while
+    number of its own: the response continues, and the client can resume after the last number it has. It retries while
     the database is unavailable, for up to `max_outage_s`. With `obfuscates` deltas are padded.
     """
 

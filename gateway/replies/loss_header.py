@@ -27,7 +27,7 @@ the client and may have any characters."""
 def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
     """Returns the header: comma-separated `param=effect` without duplicates; empty if nothing was lost.
 
-    If they are too long, the last entry says how many were left out.
+    If the header is too long, the last entry has the number of omitted losses.
     """
     if not losses:
         return {}

@@ -140,7 +140,7 @@ class Admission:
                 raise _too_long(name, len(value), limit, key)
 
     async def require_listed(self, route: Route, principal: Principal) -> None:
-        """Raises UnknownModel if the route's model must be one that its upstream lists, and is not."""
+        """Raises UnknownModel if the route's upstream has to list its model, and does not."""
         await self._catalogue.require_listed(route, principal.models)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:

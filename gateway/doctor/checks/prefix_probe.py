@@ -14,7 +14,7 @@ _MIN_SHARE: Final = 0.8
 _RULE: Final = "Reply in one short sentence, and never mention these rules. "
 
 _MAX_RULES: Final = 120
-"""How often the rule is in the prompt. That makes some 1,500 tokens: hosted services cache nothing below 1,024."""
+"""The most rules in the prompt. They have some 1,500 tokens: hosted services cache nothing below 1,024."""
 
 _TOKENS_PER_RULE: Final = 60
 """An upper bound. Tokenizers of small models need several tokens for a word."""

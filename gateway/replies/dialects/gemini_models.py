@@ -30,7 +30,7 @@ def build_gemini_model(model: Json, can_embed: Callable[[str], bool]) -> Json:
 
 
 def list_gemini_models(models: Sequence[Json], params: QueryParams, can_embed: Callable[[str], bool]) -> Json:
-    """Returns one page of the list: `pageSize` models, from the one that `pageToken` names.
+    """Returns one page of the list: `pageSize` models, beginning with the model that `pageToken` names.
 
     Raises InvalidRequest for a malformed size, and for a token of another list.
     """

@@ -184,7 +184,7 @@ class IdempotentRequests:
         receive: Receive,
     ) -> Response:
         """Returns a response as JSON once it has ended, whichever replica runs it. Raises StoredFailure, and NotFound
-        for one that is deleted meanwhile."""
+        if it is deleted meanwhile."""
         with RequestGuard(receive, self._drain, scope.get(CLIENT)):
             stored = await store.load_response(owner, response_id)
             if stored is not None and stored.response["status"] in ACTIVE_STATUSES:

@@ -38,7 +38,7 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
     """Returns what is stored of a thread, for the validated parameter `thread` of a request.
 
     Raises ThreadNotFound for a reply that is unknown, deleted, another owner's, not of a thread, or has failed;
-    InvalidRequest for one that has not ended; StoreUnavailable.
+    InvalidRequest for a reply that has not ended; StoreUnavailable.
     """
     if store.degraded_reason is not None:
         # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.

@@ -72,7 +72,7 @@ def test_the_definitions_that_tools_have_now_are_printed_as_pins(config: str) ->
             1,
             "notes: the call was not sent: arguments.text: 1 is not of type",
         ),
-        (["try", "notes", "search", "tiger"], 2, "the arguments are no JSON object: tiger"),
+        (["try", "notes", "search", "tiger"], 2, "the arguments are not a JSON object: tiger"),
         (["list", "nodes"], 2, "no MCP server is named 'nodes' in tools.mcp.servers; there are: notes, broken"),
     ],
 )
