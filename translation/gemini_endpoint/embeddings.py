@@ -4,7 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini_endpoint.schema.embedded import EMBED_FIELDS, SETTINGS, read_batch_request, read_embed_request
+from translation.gemini_endpoint.schema.embedded import (
+    EMBED_FIELDS,
+    SETTINGS,
+    find_unknown_in_content,
+    read_batch_request,
+    read_embed_request,
+)
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -79,6 +85,7 @@ def _list_losses(request: Json, settings: Json) -> Iterator[Loss]:
     config = request.get("embedContentConfig", {})
     unknown = [*(request.keys() - EMBED_FIELDS), *(config.keys() - SETTINGS)]
     yield from (Loss(f"{key:.50}", "dropped") for key in sorted(unknown))
+    yield from (Loss(path, "dropped") for path in find_unknown_in_content(request))
     yield from (Loss(key, "dropped") for key in ("taskType", "title", "autoTruncate") if settings.get(key))
 
 

@@ -95,6 +95,8 @@ class _History:
         elif code_key := _code_key_of(part):
             self._add_text(_describe_code(part))
             self._losses.append(Loss(f"{param}.{code_key}", "as text"))
+        elif part.get("thought"):
+            self._losses.append(Loss(f"{param}.thought", "dropped"))  # an image that a model of Google's tried out
         elif _is_image(part):
             self._end_answer()
             self._images += lift_medium(part, param, self._losses)

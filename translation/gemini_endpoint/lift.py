@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.history import lift_contents
-from translation.gemini_endpoint.schema.request import REQUEST_FIELDS
+from translation.gemini_endpoint.schema.request import REQUEST_FIELDS, find_unknown_in_request
 from translation.gemini_endpoint.schemas import lift_schema
 from translation.gemini_endpoint.tools import lift_calling_config, lift_declarations
 from translation.lowering.closed_schemas import close_objects
@@ -26,22 +26,9 @@ _SAMPLING_KEYS: Final = {
 }
 """The API's parameter in `generationConfig` -> the turn's."""
 
-_CONFIG_KEYS: Final = frozenset(
-    {
-        *_SAMPLING_KEYS,
-        "topK",
-        "maxOutputTokens",
-        "responseMimeType",
-        "responseSchema",
-        "responseJsonSchema",
-        "thinkingConfig",
-        "responseModalities",
-    }
-)
-
 _SERVICE_TIERS: Final = {"standard": "default", "priority": "priority", "flex": "flex"}
 
-_EFFORTS: Final = frozenset({"minimal", "low", "medium", "high"})
+_EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 
 _UNSPECIFIED: Final = "thinking_level_unspecified"
 
@@ -87,6 +74,11 @@ def _check_servers_only(body: Json, config: Json) -> None:
         raise Unrepresentable(
             "the reply has texts and calls only: leave other modalities out",
             param="generationConfig.responseModalities",
+        )
+    if config.get("responseFormat"):
+        raise Unrepresentable(
+            "the form of a reply is in responseMimeType and its schema: leave responseFormat out",
+            param="generationConfig.responseFormat",
         )
 
 
@@ -157,9 +149,7 @@ def _lift_extra(body: Json, config: Json, losses: list[Loss]) -> Json:
     if "topK" in config:
         extra["top_k"] = int(config["topK"])
     losses += [Loss(key, "dropped") for key in ("labels", "store") if body.get(key)]
-    losses += [
-        Loss(f"generationConfig.{key:.50}", "dropped")
-        for key, value in config.items()
-        if key not in _CONFIG_KEYS and value not in (None, False)
-    ]
+    if config.get("mediaResolution"):
+        losses.append(Loss("generationConfig.mediaResolution", "dropped"))
+    losses += [Loss(path, "dropped") for path in find_unknown_in_request(body)]
     return extra

@@ -1,6 +1,7 @@
 """Lifts the messages of a chat request to Responses items. Does not know the request's parameters."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import orjson
 
@@ -9,6 +10,16 @@ from translation.ollama_endpoint.images import lift_images
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.tools.unanswered_calls import UnansweredCalls
+
+_TOOL_KEYS: Final = frozenset({"tool_name", "tool_call_id", "name"})
+
+_OWN_KEYS: Final = {
+    "thinking": frozenset({"assistant"}),
+    "tool_calls": frozenset({"assistant"}),
+    "images": frozenset({"system", "user", "tool"}),
+    **dict.fromkeys(_TOOL_KEYS, frozenset({"tool"})),
+}
+"""Key of a message -> the roles in whose messages it has a meaning."""
 
 
 def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
@@ -29,18 +40,22 @@ class _MessageLifter:
 
     def lift(self, messages: Sequence[Json]) -> list[Item]:
         for index, message in enumerate(messages):
-            match message["role"].lower():
+            role = message["role"].lower()
+            self._losses += [
+                Loss(f"messages[{index}].{key}", "dropped")
+                for key, value in message.items()
+                if value and role not in _OWN_KEYS.get(key, (role,))
+            ]
+            match role:
                 case "assistant":
                     self._lift_assistant(message)
                 case "tool":
                     self._lift_output(message, index)
-                case role:
+                case _:
                     self._items.append({"type": "message", "role": role, "content": _lift_content(message, index)})
         return self._items
 
     def _lift_assistant(self, message: Json) -> None:
-        if message.get("images"):
-            self._losses.append(Loss("messages.images", "dropped"))
         if thinking := message.get("thinking"):
             content = [{"type": "reasoning_text", "text": thinking}]
             self._items.append({"type": "reasoning", "summary": [], "content": content})

@@ -7,7 +7,7 @@ from translation.errors import Unrepresentable
 from translation.lowering.closed_schemas import close_objects
 from translation.ollama_endpoint.history import lift_conversation
 from translation.ollama_endpoint.images import lift_images
-from translation.ollama_endpoint.schema import REQUEST_FIELDS
+from translation.ollama_endpoint.schema import REQUEST_FIELDS, find_unknown_in_chat
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED_PARAMS, Turn
@@ -31,8 +31,6 @@ _UNSUPPORTED: Final = {
 }
 """Parameter of the generate API -> why it is refused: without it the answer would be another."""
 
-_FUNCTION_KEYS: Final = frozenset({"name", "description", "parameters"})
-
 
 def lift_chat(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
     """Returns the turn for a valid chat request. What a turn cannot represent is in its `losses`.
@@ -43,7 +41,9 @@ def lift_chat(body: Json, *, relayed: bool = False, model: str | None = None) ->
     params = _present(body)
     losses: list[Loss] = []
     items = lift_conversation(params.get("messages") or (), losses)
-    return _build_turn(params, items, losses, model=model, tools=_lift_tools(params.get("tools") or (), losses))
+    losses += [Loss(path, "dropped") for path in find_unknown_in_chat(params)]
+    tools = tuple(_lift_tool(tool["function"]) for tool in params.get("tools") or ())
+    return _build_turn(params, items, losses, model=model, tools=tools)
 
 
 def lift_generate(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
@@ -129,16 +129,7 @@ def _lift_extra(params: Mapping[str, Any], options: Mapping[str, Any]) -> Json:
     return extra | {_COMMON_NAMES.get(key, key): options[key] for key in options if key not in _OWN_OPTIONS}
 
 
-def _lift_tools(tools: Sequence[Json], losses: list[Loss]) -> Sequence[Json]:
-    return tuple(_lift_tool(tool["function"], losses) for tool in tools)
-
-
-def _lift_tool(function: Json, losses: list[Loss]) -> Json:
-    losses += [
-        Loss(f"tools.function.{key:.50}", "dropped")
-        for key, value in function.items()
-        if value and key not in _FUNCTION_KEYS
-    ]
+def _lift_tool(function: Json) -> Json:
     # The API holds no arguments to their schema.
     tool: Json = {"type": "function", "name": function["name"], "strict": False}
     tool["parameters"] = function.get("parameters") or {"type": "object", "properties": {}}

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from translation.representation.json_types import Json
+from translation.unknown_fields import UnknownFields
 from translation.validation import Name, build_adapter, check_body
 
 _MAX_TOP_LOGPROBS: Final = 20
@@ -30,6 +31,8 @@ class FunctionCall(TypedDict, total=False):
 
 class Call(TypedDict, total=False):
     id: str | None
+    type: str | None
+    """`function`: clients that know OpenAI's API add it."""
     function: Required[FunctionCall]
 
 
@@ -108,6 +111,16 @@ REQUEST_FIELDS: Final = frozenset(
     {*CommonParams.__annotations__, *ChatRequest.__annotations__, *GenerateRequest.__annotations__}
 )
 """Every top-level key that one of the two APIs has."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(ChatRequest, skipped=(Options,))
+
+
+def find_unknown_in_chat(body: Json) -> list[str]:
+    """Returns the paths of keys in the messages and tools of a valid body that the schema does not have."""
+    return _unknown_fields().find(body)
 
 
 def validate_chat(body: Json) -> None:

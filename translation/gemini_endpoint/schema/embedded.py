@@ -10,6 +10,7 @@ from translation.gemini_endpoint.schema.contents import Instruction
 from translation.gemini_endpoint.schema.request import content_of
 from translation.gemini_endpoint.schema.spelling import Spelling
 from translation.representation.json_types import Json
+from translation.unknown_fields import UnknownFields
 from translation.validation import build_adapter, check_body
 
 
@@ -36,6 +37,16 @@ class BatchEmbedContentsRequest(TypedDict, total=False):
 SETTINGS: Final = frozenset(EmbedConfig.__annotations__)
 EMBED_FIELDS: Final = frozenset({*SETTINGS, *EmbedContentRequest.__annotations__})
 """The fields of a request that the endpoint knows, and those of them that `embedContentConfig` may have."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(EmbedContentRequest, skipped=(EmbedConfig,))
+
+
+def find_unknown_in_content(request: Json) -> list[str]:
+    """Returns the paths of keys in the content of a valid request that the schema does not have."""
+    return _unknown_fields().find(request)
 
 
 def read_embed_request(body: Json) -> Json:

@@ -16,6 +16,7 @@ from translation.gemini_endpoint.schema.contents import Instruction, PartKind, T
 from translation.gemini_endpoint.schema.spelling import Spelling
 from translation.gemini_endpoint.schema.tools import OpenApiSchema, Tool, ToolConfig
 from translation.representation.json_types import Json
+from translation.unknown_fields import UnknownFields
 from translation.validation import Name, Penalty, build_adapter, check_body
 
 _PART_KINDS: Final = frozenset(get_args(PartKind))
@@ -49,6 +50,7 @@ class GenerationConfig(TypedDict, total=False):
     responseJsonSchema: Json
     thinkingConfig: ThinkingConfig
     responseModalities: list[str]
+    responseFormat: Any
     mediaResolution: str
 
 
@@ -147,6 +149,16 @@ _REQUEST_ADAPTER: Final = build_adapter(Request)
 @cache
 def _spelling() -> Spelling:
     return Spelling(Request, texts={TurnContent: content_of, Instruction: content_of})
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(Request)
+
+
+def find_unknown_in_request(body: Json) -> list[str]:
+    """Returns the paths of keys inside a valid body that the schema does not have, except its own keys."""
+    return _unknown_fields().find(body)
 
 
 def content_of(text: str) -> Any:

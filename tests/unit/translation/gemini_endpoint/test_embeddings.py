@@ -60,6 +60,12 @@ def test_the_size_is_sent_and_other_parameters_are_losses(settings: Json) -> Non
     assert batch == [Loss("y", "dropped"), *losses]
 
 
+def test_unknown_keys_of_a_part_are_lost_by_name() -> None:
+    losses: list[Loss] = []
+    lift_embed_content({"content": {"parts": [{"text": "a", "partMetadata": {"b": 1}}]}}, "m", losses)
+    assert losses == [Loss("content.parts[0].partMetadata", "dropped")]
+
+
 def test_parameters_without_an_effect_are_no_losses() -> None:
     losses: list[Loss] = []
     lift_embed_content({"content": HI, "autoTruncate": False, "title": "", "taskType": None}, "m", losses)

@@ -151,6 +151,14 @@ def test_an_image_of_the_model_is_shown_to_it_with_the_next_message() -> None:
     assert lift_contents([model(call(), image), user(response())], [])[2]["content"] == [lifted]
 
 
+def test_an_image_among_the_thoughts_is_a_loss() -> None:
+    losses: list[Loss] = []
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thought": True}
+    items = lift_contents([model(image, {"text": "So."}), user({"text": "And?"})], losses)
+    assert [item["role"] for item in items] == ["assistant", "user"]
+    assert [str(loss) for loss in losses] == ["contents[0].parts[0].thought=dropped"]
+
+
 def test_an_image_that_ends_the_contents_is_a_loss() -> None:
     losses: list[Loss] = []
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}

@@ -90,7 +90,16 @@ def test_a_result_without_a_call_is_refused(result: Json, key: str) -> None:
     assert caught.value.param == f"messages[1].{key}"
 
 
-def test_images_of_the_assistant_are_a_loss() -> None:
+def test_keys_without_a_meaning_for_the_role_are_losses() -> None:
     losses: list[Loss] = []
-    lift_conversation([{"role": "assistant", "content": "See", "images": [PIXEL]}], losses)
-    assert losses == [Loss("messages.images", "dropped")]
+    messages: list[Json] = [
+        {"role": "user", "content": "a", "name": "Ada", "thinking": "Hm.", "tool_calls": [], "tool_name": None},
+        {"role": "assistant", "content": "See", "images": [PIXEL], "tool_call_id": "x"},
+    ]
+    lift_conversation(messages, losses)
+    assert losses == [
+        Loss("messages[0].name", "dropped"),
+        Loss("messages[0].thinking", "dropped"),
+        Loss("messages[1].images", "dropped"),
+        Loss("messages[1].tool_call_id", "dropped"),
+    ]

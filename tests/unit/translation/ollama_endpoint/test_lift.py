@@ -98,7 +98,7 @@ def test_tools_are_functions_and_what_else_they_have_is_a_loss() -> None:
         {"type": "function", "name": "f", "strict": False, "parameters": {"type": "object", "properties": {}}},
         {"type": "function", "name": "g", "strict": False, "parameters": CLOSED, "description": "D"},
     ]
-    assert turn.losses == (Loss("tools.function.strict", "dropped"),)
+    assert turn.losses == (Loss("tools[1].function.strict", "dropped"),)
 
 
 def test_numbers_of_whole_options_are_integers_for_every_upstream() -> None:

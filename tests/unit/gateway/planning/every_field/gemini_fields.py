@@ -212,6 +212,7 @@ CASES: Final[dict[str, Case]] = {
         responseMimeType="application/json",
     ),
     "GenerationConfig.responseModalities": _config("responseModalities", ["IMAGE"]),
+    "GenerationConfig.responseFormat": _config("responseFormat", [{"text": {"mimeType": "application/json"}}]),
     "GenerationConfig.mediaResolution": _config("mediaResolution", "LOW"),
     "ThinkingConfig.thinkingBudget": _thinking("thinkingBudget", 2000),
     "ThinkingConfig.thinkingLevel": _thinking("thinkingLevel", "HIGH"),

@@ -1,5 +1,6 @@
 """No field of a request gets lost unsaid: an upstream is told of it, or the client is."""
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -225,6 +226,49 @@ def test_every_field_of_a_request_has_a_case(dialect: Dialect, build_schema: Cal
     known = CASES[dialect].keys() | OURS.keys() | {f"{of}.{key}" for of, keys in NAMES[dialect].items() for key in keys}
     everywhere = {name for name in found if name.partition(".")[2] in EVERYWHERE[dialect]}
     assert found - known - everywhere == set()
+
+
+CLIENT_DATA: Final[dict[Dialect, frozenset[str]]] = {
+    "gemini": frozenset(
+        {
+            *("args", "response", "default", "example", "labels", "mediaResolution", "safetySettings", "videoMetadata"),
+            *("parametersJsonSchema", "responseJsonSchema", "googleSearch", "googleSearchRetrieval", "retrievalConfig"),
+        }
+    ),
+    "ollama": frozenset({"arguments", "parameters", "format"}),
+}
+"""Keys of objects that may have any keys: the client's own data, and what is lost as a whole."""
+
+MAPS: Final = frozenset({"properties", "defs"})
+"""Keys of objects whose keys are the client's, and whose values are the API's."""
+
+
+def _find_objects(value: Any, free: frozenset[str], path: str = "") -> Iterator[tuple[str, Json]]:
+    """Yields (path without indices, object) for the objects in a body whose keys are those of the API."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _find_objects(entry, free, path)
+    elif isinstance(value, dict):
+        if path and path.rpartition(".")[2] not in MAPS:
+            yield path, value
+        for key, inner in value.items():
+            if key not in free:
+                yield from _find_objects(inner, free, f"{path}.{key}".removeprefix("."))
+
+
+@pytest.mark.parametrize("dialect", CLIENT_DATA)
+def test_unknown_keys_of_any_object_are_lost_by_name(dialect: Dialect) -> None:
+    free = CLIENT_DATA[dialect]
+    for name, case in CASES[dialect].items():
+        for place in dict.fromkeys(path for path, _ in _find_objects(case.asked, free)):
+            body = copy.deepcopy(case.asked)
+            next(found for path, found in _find_objects(body, free) if path == place)["unheard_of"] = 1
+            with naming(f"{name} at {place}"):
+                try:
+                    losses = lower_for_upstream("chat", dialect, body).losses
+                except InvalidRequest:
+                    continue
+                assert f"{place}.unheard_of" in [re.sub(r"\[\d+\]", "", loss.param) for loss in losses]
 
 
 EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
