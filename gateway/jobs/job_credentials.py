@@ -1,6 +1,6 @@
-"""Credentials of a background response's tools: sealed in the row of its job, which is deleted with its end.
+"""Credentials of a background response's tools: sealed in the row of its job, which is deleted when it ends.
 
-Only keys of the configuration seal them. A key that lies in the same database would protect nothing.
+Only keys of the configuration seal them. A key from the same database would protect nothing.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ class JobCredentials:
         self._sealer = Sealer(keys)
 
     def store_request(self, request: Json, owner: str, response_id: str) -> Json:
-        """Returns the fields of a job that have its request, without credentials that are not sealed.
+        """Returns the fields of a job for its request, without unsealed credentials.
 
         `bound`: it needs credentials that are not stored, so that no other replica can run it.
         """
@@ -36,7 +36,7 @@ class JobCredentials:
         return {"asked": stored, "bound": sealed is None, "sealed": sealed, "locked": labels}
 
     def load_request(self, job: Job) -> tuple[Json, frozenset[str]]:
-        """Returns the request of a job, and the labels of the servers whose credentials cannot be opened.
+        """Returns the request of a job, and the labels of the servers whose credentials cannot be unsealed.
 
         Raises CredentialsNotStored if they were not stored.
         """
@@ -61,7 +61,7 @@ class JobCredentials:
         return self._sealer.seal(orjson.dumps(tools), _associated(owner, response_id))
 
     def restore(self, request: Json, sealed: str, owner: str, response_id: str) -> Json:
-        """Returns the request with its tools as they were. Raises UnsealFailed if no key of this server opens them."""
+        """Returns the request with its original tools. Raises UnsealFailed if no key of this process unseals them."""
         tools: Json = orjson.loads(self._sealer.unseal(sealed, _associated(owner, response_id)))
         restored = {**request, "tools": tools["tools"]}
         if tools["items"]:

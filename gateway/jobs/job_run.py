@@ -25,7 +25,7 @@ from translation.responses.snapshot import Snapshot
 _log = structlog.get_logger(__name__)
 
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
-"""The beginning of frames that the gateway's encoder makes. Frames with another one are parsed."""
+"""The beginning of frames from the gateway's encoder. Frames with another beginning are parsed."""
 
 LAST_OPENING_EVENT: Final = 1
 """The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
@@ -34,7 +34,7 @@ _OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued
 
 
 class JobNotResumable(Exception):
-    """The job was interrupted after it had sent content, and cannot go on without sending it twice."""
+    """The job was interrupted after it had sent content, and cannot continue without sending it twice."""
 
 
 class Runnable(Protocol):
@@ -45,15 +45,15 @@ class Runnable(Protocol):
         ...
 
     def render_losses(self) -> str | None:
-        """Returns the losses known so far, as they are stored with the response."""
+        """Returns the losses known so far, in the form that is stored with the response."""
         ...
 
 
 class LogEntryBuilder:
     """Builds log entries from produced frames, for a log that has the events up to `last_sequence_number`.
 
-    Those are the beginning of the response, which every attempt produces again; they are left out. Further events are
-    renumbered from there: sequence numbers of a log have no gaps, whatever an upstream counts.
+    These are the beginning of the response, which every attempt produces again, so they are left out. Further events
+    are renumbered from there: sequence numbers of a log have no gaps, even if an upstream's numbers have.
     """
 
     def __init__(self, last_sequence_number: int) -> None:
@@ -118,9 +118,9 @@ class JobRun:
             await self.interrupt()
 
     async def interrupt(self) -> None:
-        """Ends the response as `failed` with code `interrupted`, and with the output that the log has.
+        """Ends the response as `failed` with code `interrupted`, and with the output in the event log.
 
-        A response without a log, which is no job, has the calls of its journal.
+        A response without a log, which is no job, gets the calls in its journal.
         """
         await self._end_early(endings.build_interrupted_response)
 

@@ -1,6 +1,7 @@
 """Runs jobs: responses that outlive their HTTP request, submitted here or claimed from a replica that died.
 
-Also renews the lease of this process, and ends responses whose process died. Knows no API: `Runnable` makes frames.
+Also renews the lease of this process, and ends responses whose process died. It knows no API: a `Runnable` produces the
+frames.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _POLL_S: Final = 1.0
 """The longest time between two polls of the store, and so the longest time until a cancelled run stops."""
 
 _CLOSE_TIMEOUT_S: Final = 5.0
-"""How long stopped runs have to close their upstreams."""
+"""The time that stopped runs get to close their connections to upstreams."""
 
 ResponseKey: TypeAlias = tuple[str, str]
 """Owner and response id."""
@@ -62,7 +63,7 @@ class JobRunner:
         self._tracked.add((owner, response_id))
 
     def untrack_response(self, owner: str, response_id: str) -> None:
-        """Ends what `track_response` began. If the response is still active in the store, a later poll ends it."""
+        """Ends the effect of `track_response`. If the response is still active in the store, a later poll ends it."""
         self._tracked.discard((owner, response_id))
         self._abandoned.add((owner, response_id))
 
@@ -176,10 +177,10 @@ class JobRunner:
                 self._start_task(job, None, queued=False)
 
     async def _release_orphans(self, orphans: Iterable[ResponseKey]) -> None:
-        """Releases responses that nothing here runs, and ends those that were already released in the round before.
+        """Releases responses that are not run here, and ends responses that were released in the previous round.
 
-        Released jobs are free for any replica. What is still this worker's one round later is no job, and nothing runs
-        it, so it is ended as interrupted.
+        Released jobs are free for any replica. A response that this worker still holds one round later is no job, so it
+        is ended as interrupted.
         """
         orphans = set(orphans)
         unowned, self._orphans = orphans & self._orphans, orphans
@@ -200,7 +201,7 @@ class JobRunner:
                     await self._build_job_run(job).interrupt()
 
     async def _log_errors(self, work: Awaitable[object]) -> None:
-        """Awaits one round of a loop. Exceptions are logged, since none may end the loop."""
+        """Awaits one round of a loop. Exceptions are logged, because none may end the loop."""
         try:
             await work
         except StoreUnavailable:
@@ -253,7 +254,7 @@ class JobRunner:
             self._abandoned.add((job.owner, job.response_id))
 
     async def _reopen_approvals(self, job: Job) -> None:
-        """Lets the approvals of a job that ends here be used again, unless one of their calls may have begun."""
+        """Makes the approvals of a job that ends here usable again, unless one of their calls may have begun."""
         if (fields := job.request.get("approvals")) and job.last_sequence_number <= LAST_OPENING_EVENT:
             request_ids = [*ApprovalAnswers.from_json(fields).approved]
             await self._store.reopen_approvals(job.owner, request_ids, job.response_id)

@@ -55,7 +55,7 @@ class McpConnection:
 
     async def close(self) -> None:
         """Closes the sessions, all at once."""
-        # Not `gather`: a cancelled task would take its sessions with it, before they have begun to close.
+        # Not `gather`: cancellation would reach the sessions before they have begun to close.
         if self._sessions:
             start = asyncio.get_running_loop().create_task
             await asyncio.wait([start(session.close()) for session in self._sessions])

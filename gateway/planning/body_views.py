@@ -20,7 +20,7 @@ SEALED_REASONING = "reasoning.encrypted_content"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageOptions:
-    """What a request asks of the store.
+    """The options of a request for the store.
 
     `background` responses are answered before they are done. `logged` responses have their events in the event log, so
     that their streams can be resumed.
@@ -43,7 +43,8 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool, has_
     """Returns the storage options of a validated body, for a server that has a store.
 
     `resumable` is the model's default for the parameter of that name. `has_key` says that the request has an
-    idempotency key: others may have to follow its response. Raises InvalidRequest for options that exclude each other.
+    idempotency key: repeated requests may follow its response. Raises InvalidRequest for options that exclude each
+    other.
     """
     if dialect == "chat":
         return StorageOptions(stored=body.get("store") is True)
@@ -98,6 +99,6 @@ def build_upstream_body(
     if storage.stored and route.capabilities.sealed_reasoning and SEALED_REASONING not in (body.get("include") or ()):
         view["include"] = [*(body.get("include") or ()), SEALED_REASONING]
     if storage.is_detached:
-        # No client waits for a job. A stream shows that a long run is alive, and yields its output piece by piece.
+        # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
         view["stream"] = route.capabilities.streaming
     return view

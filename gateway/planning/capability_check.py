@@ -25,7 +25,7 @@ LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {
 _PREFILL_REFUSED: Final = (
     "This model does not support assistant message prefill. The conversation must end with a user message."
 )
-"""The words of the Messages API itself, whose newer models refuse it too."""
+"""The message of the Messages API itself, whose newer models refuse prefill too."""
 
 _CONTINUABLE: Final = frozenset({"messages", "gemini", "ollama"})
 """The APIs in which a last message of the assistant asks the model to continue it."""
@@ -73,11 +73,12 @@ _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
 def apply_capabilities(
     turn: Turn, capabilities: Capabilities, dialect: Dialect, losses: list[Loss], *, relayed: bool
 ) -> tuple[Turn, set[str]]:
-    """Returns the turn without what its upstream cannot honour, and the top-level keys to remove from a relayed body.
+    """Returns the turn without parameters that its upstream cannot honour, and the top-level keys to remove from a
+    relayed body.
 
-    Parameters without which the reply is still useful are dropped and added to `losses`. For all others it raises
-    Unrepresentable with the client's parameter. `dialect` is that of the endpoint. `relayed` means that the upstream
-    gets the client's own body.
+    Parameters without which the reply is still useful are dropped and added to `losses`. For others it raises
+    Unrepresentable with the client's parameter. `dialect` is the dialect of the endpoint. `relayed` means that the
+    upstream gets the client's own body.
     """
     for capability, param, feature in _required_capabilities(turn, capabilities, dialect):
         if not getattr(capabilities, capability):

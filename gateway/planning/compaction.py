@@ -71,7 +71,7 @@ such as grammars, would constrain the summary."""
 
 
 class ContextSummary(NamedTuple):
-    """The summary that the model wrote of a context, and the usage of writing it."""
+    """The model's summary of a context, and the usage of writing it."""
 
     text: str
     usage: Usage | None
@@ -95,9 +95,9 @@ def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
 
 
 def require_compactable(turn: Turn) -> CompactionInput:
-    """Splits an input whose whole is to be compacted. Raises InvalidRequest if it holds nothing to summarize.
+    """Splits an input that is compacted as a whole. Raises InvalidRequest if it has nothing to summarize.
 
-    Calls of hosted tools are summarized as the model read them. What stays of the input are items of the API.
+    Calls of hosted tools are summarized in the form that the model read. Retained items are items of the API.
     """
     history = resolve_history(turn.items, model_name_of)
     parts = split_hosted_context(
@@ -152,7 +152,7 @@ class SummaryExchange:
 
 
 class CompactingExchange:
-    """An exchange that compacts a turn's context if it can and `is_due` returns true, and then runs the turn.
+    """An exchange that compacts a turn's context if possible and if `is_due` returns true, and then runs the turn.
 
     The reply then begins with the compaction item, and its usage is the sum of both requests.
     """
@@ -204,11 +204,11 @@ def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
 
 
 class LoopCompactor:
-    """Compacts contexts with more than `limit` tokens. It does not do so before two rounds in a row: what such a
-    context still has is what the model needs now, and a summary of the summary would only lose more.
+    """Compacts contexts with more than `limit` tokens, but not before two rounds in a row: the rest of such a context
+    is what the model needs now, and a summary of the summary would only lose more.
 
     `history_tokens` is the number of tokens of the response's history, if known. `make_exchange` prepares the requests
-    for summaries. `seal_item` seals what only the upstream may read of an item.
+    for summaries. `seal_item` seals the parts of an item that only the upstream may read.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ def _is_sealed(item: Item) -> bool:
 
 
 def _last_outputs(items: Sequence[Item]) -> Iterator[Item]:
-    """Yields what the model has not read yet: the results of the last round, which are at the end."""
+    """Yields the results of the last round, at the end of the items: the model has not read them yet."""
     for item in reversed(items):
         if not item["type"].endswith("_output"):
             return

@@ -1,4 +1,4 @@
-"""Resolves what a Responses request continues: its history, the items it references, and its own input items."""
+"""Resolves the input of a Responses request: its history, the items that it references, and its own input items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ async def resolve_continuation(
         )
     stored = await store.load_history(owner, previous)
     if stored is None:
-        raise previous_not_found(previous)
+        raise build_previous_not_found_error(previous)
     if stored.status in ACTIVE_STATUSES:
         raise InvalidRequest(
             f"Previous response with id '{previous:.80}' is still {stored.status}: wait for its end, or cancel it.",
@@ -143,7 +143,7 @@ def continue_thread(history: Sequence[Item], body: Json, conversation_id: str) -
     )
 
 
-def previous_not_found(response_id: str) -> InvalidRequest:
+def build_previous_not_found_error(response_id: str) -> InvalidRequest:
     """Returns the error for a `previous_response_id` that is unknown, deleted, or another owner's."""
     return InvalidRequest(
         f"Previous response with id '{response_id:.80}' not found.",
@@ -179,8 +179,8 @@ def _is_reference(item: Json) -> bool:
 
 
 def _build_history(items: Sequence[Item], body: Json) -> list[Item]:
-    """Returns the stored items that precede the input of a request. Raises InvalidRequest for an input that has one of
-    them again, since the model would read it twice. Source: errors of the API, whose words these are."""
+    """Returns the stored items that precede the input of a request. Raises InvalidRequest for an input that repeats one
+    of them, because the model would read it twice. The message is that of OpenAI's API."""
     history = drop_unfinished_calls(items)
     input_value = body.get("input")
     sent_ids = [item.get("id") for item in input_value] if isinstance(input_value, list) else []

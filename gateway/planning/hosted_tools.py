@@ -57,10 +57,10 @@ def prepare_hosted_exchange(
 ) -> HostedExchange:
     """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
 
-    `dialect` is the client's API. `in_background` is whether nobody waits for the reply. `approvals` may be None if no
-    call can need one. `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called
-    with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools,
-    or cannot count tokens for a compaction.
+    `dialect` is the client's API. `in_background`: no client waits for the reply. `approvals` may be None if no call
+    can need one. `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with
+    losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or
+    cannot count tokens for a compaction.
     """
     _require_tools(body, route)
     if dialect == "responses" and has_compaction_trigger(body.get("input")):
@@ -93,7 +93,7 @@ def prepare_hosted_exchange(
     )
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     losses: Sequence[Loss] | None = None
-    if not is_truncated:  # its rounds are prepared when their length is known
+    if not is_truncated:  # the rounds are prepared when their length is known
         losses = exchange.prepare_first_round(partial(prepare_mapped_exchange, route=route, dialect=dialect))
     if losses is None:
         _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
@@ -111,10 +111,10 @@ async def find_first_turn(
     approvals: ResponseApprovals | None = None,
     dialect: Dialect = "responses",
 ) -> tuple[Turn, Sequence[Loss]]:
-    """Returns the turn that the model gets first, with the tools that the servers list now, and the losses of that.
+    """Returns the first turn of the model, with the tools that the servers list now, and its losses.
 
-    The parameters are those of `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and Unrepresentable
-    if the turn is not known yet.
+    The parameters are the same as for `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and
+    Unrepresentable if the turn is not known yet.
     """
     _require_tools(body, route)
     _add_servers(turn, route, tool_host)
@@ -145,30 +145,30 @@ def _require_tools(body: Json, route: Route) -> None:
 
 
 def _add_servers(turn: Turn, route: Route, tool_host: ToolHost) -> None:
-    """Adds the servers that the model's configuration names, and what the request says of its own."""
+    """Adds the servers that the model's configuration names, and the descriptions of the request's own servers."""
     _describe_servers(turn, tool_host)
     if route.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, route.mcp_servers)]
 
 
 def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:
-    """Returns the exchange whose reply is a compaction of the whole input. No server is asked for that."""
+    """Returns the exchange whose reply is a compaction of the whole input. It needs no MCP server."""
     parts = require_compactable(turn)
     _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
     return HostedExchange(SummaryExchange(turn, parts, make_exchange_factory(route)), losses, None)
 
 
 def _build_seal(route: Route, body: Json) -> Callable[[Item], Item]:
-    """Returns what seals the items of the reply that a compaction keeps, as they are sealed for the client."""
+    """Returns a function that seals items which a compaction retains, in the same way as items for the client."""
     if route.reasoning_seal is None:
         return lambda item: item
     return ReplyItemSeal(route.reasoning_seal, SEALED_REASONING in (body.get("include") or ())).seal_done_item
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
-    """Adds what a request says of its servers to the instructions of its turn, and what is lost of them to its losses.
+    """Adds the descriptions of the request's servers to the instructions of its turn, and their losses to its losses.
 
-    The models know functions, which have no group that could carry a description.
+    Models know only functions, which have no groups with descriptions.
     """
     texts: list[str] = []
     losses: list[Loss] = []
@@ -187,15 +187,15 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
-    """Returns the turn as far as it is known before the servers have listed their tools. It shows errors and losses."""
+    """Returns the turn without the tools of servers, to find errors and losses before the servers list their tools."""
     own = tool_host.remove_hosted_tools(turn)
     choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice) else None
     return replace(own, items=resolve_history(own.items, model_name_of).items, tool_choice=choice)
 
 
 def _is_of_client(loss: Loss, own_count: int) -> bool:
-    """Whether a loss of a round is about what the client sent: its tools come first in the round, `own_count` of them,
-    and those of the servers follow."""
+    """Whether a loss of a round concerns the client's request, and not the tools of servers, which follow the client's
+    `own_count` tools."""
     index = _TOOL_PARAM.match(loss.param)
     return index is None or int(index[1]) < own_count
 

@@ -47,7 +47,7 @@ def needs_compaction(body: Json) -> bool:
 def prepare_managed_exchange(
     turn: Turn, body: Json, route: Route, history_tokens: int | None, report_loss: Callable[[Loss], None]
 ) -> ManagedExchange:
-    """Returns the exchange that compacts, truncates or both, as the body asks.
+    """Returns the exchange that compacts, truncates, or both, as the body requests.
 
     `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with losses that
     occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream cannot count tokens.
@@ -77,12 +77,12 @@ def prepare_managed_exchange(
 def make_truncating_exchange(
     make_exchange: Callable[[Turn], Exchange], report_loss: Callable[[Loss], None], turn: Turn
 ) -> Exchange:
-    """Returns an exchange that leaves the oldest items of a turn out if it is too long. Losses are reported then."""
+    """Returns an exchange that leaves out the oldest items of a turn that is too long, and reports the loss."""
     return TruncatingExchange(turn, make_exchange, report_loss)
 
 
 def require_token_counts(route: Route, history_tokens: int | None) -> None:
-    """Raises Unrepresentable if nobody knows how long the input of a request is that is to be compacted."""
+    """Raises Unrepresentable if the token count of an input that may have to be compacted is unknown."""
     if history_tokens is None and route.capabilities.counting == "none":
         raise Unrepresentable(
             "the model's upstream cannot count tokens, which context_management needs: leave it out",
@@ -91,7 +91,7 @@ def require_token_counts(route: Route, history_tokens: int | None) -> None:
 
 
 async def fill_compaction_threshold(body: Json, route: Route) -> Json:
-    """Returns a Responses body with a `compact_threshold`, if it left that out and only the upstream knows the window.
+    """Returns a Responses body with a `compact_threshold`, if it has none and only the upstream knows the window.
 
     The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
     """
@@ -110,7 +110,7 @@ async def fill_compaction_threshold(body: Json, route: Route) -> Json:
 def find_threshold(entry: Json, route: Route) -> int:
     """Returns the number of tokens above which an entry of `context_management` asks for a compaction.
 
-    Raises Unrepresentable if neither the request nor anything else says so.
+    Raises Unrepresentable if the request has no threshold and the context window is unknown.
     """
     if (threshold := entry.get("compact_threshold")) is not None:
         return int(threshold)

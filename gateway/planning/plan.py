@@ -57,7 +57,7 @@ class RelayPlan:
 class TranslationPlan:
     """Translates the request: the upstream gets a turn in its own dialect.
 
-    `event_stage` maps the function calls of its events back to the client's tools; None if there is nothing to map.
+    `event_stage` maps the function calls of its events back to the client's tools; None if nothing has to be mapped.
     """
 
     exchange: Exchange
@@ -67,7 +67,7 @@ class TranslationPlan:
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
     tool_run: ToolRun | None = None
-    """What the calls of hosted tools need besides the exchange; None if the gateway runs no tools for the reply."""
+    """The state of the hosted tools besides the exchange; None if the gateway runs no tools for the reply."""
 
 
 def make_plan(
@@ -85,12 +85,12 @@ def make_plan(
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a validated body.
 
-    With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed as it
-    is, because only a relay can have them. `history_count` is the number of history items that the input begins with;
-    None if the input is the client's own. `history_tokens` is the number of tokens of that history, if known.
-    `tool_host` is that of `find_tool_host` for this body; None if no tools are run. `approvals` are those of their
-    calls; None if no call can need one. `in_background` is whether nobody waits for the reply. Raises InvalidRequest;
-    StoreUnavailable if the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
+    With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed
+    unchanged, because only a relay can have several. `history_count` is the number of history items that the input
+    begins with; None if the input is the client's own. `history_tokens` is the number of tokens of that history, if
+    known. `tool_host` is the result of `find_tool_host` for this body. `approvals` are the approvals of its calls; None
+    if no call can need one. `in_background`: no client waits for the reply. Raises InvalidRequest; StoreUnavailable if
+    the key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
@@ -114,7 +114,7 @@ def make_plan(
 def find_tool_host(
     endpoint: Endpoint, body: Json, route: Route, tool_host: ToolHost, allowed_servers: Sequence[str] = ("*",)
 ) -> ToolHost | None:
-    """Returns what runs the tools of this body that its upstream does not run itself; None if there are none.
+    """Returns the host of the tools in this body that its upstream does not run itself; None if there are none.
 
     `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
     """
@@ -141,7 +141,7 @@ def find_tool_host(
 def _require_own_servers(endpoint: Endpoint, body: Json, route: Route) -> None:
     """Raises Unrepresentable unless the upstream of a relayed request runs the tools of the MCP servers that it names.
 
-    No upstream with another API has toolsets as they are in Messages.
+    Upstreams with another API have no toolsets like those of Messages.
     """
     if "mcp" not in route.capabilities.relayed_tools or not may_relay(endpoint, body, route):
         raise Unrepresentable(
@@ -154,8 +154,8 @@ def _require_own_servers(endpoint: Endpoint, body: Json, route: Route) -> None:
 def set_tool_options(
     endpoint: Endpoint, plan: RelayPlan | TranslationPlan, *, reports_tools: bool, takes_input: bool
 ) -> None:
-    """Sets what the client of a plan wants of tools that the gateway runs: their events, in the API that has some, and
-    to be asked for input."""
+    """Sets the options of the client for hosted tools: whether it gets their events, which only the Responses API has,
+    and whether it can be asked for input."""
     if isinstance(plan, TranslationPlan) and plan.tool_run is not None:
         plan.tool_run.takes_input = takes_input
         if reports_tools and endpoint.dialect == "responses":
@@ -171,13 +171,13 @@ def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
 
 
 def _asks_for_summary(body: Json) -> bool:
-    """Whether a Responses body asks for a summary of the reasoning, which many clients need to show any of it."""
+    """Whether a Responses body asks for a summary of the reasoning. Many clients display only summaries."""
     reasoning = body.get("reasoning") or {}
     return bool(reasoning.get("summary") or reasoning.get("generate_summary"))
 
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
-    """Whether the upstream supports the endpoint's dialect, and the request needs nothing of the gateway."""
+    """Whether the upstream supports the endpoint's dialect, and the request needs no work of the gateway."""
     if not endpoint.allows_relay:
         return False
     if endpoint.dialect not in route.capabilities.dialects or _changes_replies(route.profile):
@@ -199,7 +199,7 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 def _changes_replies(profile: Profile) -> bool:
     """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do.
 
-    `leading_think_tags` is for servers that may separate thinking themselves: a relay has their text as it is.
+    `leading_think_tags` is for servers that may separate thinking themselves: a relay forwards their text unchanged.
     """
     if profile.parsing_format == "think_tags" or profile.two_pass != "off":
         return True
@@ -209,7 +209,7 @@ def _changes_replies(profile: Profile) -> bool:
 
 
 def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
-    """Whether `apply_capabilities` and `validate_relayed_calls` would find nothing in a chat body, as in most."""
+    """Whether `apply_capabilities` and `validate_relayed_calls` have nothing to check in a chat body, as in most."""
     if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
         return False
     if requests_tier(body) and not capabilities.service_tiers:

@@ -124,7 +124,7 @@ def prepare_mapped_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple
 
 
 class MappedExchange(StagedSource):
-    """An exchange whose events are in the client's terms: calls are those of the client's own tools."""
+    """An exchange whose events are in the client's terms: calls name the client's own tools."""
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         # A bound method of this object would be a reference cycle, which only the garbage collector ends.

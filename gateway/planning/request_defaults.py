@@ -15,14 +15,14 @@ _ALIASES: Mapping[Dialect, dict[str, str]] = {
     "chat": {"max_output_tokens": "max_completion_tokens"},
     "responses": {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"},
 }
-"""Maps a parameter's name in the other API to its name in this one."""
+"""Maps names of parameters in one of OpenAI's APIs to their names in the other, by the API of the body."""
 
-_OWN_FORMS: Mapping[Dialect, Callable[[Json, Mapping[str, Any]], Json]] = {
+_MERGERS: Mapping[Dialect, Callable[[Json, Mapping[str, Any]], Json]] = {
     "gemini": merge_defaults,
     "messages": fill_defaults,
     "ollama": add_defaults,
 }
-"""The APIs whose bodies have another form, and what adds the defaults to them."""
+"""Functions that add the defaults to bodies of other APIs, by API."""
 
 _NESTED_PARAMS = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 """Maps a flat chat parameter to the object and key of the Responses API."""
@@ -31,11 +31,11 @@ _NESTED_PARAMS = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("te
 def apply_request_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dialect) -> Json:
     """Returns `body` with defaults for the parameters it leaves out. `dialect` is the API of the body.
 
-    The config has each default once, under either API's name. No default for a token limit applies if the body has a
-    limit under any of its names. Keys of `reasoning` and `text` are merged.
+    The config has each default once, under its name in either of OpenAI's APIs. Defaults for token limits do not apply
+    if the body has a limit under any of its names. Keys of `reasoning` and `text` are merged.
     """
-    if (add_own := _OWN_FORMS.get(dialect)) is not None:
-        return add_own(body, defaults)
+    if (merge := _MERGERS.get(dialect)) is not None:
+        return merge(body, defaults)
     filled = dict(body)
     if any(body.get(name) is not None for name in _TOKEN_LIMIT_PARAMS):
         defaults = {name: value for name, value in defaults.items() if name not in _TOKEN_LIMIT_PARAMS}

@@ -67,7 +67,7 @@ class Resolver:
         """Returns the route for a model name.
 
         `sealer_and_owner` is set for requests of the Responses API; the route then has a reasoning seal. Raises
-        UnknownModel, with the same message for an unknown name and for one that no pattern of `allowed` matches.
+        UnknownModel, with the same message for an unknown name and for a name that no pattern of `allowed` matches.
         """
         resolve = self._resolve_uncached if len(name) > _MAX_CACHED_CHARS else self._resolve_cached
         return resolve(name, tuple(allowed), sealer_and_owner)
@@ -83,7 +83,7 @@ class Resolver:
         known = (row.pattern for row in self._rows if row.is_exact and _matches_any(row.pattern, allowed))
         raise UnknownModel(f"the model '{name:.200}' does not exist: {suggest_models(name, known)}", param="model")
 
-    def first_model(self, allowed: Sequence[str]) -> str:
+    def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches: the default of requests without one.
 
         Raises InvalidRequest if there is none.
@@ -97,7 +97,7 @@ class Resolver:
             code="missing_required_parameter",
         )
 
-    def model_rows(self) -> "Sequence[_ModelRow]":
+    def list_rows(self) -> "Sequence[_ModelRow]":
         """Returns the configured models in the order of the config."""
         return self._rows
 
@@ -125,7 +125,7 @@ class _ModelRow:
 
     def build_route(self, name: str) -> Route:
         upstream_model = self._model.model or name
-        # The weights that an engine loads are what it runs. Other names are only what it is called.
+        # An engine runs the weights that it loads. The other names are only labels.
         loaded_model = self._provider_config.model
         names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
         return Route(
@@ -133,7 +133,7 @@ class _ModelRow:
             provider=self.provider,
             capabilities=self._capabilities,
             upstream_model=upstream_model,
-            profile=self._profile_of(self._model.profile or find_family(names, self._families)),
+            profile=self._build_profile(self._model.profile or find_family(names, self._families)),
             strict=self._model.strict,
             must_be_listed=self._must_be_listed,
             resumable=self._model.resumable,
@@ -141,8 +141,8 @@ class _ModelRow:
             request_defaults=self._model.request_defaults,
         )
 
-    def _profile_of(self, family: str | None) -> Profile:
-        """Returns the profile of this row's models of one family; None is for models of no known family."""
+    def _build_profile(self, family: str | None) -> Profile:
+        """Returns the profile of this row's models of one family. `family` is None for models of an unknown family."""
         if (profile := self._profiles.get(family)) is None:
             kind = self._provider_config.type
             text = None if family is None else self._families[family].text

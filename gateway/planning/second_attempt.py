@@ -30,11 +30,11 @@ _log = structlog.get_logger(__name__)
 
 
 class AttemptJoiner:
-    """Passes the events of the first attempt, and those of the second as a continuation of the same reply.
+    """Joins the events of two attempts to one reply.
 
     An attempt has an answer if it has text that is not blank, a call, or any other item but reasoning and messages, or
     if it did not end with the reason `stop`. The end of a first attempt without an answer is held back: `needs_retry`
-    is then True, and the events of the second attempt follow. The token counts of both are added up.
+    is then True, and the events of the second attempt continue the reply. The token counts of both are added up.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class AttemptJoiner:
         self._reasoning_indexes: set[int] = set()
         self._item_count = 0
         self._offset = 0
-        """The number of items of the first attempt, which those of the second follow."""
+        """The number of items of the first attempt. The items of the second follow."""
         self._usage: Usage | None = None
         """The token counts of the first attempt, once the second has begun."""
 
@@ -100,9 +100,9 @@ class AttemptJoiner:
 
 
 class RetriedExchange:
-    """An exchange that is made once more if its reply has no answer. The reply is that of both attempts.
+    """An exchange with a second attempt if the first reply has no answer. The reply joins both attempts.
 
-    Its thinking is sent as it is generated, so a client sees that of both. An error of the second attempt is raised.
+    Thinking is sent as it is generated, so the client gets the thinking of both. Errors of the second are raised.
     """
 
     def __init__(self, make_exchange: Callable[[], Exchange]) -> None:

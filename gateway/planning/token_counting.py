@@ -10,7 +10,7 @@ from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
 
 _TEMPLATE_TOKENS = 1000
-"""An upper bound of what a chat template adds by itself: its system prompt and its instructions for calling tools."""
+"""An upper bound of the tokens of a chat template: its system prompt and its instructions for calling tools."""
 
 MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 

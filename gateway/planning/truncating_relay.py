@@ -28,9 +28,9 @@ _log = structlog.get_logger(__name__)
 class TruncatingRelay(Source[bytes]):
     """A relay that sends a body again with fewer items as long as the upstream rejects it as too long.
 
-    It does so only before the reply has content: the reads up to there are held back. `report_loss` is called before
-    the first piece if items were left out. Everything else of the body stays as it is. If the items that must stay do
-    not fit, the upstream's rejection is raised, or relayed where it came in a reply with status 200.
+    It retries only before the reply has content: earlier reads are held back. `report_loss` is called before the first
+    piece if items were left out. The rest of the body is unchanged. If the items that must stay do not fit, the
+    upstream's rejection is raised, or relayed if it came in a reply with status 200.
     """
 
     def __init__(
@@ -114,7 +114,8 @@ class TruncatingRelay(Source[bytes]):
             self._report_loss(INPUT_TRUNCATED)
 
     async def _read_to_content(self) -> bool:
-        """Holds the reads back up to the first that has content. Returns whether the reply fails before as too long."""
+        """Holds back reads up to the first content. Returns whether the reply fails before that because of its
+        length."""
         frames, decoder = FrameDecoder(), ResponsesDecoder(new_id)
         source = self._source
         while not source.ended:
@@ -130,7 +131,7 @@ class TruncatingRelay(Source[bytes]):
             except TurnFailed as failure:
                 return is_overflow(failure.failed)
             except (ProtocolViolation, orjson.JSONDecodeError):
-                return False  # the relay judges what the upstream sends
+                return False  # the relay handles invalid replies
         return False
 
 

@@ -1,4 +1,4 @@
-"""Checks whether an upstream reported what a request asked it to report: log probabilities, a service tier."""
+"""Checks whether an upstream reported the requested log probabilities and service tier."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,7 +22,7 @@ def requests_tier(params: Mapping[str, Any]) -> bool:
 class LogprobsCheck:
     """An event mapper that adds the fact `unreported` before the end of a reply with text but no log probabilities.
 
-    Some models and server versions leave them out silently, so that is known only at the end. `param` is the client's
+    Some models and server versions omit them silently, which is known only at the end. `param` is the client's
     parameter, and `event_stage` sees the events first.
     """
 
@@ -32,7 +32,8 @@ class LogprobsCheck:
         self._has_text = self._has_logprobs = False
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
-        """Returns what the stage before wants. Deltas of a run have no log probabilities, so none has to be seen."""
+        """Returns the observers of the stage before. Deltas of a run have no log probabilities, so none has to be
+        fed."""
         return () if self._event_stage is None else self._event_stage.delta_observers(text_key)
 
     def feed(self, batch: Batch) -> Batch:
@@ -59,7 +60,7 @@ class ServiceTierCheck:
         self._is_reported = False
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
-        """Returns what the stage before wants. Deltas have no service tier, so none has to be fed."""
+        """Returns the observers of the stage before. Deltas have no service tier, so none has to be fed."""
         return () if self._event_stage is None else self._event_stage.delta_observers(text_key)
 
     def feed(self, batch: Batch) -> Batch:

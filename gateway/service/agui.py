@@ -73,7 +73,7 @@ class _Run:
         """The approvals of the run, once it is accepted."""
 
     def default_model(self, allowed: Sequence[str]) -> str:
-        return self._resolver.first_model(allowed)
+        return self._resolver.find_default_model(allowed)
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
         """Returns the Responses request of a validated run. Raises InvalidRequest, and _InterruptsOpen."""

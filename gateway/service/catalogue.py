@@ -61,10 +61,10 @@ class Catalogue:
     async def list_models(self, allowed: Sequence[str], *, wait_s: float | None = None) -> list[Json]:
         """Returns the model objects whose names match one of the `allowed` patterns, in the order of the config.
 
-        For an upstream that does not list its models within `wait_s` seconds, the last known names are listed.
-        Without `wait_s`, only the timeouts of the upstream apply.
+        For an upstream that does not list its models within `wait_s` seconds, the last known names are listed. Without
+        `wait_s`, only the timeouts of the upstream apply.
         """
-        rows = self._resolver.model_rows()
+        rows = self._resolver.list_rows()
         patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
         await asyncio.gather(*(self._refresh_for_listing(provider, wait_s) for provider in patterned.values()))
         return [
@@ -100,14 +100,14 @@ class Catalogue:
         plain = name.removesuffix(_DEFAULT_TAG)
         if plain == name:
             return name
-        exact = {row.pattern for row in self._resolver.model_rows() if row.is_exact}
+        exact = {row.pattern for row in self._resolver.list_rows() if row.is_exact}
         return plain if name not in exact and plain in exact else name
 
     def list_patterns(self, allowed: Sequence[str]) -> list[tuple[str, str]]:
         """Returns (pattern, provider) of the configured patterns, if `allowed` contains every name they match."""
         if "*" not in allowed:
             return []
-        return [(row.pattern, row.provider.name) for row in self._resolver.model_rows() if not row.is_exact]
+        return [(row.pattern, row.provider.name) for row in self._resolver.list_rows() if not row.is_exact]
 
     async def get_model(self, name: str, allowed: Sequence[str]) -> Json:
         """Returns one model object. Raises UnknownModel if no model matches, if none of the `allowed` patterns does, or
@@ -149,7 +149,7 @@ class Catalogue:
     def _known_models(self, allowed: Sequence[str]) -> dict[str, str]:
         """Returns model name -> provider, for the names that one of the `allowed` patterns matches."""
         names: dict[str, str] = {}
-        for row in self._resolver.model_rows():
+        for row in self._resolver.list_rows():
             owner = row.provider.name
             listing = self._listings.get(owner, _NOTHING_LISTED)
             for name in [row.pattern] if row.is_exact else listing.names:

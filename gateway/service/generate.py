@@ -65,7 +65,7 @@ class GenerateAdapter:
 
     def default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
-        return self._resolver.first_model(allowed)
+        return self._resolver.find_default_model(allowed)
 
     def _resolve_profile(self, body: Json, route: Route) -> Profile:
         """Returns the model's profile, adjusted by the request's parameters.

@@ -1,4 +1,4 @@
-"""The approvals of one response, and the input of its calls: what its request gives, and what it asks for."""
+"""The approvals of one response and the input of its calls: answers in its request, and new requests."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,9 +31,9 @@ _DAY_US: Final = 86_400 * 1_000_000
 
 
 class ResponseApprovals:
-    """The approvals of a response that begins. What is asked and answered is in the store before it has an effect.
+    """The approvals of a response that begins. Requests and answers are stored before they have an effect.
 
-    `answers` are stored when the response is. If nothing else stores the response before it runs, `confirmation` stores
+    `answers` are stored together with the response. If the response is not stored before it runs, `confirmation` stores
     them: it is awaited before the first call, and raises InvalidRequest if another request was faster.
     """
 
@@ -56,18 +56,18 @@ class ResponseApprovals:
         self._ttl_us = int(ttl_days * _DAY_US)
         self._input_seal = input_seal
         self.expiries: Final[dict[str, int]] = {}
-        """When the requests that the response made expire, in epoch microseconds, by their ids."""
+        """The times at which the requests of the response expire, in epoch microseconds, by their ids."""
 
     def store_answers(self) -> Awaitable[None]:
-        """Stores the answers, for a response that is not stored itself. Raises InvalidRequest and StoreUnavailable."""
+        """Stores the answers of a response that is not stored. Raises InvalidRequest and StoreUnavailable."""
         return self._store.answer_approvals(self._owner, self.answers, self._response_id)
 
     def save_answers(self) -> Json:
-        """Returns the answers for a job that another replica may go on with. Raises StoreUnavailable."""
+        """Returns the answers as JSON, for a job that another replica may continue. Raises StoreUnavailable."""
         return self._input_seal.save_answers(self.answers, self._owner, self._response_id)
 
     async def confirm(self) -> None:
-        """Returns when the answers are stored, so that the approved calls may run. Raises what `confirmation` does."""
+        """Waits until the answers are stored, so that the approved calls may run. Raises what `confirmation` raises."""
         if self.answers.is_empty:
             return
         if self.confirmation is not None:
@@ -79,7 +79,7 @@ class ResponseApprovals:
             _log.info("approval_denied", approval=request_id)
 
     async def reopen(self) -> None:
-        """Lets the approvals be used again, because none of their calls was sent."""
+        """Makes the approvals usable again, because none of their calls was sent."""
         if not self.answers.approved:
             return
         if self.confirmation is not None and not self._is_confirmed:
@@ -97,7 +97,7 @@ class ResponseApprovals:
             _log.info("approvals_void", approvals=[*request_ids])
 
     async def store_requests(self, requests: Sequence[ApprovalRequest]) -> None:
-        """Stores what the response asks for, before the client learns of it. Raises StoreUnavailable."""
+        """Stores requests of the response before they are sent to the client. Raises StoreUnavailable."""
         expires_us = read_clock_us() + self._ttl_us
         records = [self._record_of(request, expires_us) for request in requests]
         await self._store.store_approvals(self._owner, records)
@@ -126,7 +126,7 @@ class ApprovalFactory:
     """Makes the approvals of responses. There is one per configuration."""
 
     def __init__(self, store: ApprovalStore, input_seal: InputSeal, *, ttl_days: float) -> None:
-        """`ttl_days` is how long a request for an approval, or for input, is open."""
+        """`ttl_days`: the time after which a request for an approval or for input expires."""
         self._store = store
         self._input_seal = input_seal
         self._ttl_days = ttl_days
@@ -139,17 +139,17 @@ class ApprovalFactory:
         own_items: Sequence[Item],
         server_labels: Iterable[str],
     ) -> ResponseApprovals:
-        """Returns the approvals of a response with the answers in its input that count.
+        """Returns the approvals of a response with the valid answers in its input.
 
-        `context` is the input with its history; `own_items` are those of `verify_answers`. Raises InvalidRequest for an
-        answer that does not count, and StoreUnavailable.
+        `context` is the input with its history; `own_items` are the items of the request itself. Raises InvalidRequest
+        for an invalid answer, and StoreUnavailable.
         """
         try:
             items = apply_compaction(context)
         except InvalidRequest:
             items = []  # the plan raises it, with the client's name of the parameter
         answers = NO_ANSWERS
-        # A compaction runs no calls: what approves some stays in it, and counts for the next response.
+        # A compaction runs no calls. The answers remain in it, and are valid for the next response.
         if not has_compaction_trigger(context) and (request_ids := list_request_ids(items)):
             records = await self.load_records(owner, request_ids)
             answers = verify_answers(items, own_items, records, server_labels)
@@ -160,10 +160,10 @@ class ApprovalFactory:
 
         Raises StoreUnavailable.
         """
-        return self._input_seal.open_records(owner, await self._store.load_approvals(owner, request_ids))
+        return self._input_seal.unseal_records(owner, await self._store.load_approvals(owner, request_ids))
 
     def restore(self, owner: str, response_id: str, fields: Json) -> ResponseApprovals:
-        """Returns the approvals of a job, from what `ResponseApprovals.save_answers` returned.
+        """Returns the approvals of a job, from the result of `ResponseApprovals.save_answers`.
 
         Raises StoreUnavailable and CredentialsNotStored.
         """

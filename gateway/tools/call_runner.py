@@ -1,4 +1,4 @@
-"""Runs the calls of a round: several at once, each once at most, and each written to the journal before it is sent."""
+"""Runs the calls of a round: several at once, each at most once, and each recorded in the journal before it is sent."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
@@ -41,10 +41,8 @@ class LoopClock:
 
 
 class CallRunner:
-    """Runs the calls of one response. `find_executor` returns what runs those of a server, by its label.
-
-    `parallel_calls` is how many run at once.
-    """
+    """Runs the calls of one response, at most `parallel_calls` at once. `find_executor` returns the executor of a
+    server, by its label."""
 
     def __init__(
         self,
@@ -66,14 +64,14 @@ class CallRunner:
         self._parallel_calls = parallel_calls
 
     def has_work(self, loop: ToolLoop) -> bool:
-        """Whether `run_calls` has something to do: calls to run, or the progress of a job to write down."""
+        """Whether `run_calls` has work: calls to run, or the progress of a job to record."""
         journal = self._tool_run.journal
         return bool(loop.pending_calls) or (journal is not None and journal.is_job)
 
     async def run_calls(self, loop: ToolLoop, *, are_recorded: bool = False) -> AsyncGenerator[Batch, None]:
-        """Runs the pending calls, several at once, and yields the events of each that ends.
+        """Runs the pending calls, several at once, and yields the events of each call that ends.
 
-        With `are_recorded` the journal has them already.
+        With `are_recorded` the calls are in the journal already.
         """
         waiting = loop.pending_calls
         running: dict[asyncio.Task[ToolOutcome], HostedCall] = {}
@@ -113,9 +111,9 @@ class CallRunner:
     async def _record_calls(
         self, loop: ToolLoop, calls: Sequence[HostedCall], started: Sequence[HostedCall]
     ) -> Sequence[HostedCall]:
-        """Writes the calls of a round to the journal, and the progress of a job. Returns those that it has as started.
+        """Records the calls of a round, and the progress of a job. Returns the calls that are recorded as started.
 
-        Those that run at once are written as started, which saves a write for each of them.
+        Calls that run at once are recorded as started, which saves a write for each of them.
         """
         journal = self._tool_run.journal
         if journal is None or not (calls or (journal.is_job and not loop.is_ending)):
@@ -124,9 +122,9 @@ class CallRunner:
         return started
 
     async def _run_call(self, call: HostedCall, *, is_started: bool) -> ToolOutcome:
-        """Runs a call once and returns what came of it. A call whose outcome is not known is not repeated.
+        """Runs a call once and returns its outcome. A call with an unknown outcome is not repeated.
 
-        `is_started`: the journal has it as started. Otherwise that is written first, and a call is not sent without.
+        `is_started`: the call is recorded as started. Otherwise that is recorded first: no call is sent without it.
         """
         if (outcome := self._tool_run.find_outcome(call)) is not None:
             return outcome
@@ -139,7 +137,7 @@ class CallRunner:
         return outcome
 
     async def _send_call(self, call: HostedCall) -> ToolOutcome:
-        if call.tool is None:  # the server that was interrupted knew it, this one does not
+        if call.tool is None:  # the process that was interrupted knew the tool, this one does not
             return build_execution_error(describe_unknown_tool(call.model_name))
         left_s = self._clock.seconds_left
         if left_s <= 0:
@@ -156,7 +154,7 @@ class CallRunner:
         on_progress = (
             None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
         )
-        self._redactor.record_tokens()  # they may be replaced meanwhile
+        self._redactor.record_tokens()  # they may be replaced during the call
         outcome = await self._find_executor(call).run(call, left_s, on_progress)
         if reports is not None:
             reports.end_call(call, outcome)

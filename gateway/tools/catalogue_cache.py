@@ -1,4 +1,4 @@
-"""Catalogues of tools that were built before: most requests of a conversation or of an agent have the same tools."""
+"""A cache of catalogues of tools: most requests of a conversation or of an agent have the same tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,11 +11,11 @@ from translation.representation.json_types import Item
 
 _MAX_CATALOGUES: Final = 32
 _MAX_CONTENT_BYTES: Final = 256 * 1024
-"""What is built from longer lists is not kept, so that clients cannot fill the memory with it."""
+"""Catalogues of longer lists are not cached, so that clients cannot fill the memory."""
 
 
 class CatalogueCache:
-    """The catalogues that were used last, by all that they are built from. Catalogues never change."""
+    """The most recently used catalogues, by everything that they are built from. Catalogues never change."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[object, ...], _Entry] = {}
@@ -27,7 +27,7 @@ class CatalogueCache:
         taken: Sequence[str],
         build: Callable[[], ToolCatalogue],
     ) -> ToolCatalogue:
-        """Returns the catalogue of the tools that `listed` has of these servers, which `build` makes if there is none.
+        """Returns the catalogue of the tools of these servers in `listed`. `build` makes it if it is not cached.
 
         `taken` are the names that the tools must not have. Raises what `build` raises.
         """
@@ -39,18 +39,18 @@ class CatalogueCache:
             return build()
         if len(content) > _MAX_CONTENT_BYTES:
             return build()
-        # What the gateway knows of the tools of an operator's server changes with the list that it has of them.
+        # The properties of tools of an operator's server also depend on its current list.
         sources = [(each.operator, each.operator.listing) for each in servers if each.operator is not None]
         key = (content, *(id(source) for pair in sources for source in pair))
         entry = self._entries.pop(key, None) or _Entry(build(), sources)
-        self._entries[key] = entry  # the last one is the one that was used last
+        self._entries[key] = entry  # the last entry is the most recently used
         while len(self._entries) > _MAX_CATALOGUES:
             self._entries.pop(next(iter(self._entries)), None)
         return entry.catalogue
 
 
 class _Entry(NamedTuple):
-    """A catalogue, and the objects that its key has the ids of: while it refers to them, no others have these ids."""
+    """A catalogue, and the objects whose ids are in its key. The references keep their ids from being reused."""
 
     catalogue: ToolCatalogue
     sources: Sequence[tuple[Any, Any]]

@@ -1,4 +1,4 @@
-"""What compacts the context of a response with hosted tools, between its rounds."""
+"""The interface for compacting the context of a response with hosted tools, between its rounds."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,8 +12,8 @@ from translation.representation.turn import Turn
 class CompactedContext(NamedTuple):
     """A context with a summary in place of its older items.
 
-    `item` is the compaction item that the client gets, `items` is what the model reads from now on, and `usage` that of
-    writing the summary.
+    `item` is the compaction item for the client, `items` is the context of the model from now on, and `usage` is the
+    usage of writing the summary.
     """
 
     item: Item
@@ -25,9 +25,9 @@ class ContextCompactor(Protocol):
     """Compacts the contexts of one response."""
 
     async def compact(self, turn: Turn, parts: HostedContextParts, last_usage: Usage | None) -> CompactedContext | None:
-        """Returns the compacted context of the turn of the next round; None if that is not due.
+        """Returns the compacted context of the turn of the next round; None if no compaction is due.
 
-        `parts` is its context, split. `last_usage` is that of the round before; None in the first round, and where the
-        upstream reports none. Raises CompactionFailed, TurnFailed and ProviderError.
+        `parts` is its context, split. `last_usage` is the usage of the round before; None in the first round, and if
+        the upstream reports none. Raises CompactionFailed, TurnFailed and ProviderError.
         """
         ...

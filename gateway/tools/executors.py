@@ -1,4 +1,4 @@
-"""What runs the calls of hosted tools: one executor for each server, and one for the gateway's own tools."""
+"""Executors of hosted tools: one for each server, and one for the gateway's own tools."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,19 +23,19 @@ class ToolExecutor(Protocol):
     """Runs calls of the tools of one server. Several may run at once."""
 
     async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
-        """Runs a call whose arguments were checked, and returns what came of it, also if it failed.
+        """Runs a call with checked arguments, and returns its outcome, also if it failed.
 
-        `deadline_s` is the time that the response has left, which may be infinite. `on_progress` is called with the
-        progress that the server reports.
+        `deadline_s` is the remaining time of the response, which may be infinite. `on_progress` gets the progress that
+        the server reports.
 
-        It holds no more of a result than its server may answer with. If it is cancelled, the call is cancelled at the
-        server, and nothing of it runs on here.
+        The buffered result is never larger than the limit of its server. If the task is cancelled, the call is
+        cancelled at the server, and no task of it remains.
         """
         ...
 
 
 class McpExecutor:
-    """Calls tools over a connection of the response. A call whose outcome is not known is not repeated."""
+    """Calls tools over a connection of the response. A call with an unknown outcome is not repeated."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class McpExecutor:
 
 
 class OperatorExecutor:
-    """Calls tools of a server of the configuration, over its connection. The operator says which may be repeated.
+    """Calls tools of a server of the configuration, over its connection. The operator decides which may be repeated.
 
-    `output_schemas` are those of the tools as they are for this response.
+    `output_schemas` are the output schemas of the tools in the list of this response.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class OperatorExecutor:
 
 
 class ReadResultExecutor:
-    """Runs calls to read on in results that were cut. They have no effects, so they may be repeated."""
+    """Runs calls that read the rest of shortened results. They have no side effects, so they may be repeated."""
 
     def __init__(self, reader: ResultReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Seals what calls ask users for: it waits in the store, and has state of a server that nobody else may read."""
+"""Seals requests for user input, which are stored together with the server's private state."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,25 +17,25 @@ _log = structlog.get_logger(__name__)
 
 _REQUEST: Final = "input of "
 _ANSWERS: Final = "answers of "
-"""What a seal is bound to, with an id and the owner. No key has a name with a space."""
+"""Purposes of a seal, with an id and the owner. The space keeps them apart from the names of keys."""
 
 
 class InputSeal:
-    """Seals for one owner and one request. It uses the keys of the configuration, or else that of the store."""
+    """Seals for one owner and one request, with the keys of the configuration, or else with the key of the store."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
 
     def seal_input(self, requested: RequestedInput, owner: str, request_id: str) -> str:
-        """Returns sealed text. Raises StoreUnavailable if the store has the key, and cannot be read."""
+        """Returns sealed text. Raises StoreUnavailable if the key is in the store, which cannot be read."""
         return self._seal(requested.to_json(), f"{_REQUEST}{request_id} {owner}")
 
-    def open_records(self, owner: str, records: Mapping[str, ApprovalRecord]) -> dict[str, ApprovalRecord]:
-        """Returns the records with what their calls ask for. One that cannot be unsealed has expired.
+    def unseal_records(self, owner: str, records: Mapping[str, ApprovalRecord]) -> dict[str, ApprovalRecord]:
+        """Returns the records with the input that their calls ask for. A record that cannot be unsealed has expired.
 
         Raises StoreUnavailable.
         """
-        return {request_id: self._open_record(owner, record) for request_id, record in records.items()}
+        return {request_id: self._unseal_record(owner, record) for request_id, record in records.items()}
 
     def save_answers(self, answers: ApprovalAnswers, owner: str, response_id: str) -> Json:
         """Returns the answers of a job's request as JSON. Raises StoreUnavailable."""
@@ -62,7 +62,7 @@ class InputSeal:
             raise StoreUnavailable
         return sealed
 
-    def _open_record(self, owner: str, record: ApprovalRecord) -> ApprovalRecord:
+    def _unseal_record(self, owner: str, record: ApprovalRecord) -> ApprovalRecord:
         if record.sealed_input is None:
             return record
         try:

@@ -1,4 +1,4 @@
-"""Removes credentials of a request and of the operator from what servers of tools return, whatever its size."""
+"""Removes credentials of a request and of the operator from results of tools, whatever their size."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,10 +13,11 @@ from translation.hosted.outcomes import ToolOutcome
 
 
 class ResultRedactor:
-    """Removes credentials from what the servers of one response say. `credentials` are those that do not change.
+    """Removes credentials from texts of the servers of one response. `credentials` are the constant ones.
 
-    `list_tokens` returns those that do: tokens are fetched when they are first needed, and replaced while calls run.
-    All that were ever seen are removed, so `record_tokens` is called before a call. The other methods note them too.
+    `list_tokens` returns the current tokens, which are fetched when they are first needed and replaced while calls run.
+    Every token that was ever recorded is removed, so `record_tokens` is called before each call. The other methods call
+    it too.
     """
 
     def __init__(self, credentials: Iterable[str], list_tokens: Callable[[], Iterable[str]]) -> None:
@@ -25,7 +26,7 @@ class ResultRedactor:
         self._redactor: Redactor | None = None
 
     def record_tokens(self) -> Redactor:
-        """Returns what removes all credentials that are known now or were known before."""
+        """Records the current tokens. Returns the redactor for all credentials so far."""
         tokens = [*self._list_tokens()]
         if self._redactor is None or not self._secrets.issuperset(tokens):
             self._secrets = self._secrets.union(tokens)
@@ -41,14 +42,14 @@ class ResultRedactor:
         return self.record_tokens().redact_beginning(text, chars)
 
     async def redact_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Returns an outcome that quotes no credentials: it is stored, and the model reads it."""
+        """Returns an outcome without credentials, because it is stored and sent to the model."""
         redactor = self.record_tokens()
         output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
         error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
         requested = outcome.requested_input
         if requested is not None:
             fields = requested.to_json()
-            # The state is the server's own, goes back to it alone, and must not be changed.
+            # The state belongs to the server, is sent only to it, and must not be changed.
             fields["forms"] = await _redact_json(fields["forms"], redactor)
             requested = RequestedInput.from_json(fields)
         return replace(outcome, output=output, error=error, requested_input=requested)
@@ -63,7 +64,7 @@ async def _redact_json(value: Any, redactor: Redactor) -> Any:
 
 
 async def _redact_text(text: str, redactor: Redactor) -> str:
-    """Redacts a text of any size, while other requests go on."""
+    """Redacts a text of any size, while other requests run."""
     pieces: list[str] = []
     for piece in redactor.redact_in_steps(text):
         pieces.append(piece)

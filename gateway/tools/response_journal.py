@@ -1,4 +1,4 @@
-"""Writes the calls of one reply to the journal, and waits while the store is unavailable."""
+"""Records the calls of one reply in the store, and waits while the store is unavailable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -20,7 +20,7 @@ from translation.representation.json_types import Json
 _log = structlog.get_logger(__name__)
 
 _NOT_SENT: Final = (
-    "the store is unavailable, and no call of a tool is sent that cannot be written down before: try again later"
+    "the store is unavailable, so the tool call was not sent, because it could not be recorded before: try again later"
 )
 
 
@@ -28,8 +28,8 @@ class ResponseJournal:
     """The journal of one response, which `worker` holds.
 
     The methods raise StoreUnavailable once the store has failed for `max_outage_s`. If the worker no longer holds the
-    response, a job gets LeaseLost, and any other response NotFound: it was deleted. `ensure_stored` is awaited before
-    the first write: it stores the beginning of a response that may not be stored yet.
+    response, they raise LeaseLost for a job, and NotFound for any other response, because it was deleted.
+    `ensure_stored` is awaited before the first write: it stores the beginning of a response that may be new.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class ResponseJournal:
         ensure_stored: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.is_job: Final = is_job
-        """Whether another replica can go on with the response, so that its progress has to be saved."""
+        """Whether another replica can continue the response, so that its progress has to be saved."""
         self.has_calls = False
-        """Whether calls may have been written."""
+        """Whether calls may have been recorded."""
         self._store = store
         self._owner = owner
         self._response_id = response_id
@@ -57,7 +57,7 @@ class ResponseJournal:
     async def record_calls(
         self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
     ) -> None:
-        """Writes new calls, and the progress of their loop. Those of `started` are sent as soon as this returns."""
+        """Records new calls and the progress of their loop. The calls of `started` are sent as soon as this returns."""
         records = [
             CallRecord(
                 item=call.build_item("in_progress"),
@@ -78,14 +78,14 @@ class ResponseJournal:
         )
 
     async def start_call(self, call: HostedCall) -> None:
-        """Writes that a call is sent. It must not be sent before this returns."""
+        """Records that a call is sent. It must not be sent before this returns."""
         self.has_calls = True
         await self._write(
             lambda: self._store.start_call(self._owner, self._response_id, call.item_id, worker=self._worker)
         )
 
     async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
-        """Writes the result of a call."""
+        """Records the result of a call."""
         item = call.build_item_with(outcome)
         try:
             await self._write(
@@ -94,7 +94,7 @@ class ResponseJournal:
                 )
             )
         except (LeaseLost, NotFound):
-            # The response was cancelled, deleted, or has a new owner, for whom the outcome is unknown.
+            # The response was cancelled or deleted, or another replica runs it, which does not know the outcome.
             _log.warning("tool_result_refused", call=call.item_id, call_id=call.call_id, failed=outcome.failed)
             raise
 
@@ -111,7 +111,7 @@ class ResponseJournal:
 
 
 class OpenCallJournal:
-    """The journal of a reply that is not stored, such as a chat completion: it has the calls that have not ended.
+    """The journal of a reply that is not stored, such as a chat completion. It has the calls that have not ended.
 
     `record_calls` and `start_call` raise StoreUnavailable once the store has failed for `max_outage_s`.
     """
@@ -125,7 +125,7 @@ class OpenCallJournal:
         self._max_outage_s = max_outage_s
         self._open_ids: set[str] = set()
         self._finished_ids: set[str] = set()
-        """The calls whose results came while the store failed, so that it has them as open."""
+        """Calls that ended while the store was unavailable, and are still open in the store."""
 
     async def record_calls(
         self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
@@ -141,7 +141,7 @@ class OpenCallJournal:
         await self.record_calls([call], [call], None)
 
     async def finish_call(self, call: HostedCall, outcome: ToolOutcome) -> None:
-        """Removes a call. If the store fails, the reply goes on: it has the result, and nobody else needs it."""
+        """Removes a call. If the store fails, the reply continues: it has the result, which nothing else needs."""
         try:
             await self._store.close_call(self._owner, self._reply_id, call.item_id)
         except StoreUnavailable:
@@ -150,8 +150,10 @@ class OpenCallJournal:
         self._open_ids.discard(call.item_id)
 
     async def close(self) -> None:
-        """Removes the calls that have a result and could not be removed before, and writes that the outcome of calls is
-        unknown which were cancelled. A cancelled task can wait for it too."""
+        """Removes ended calls that are still in the store. Records that the outcome of cancelled calls is unknown.
+
+        A cancelled task can await it too.
+        """
         if self._open_ids or self._finished_ids:
             await asyncio.shield(start_detached_task(self._settle_calls()))
 
@@ -167,7 +169,7 @@ class OpenCallJournal:
 
 
 class JournalFactory:
-    """Makes the journals of responses that this process runs. `store` and `lease` are None if nothing is stored."""
+    """Makes the journals of responses that this process runs. `store` and `lease` are None without a store."""
 
     def __init__(self, store: Store | None, lease: Lease | None, *, max_outage_s: float) -> None:
         self._store = store
@@ -175,15 +177,14 @@ class JournalFactory:
         self._max_outage_s = max_outage_s
 
     def add_open_call_journal(self, tool_run: ToolRun | None, owner: str, reply_id: str) -> None:
-        """Has the calls of a reply that is not stored written down while they run, if it has some and there is a
-        store."""
+        """Sets a journal for the hosted calls of a reply that is not stored, if there are calls and a store."""
         if tool_run is not None and self._store is not None:
             tool_run.journal = OpenCallJournal(self._store, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(
         self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
     ) -> ResponseJournal:
-        """Returns the journal of a stored response: of a job without `ensure_stored`."""
+        """Returns the journal of a stored response. Without `ensure_stored` the response is a job."""
         assert self._store is not None
         assert self._lease is not None
         return ResponseJournal(

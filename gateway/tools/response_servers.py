@@ -1,4 +1,7 @@
-"""The MCP servers of one response: lists their tools, and has what runs their calls. Connections open when needed."""
+"""The MCP servers of one response: lists their tools, and finds the executors of their calls.
+
+Connections are opened when they are needed.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +24,8 @@ _NO_STORE: Final = "its calls need an approval, which cannot be given here"
 
 
 class ListedTools(NamedTuple):
-    """The tools of a server that the request may use, as in an `mcp_list_tools` item, and a text about any that cannot
-    be used."""
+    """The tools of a server that the request may use, in the form of an `mcp_list_tools` item, and a note about
+    unusable tools."""
 
     items: list[Json]
     note: str | None
@@ -31,8 +34,8 @@ class ListedTools(NamedTuple):
 class ResponseServers:
     """The servers of one response, by their labels.
 
-    `read_input_rules` returns what calls may ask for; it is called when they are run. `takes_approvals` is whether
-    calls can be approved: without that, tools that need it are left out.
+    `read_input_rules` returns the rules for requests for input, when calls are run. `takes_approvals`: calls can be
+    approved. Otherwise tools that need an approval are left out.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class ResponseServers:
         self._sees_images: Final = sees_images
         self._connections: dict[str, McpConnection] = {}
         self._listings: dict[str, ToolListing | None] = {}
-        """The lists of the operator's servers with which the response goes on until its end."""
+        """The lists of the operator's servers that the response uses until its end."""
 
     def pin_listing(self, requested: RequestedServer) -> None:
         """Uses the current list of an operator's server for the calls of the response."""
@@ -61,12 +64,13 @@ class ResponseServers:
             self._listings[requested.label] = requested.operator.listing
 
     def find_known_tools(self, requested: RequestedServer) -> ListedTools | None:
-        """Returns the tools of an operator's server if the gateway knows them now; None if it has to be asked."""
+        """Returns the tools of an operator's server if the gateway has a current list; otherwise None."""
         listing = None if requested.operator is None else requested.operator.fresh_listing
         return None if listing is None else self._select_listed(requested, listing)
 
     async def list_tools(self, requested: RequestedServer, *, must_be_fresh: bool) -> ListedTools:
-        """Returns the tools of a server. `must_be_fresh`: it is asked for them, whatever is known. Raises McpFault."""
+        """Returns the tools of a server. `must_be_fresh`: they are requested even if they are known. Raises
+        McpFault."""
         if requested.operator is not None:
             listing = await requested.operator.list_tools(must_be_fresh=must_be_fresh)
             return self._select_listed(requested, listing)
@@ -83,7 +87,7 @@ class ResponseServers:
         return self._leave_out(requested, items, listed.left_out)
 
     def find_executor(self, label: str) -> ToolExecutor:
-        """Returns what runs the calls of a server."""
+        """Returns the executor of the calls of a server."""
         requested = next(each for each in self._servers if each.label == label)
         if requested.operator is None:
             return McpExecutor(
@@ -99,7 +103,7 @@ class ResponseServers:
 
     async def close(self) -> None:
         """Closes the connections that were opened, all at once."""
-        # Not `gather`: a cancelled task would take its sessions with it, before they have begun to close.
+        # Not `gather`: cancellation would reach the sessions before they have begun to close.
         if self._connections:
             start = asyncio.get_running_loop().create_task
             await asyncio.wait([start(connection.close()) for connection in self._connections.values()])
@@ -123,29 +127,31 @@ class ResponseServers:
         return self._leave_out(requested, items, listing.left_out)
 
     def _leave_out(self, requested: RequestedServer, items: list[Json], left_out: Mapping[str, str]) -> ListedTools:
-        """Returns tools without those that nobody can approve. The text is about these and those in `left_out`."""
+        """Returns the tools, without those that cannot be approved. The note is about these and the tools in
+        `left_out`."""
         if not self._takes_approvals:
-            unusable = [item["name"] for item in items if _asks(requested, item)]
+            unusable = [item["name"] for item in items if _asks_for_approval(requested, item)]
             left_out = {**left_out, **dict.fromkeys(unusable, _NO_STORE)}
             items = [item for item in items if item["name"] not in unusable]
-        # Whether a tool that is left out would be read-only is not known.
-        missed = {
+        # It is unknown whether a tool that is left out is read-only.
+        relevant = {
             name: reason
             for name, reason in left_out.items()
             if any(requested.allows(name, is_read_only=each) for each in (True, False))
         }
-        return ListedTools(items, describe_left_out(missed))
+        return ListedTools(items, describe_left_out(relevant))
 
 
-def _asks(requested: RequestedServer, item: Json) -> bool:
+def _asks_for_approval(requested: RequestedServer, item: Json) -> bool:
     """Whether a call of a listed tool needs an approval."""
     return requested.needs_approval(item["name"], is_read_only=item["annotations"]["read_only"])
 
 
 def read_input_rules(host: ToolHost, tool_run: ToolRun, approvals: ResponseApprovals | None) -> InputRules:
-    """Returns what calls may ask for. Read when the exchange is open, since `tool_run` is complete then.
+    """Returns the rules for requests for input. It is called when the exchange is open, because `tool_run` is then
+    complete.
 
-    A client that answers one call can answer others.
+    A client that answers one request can answer others.
     """
     settings = host.settings
     takes_input = tool_run.takes_input or bool(approvals and approvals.answers.inputs)

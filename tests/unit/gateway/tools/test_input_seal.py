@@ -22,7 +22,7 @@ def test_a_record_has_the_requested_input() -> None:
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
     assert "secret" not in sealed
     record = build_approval("mcpr_1", sealed_input=sealed)
-    opened = SEAL.open_records("ann", {"mcpr_1": record, "mcpr_2": build_approval("mcpr_2")})
+    opened = SEAL.unseal_records("ann", {"mcpr_1": record, "mcpr_2": build_approval("mcpr_2")})
     assert opened["mcpr_1"].requested_input == REQUESTED
     assert opened["mcpr_2"].requested_input is None
 
@@ -34,7 +34,7 @@ def test_a_record_sealed_for_another_request_or_with_a_lost_key_has_expired(
     sealed = SEAL.seal_input(REQUESTED, "ann", "mcpr_1")
     for seal, owner, request_id in ((SEAL, "bob", "mcpr_1"), (SEAL, "ann", "mcpr_2"), (OTHER, "ann", "mcpr_1")):
         record = build_approval(request_id, sealed_input=sealed, state=state)
-        opened = seal.open_records(owner, {request_id: record})[request_id]
+        opened = seal.unseal_records(owner, {request_id: record})[request_id]
         assert opened == replace(record, state=expected)
 
 
