@@ -126,6 +126,13 @@ def test_every_file_a_page_names_exists(document: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_and_folder_of_code_that_a_page_names_exists(page: Path) -> None:
+    code = "bench|core|dataplane|gateway|providers|responses_gateway_clients|scripts|tests|translation"
+    named = re.findall(rf"`((?:{code})/[\w./-]*(?:\.pyx?|/))`", page.read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_the_architecture_has_a_row_for_every_event() -> None:
     section = (ROOT / "ARCHITECTURE.md").read_text().split("## Two values in the middle\n")[1].split("\n## ")[0]
     rows = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE))
