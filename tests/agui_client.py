@@ -1,4 +1,4 @@
-"""A client of the AG-UI endpoint, as small as one can be: it sends runs and keeps the messages of its thread."""
+"""A minimal client of the AG-UI endpoint: it sends runs and stores the messages of its thread."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def run_input(*messages: Json, thread: str = "t", run: str = "r1", **more: Any) 
 
 
 class AguiThread:
-    """One thread. `messages` is what its client has: its own messages, and those that the runs made. `http` may change:
+    """One thread. `messages` are those of its client: its own messages, and those of the runs. `http` may change:
     its next run is sent there."""
 
     def __init__(self, http: httpx.AsyncClient, thread: str = "t", **more: Any) -> None:
@@ -45,7 +45,7 @@ class AguiThread:
         return events
 
     def _apply(self, events: list[Json]) -> None:
-        """Does to the messages what the events say, as the official clients do."""
+        """Applies the events to the messages, as the official clients do."""
         for event in events:
             match event["type"]:
                 case "TEXT_MESSAGE_START":

@@ -108,18 +108,18 @@ class Postgres:
         return f"postgresql+asyncpg://postgres@/{name}?host={self._folder}"
 
     def drop(self, url: str) -> None:
-        """Throw a database away, whoever is connected to it."""
+        """Drops a database and closes its connections."""
         self.sql(f"DROP DATABASE {make_url(url).database} WITH (FORCE);")
 
     def sql(self, commands: str, database: str = "postgres") -> str:
-        """What psql prints for them."""
+        """Returns the output of psql for these statements."""
         psql = [str(self._server.bin_path / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", self._server.get_uri(database)]
         return subprocess.run(
             psql, input=commands, text=True, check=True, capture_output=True, timeout=_PATIENCE_S
         ).stdout
 
     def stop(self) -> None:
-        """As an operator who restarts it would: connections are cut at once."""
+        """Stops the server in fast mode: connections are closed at once."""
         self._control("-m", "fast", "stop")
 
     def start(self) -> None:
@@ -159,7 +159,7 @@ class Postgres:
 
 
 def migrated(url: str) -> str:
-    """The URL again, its tables now those of this version. In a thread: here there may be an event loop."""
+    """Migrates the database, and returns its URL. It uses a thread, because the caller may have an event loop."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: asyncio.run(migrate_database(url))).result()
     return url

@@ -58,7 +58,7 @@ async def hang(context: Context[Any]) -> str:
 
 @server.tool()
 async def grow(context: Context[Any]) -> str:
-    """Adds a tool, and tells the client so."""
+    """Adds a tool, and notifies the client."""
     server.add_tool(lambda: "new", name="grown", description="Was added later.")
     await context.notify_tools_changed()
     return "grown"

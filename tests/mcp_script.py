@@ -95,7 +95,7 @@ class ScriptedMcp:
         return [request for request in posts if request.json.get("method") == method]
 
     def received_replies(self, request_id: str) -> list[Json]:
-        """What the gateway answered to a request of the server."""
+        """Returns the gateway's replies to requests of the server."""
         posts = [request.json for request in self.upstream.requests if request.method == "POST"]
         return [post for post in posts if post.get("id") == request_id and "method" not in post]
 

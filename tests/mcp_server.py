@@ -90,7 +90,7 @@ class CountingServer:
 
         @server.tool()
         async def book(city: str, size: Annotated[ElicitationResult[TableSize], Resolve(size_of)]) -> str:
-            """Books a table. It asks the user for how many people."""
+            """Books a table. It requests the number of people from the user."""
             self.runs["book"] += 1
             if not isinstance(size, AcceptedElicitation):
                 return f"No table in {city}: {size.action}."

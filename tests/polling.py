@@ -1,4 +1,4 @@
-"""Waits for what no event announces: what another process or replica does, and what a log or a database shows."""
+"""Waits for conditions without an event: actions of other processes, lines of a log, rows of a database."""
 
 import asyncio
 import inspect

@@ -82,7 +82,7 @@ def call(
 
 
 def whole(item: Item) -> ItemEvents:
-    """Returns the events of an item that comes whole."""
+    """Returns the events of an item without deltas."""
     return lambda index: [ItemStarted(index, item), ItemEnded(index, item)]
 
 
@@ -102,7 +102,7 @@ def failed_round(*parts: ItemEvents) -> list[Event]:
 
 
 class LoopDriver:
-    """Drives one loop. `events` are all events that it returned; they are checked with the grammar as they come."""
+    """Drives one loop. `events` are all events that it returned, checked by the grammar."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class LoopDriver:
         return turn
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
-        """Feeds events one at a time. Returns those to send."""
+        """Feeds events one at a time. Returns the events to send."""
         return [sent for event in events for sent in self.take(self.loop.feed([event]))]
 
     def settle(self, hosted_call: HostedCall, outcome: ToolOutcome | str = "3") -> list[Event]:

@@ -69,7 +69,7 @@ class Talk:
         return event
 
     async def closed(self) -> tuple[int, list[Json]]:
-        """Read until the server closes: the code, and what it said before."""
+        """Reads until the server closes. Returns the code and the earlier messages."""
         events: list[Json] = []
         with suppress(ConnectionClosed):
             while True:

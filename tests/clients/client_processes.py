@@ -116,7 +116,7 @@ class ClientProgram:
 
 
 def _quiet(environment: dict[str, str]) -> dict[str, str]:
-    """No proxies, no telemetry and nobody's real key."""
+    """Returns an environment without proxies, telemetry and real keys."""
     kept = {name: value for name, value in environment.items() if not name.lower().endswith("_proxy")}
     return {
         **kept,

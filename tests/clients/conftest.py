@@ -48,7 +48,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 @pytest.fixture
 def answer(upstream: ScriptedUpstream) -> Answer:
-    """Call it with what the upstream says to well-formed chat requests, in turn."""
+    """Returns a function that sets the upstream's replies to well-formed chat requests, in order."""
 
     def set_answers(*scripts: Script) -> None:
         upstream.on("/chat/completions", *map(strict, scripts))
@@ -58,14 +58,14 @@ def answer(upstream: ScriptedUpstream) -> Answer:
 
 @pytest.fixture
 def gateway(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
-    """`demo` is the embedded model; every other name is a model of the chat upstream. State is kept, as by default."""
+    """`demo` is the embedded model; every other name is a model of the chat upstream. It has the default store."""
     with serving({**before(upstream.url), "store": kept_in(tmp_path / "state.db")}) as running:
         yield running
 
 
 @pytest.fixture
 def stateless(upstream: ScriptedUpstream) -> Iterator[Gateway]:
-    """The same without a store."""
+    """The same gateway without a store."""
     with serving(before(upstream.url)) as running:
         yield running
 
@@ -79,7 +79,7 @@ def front(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterato
 
 @pytest.fixture(scope="session")
 def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that keeps state, before a real engine: `tiny` is its model, which knows what docs/demo.md lists."""
+    """A gateway with a store before a real engine. Its model `tiny` knows what docs/demo.md lists."""
     folder = tmp_path_factory.mktemp("llama")
     with llama(folder / "server.log") as engine:
         tiny = {"provider": "engine", "thinking_switch": "chat_template_kwargs", "request_defaults": {"temperature": 0}}

@@ -1,4 +1,4 @@
-"""What the pages about clients tell their users to write runs in that client's own environment."""
+"""The programs in the pages about clients run in the environment of that client."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""An answer that says something and makes two calls, whose arguments arrive by turns."""
+"""Replies with text and two calls, whose arguments arrive interleaved."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Thoughts of an open model, in clients that ask for a summary of them: the gateway has no setting for it."""
+"""Thoughts of an open model in clients that request a summary of them, without a setting of the gateway."""
 
 from pathlib import Path
 

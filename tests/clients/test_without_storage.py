@@ -1,4 +1,4 @@
-"""Clients that want nothing kept, and a server that keeps nothing."""
+"""Clients that request no storage, and a server without a store."""
 
 from pathlib import Path
 

@@ -59,7 +59,7 @@ def _chat(reasoning: Json) -> Script:
 
 
 def _responses(**reasoning: Any) -> Script:
-    """Reasoning, then a call, as a Responses upstream says it."""
+    """Reasoning, then a call, of a Responses upstream."""
     thought = {"id": "rs_1", "type": "reasoning", "summary": [], **reasoning}
     call = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "add", "arguments": '{"a":1}'}
     call["status"] = "completed"
@@ -84,7 +84,7 @@ def _gemini(*parts: Json) -> Script:
 
 
 def _harmony(text: str) -> Script:
-    """What gpt-oss writes, its control tokens spelt out. Encoded when it is sent: the encoding loads slowly."""
+    """Output of gpt-oss with its control tokens as text. It is encoded when it is sent: the encoding loads slowly."""
 
     async def answer(exchange: Exchange) -> None:
         said = harmony.last(len(marked(text)), tokens=marked(text))
@@ -188,13 +188,13 @@ def client_of(gateway: Gateway, key: str = "none") -> AsyncOpenAI:
 
 
 def sent(upstream: ScriptedUpstream) -> str:
-    """The body of the last request that asked for an answer; of one in tokens, its text."""
+    """Returns the body of the last generation request; for a prompt in tokens, its text."""
     body = upstream.requests[-1].json
     return json.dumps(real().decode(body["prompt"]) if "prompt" in body else body)
 
 
 def resent(output: list[Any]) -> list[Any]:
-    """Items as a strict client sends them back: of reasoning, only what the API says it may have."""
+    """Returns items as a strict client sends them back: reasoning has only the documented fields."""
     items: list[Any] = []
     for item in output:
         whole = item if isinstance(item, dict) else item.model_dump(exclude_none=True)
@@ -211,7 +211,7 @@ def returned(output: list[Any]) -> list[Any]:
 
 
 def check_sealed(output: list[Any]) -> None:
-    """Nothing in it says what only an upstream may know."""
+    """Checks that no unsealed data of an upstream is in it."""
     items = resent(output)
     assert [item["type"] for item in items].count("function_call") == 1
     whole = str([item if isinstance(item, dict) else item.model_dump() for item in output])

@@ -1,4 +1,4 @@
-"""Arguments that are no object, from APIs that give them as values: kept as they came, marked, and sent back so."""
+"""Arguments that are no object, from APIs with argument values: they are preserved, marked and sent back unchanged."""
 
 from collections.abc import Callable
 from pathlib import Path

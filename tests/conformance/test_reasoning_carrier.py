@@ -1,4 +1,4 @@
-"""What a model needs back of its reasoning travels with the client's items, sealed, and reaches that model alone."""
+"""Reasoning data that an upstream needs back travels sealed in the client's items, and reaches that upstream only."""
 
 import itertools
 from functools import partial
@@ -39,7 +39,7 @@ STATELESS: dict[str, Any] = {"store": False, "include": SEALED_REASONING, "tools
 
 
 async def respond(client: AsyncOpenAI, *, stream: bool = False, **asked: Any) -> Any:
-    """The response; of a stream, once its items have been told as the response has them."""
+    """Returns the response. For a stream, its items must equal those of the response."""
     if not stream:
         return await client.responses.create(**asked)
     ended: list[Any] = []

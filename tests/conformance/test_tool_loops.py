@@ -1,4 +1,4 @@
-"""Tool loops through the whole gateway: what upstreams get of them and what clients do, whatever goes wrong."""
+"""Tool loops through the whole gateway: requests of upstreams and replies to clients, with all kinds of faults."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

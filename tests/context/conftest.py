@@ -1,4 +1,4 @@
-"""A gateway with a store before an upstream that counts words, and refuses too many of them."""
+"""A gateway with a store before an upstream that counts words as tokens and has a small context."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack

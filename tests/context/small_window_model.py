@@ -1,4 +1,4 @@
-"""A model that counts words, refuses more than it has room for, and writes summaries when asked to."""
+"""A model that counts words as tokens, refuses input over its context, and writes summaries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class Reader:
-    """Answers "ok", or what `answers` holds for the next requests; asked for a summary, `summary`."""
+    """Replies "ok", or the next of `answers`; to a request for a summary, `summary`."""
 
     def __init__(self) -> None:
         self.room = 10_000
@@ -34,7 +34,7 @@ class Reader:
 
     @property
     def last(self) -> list[tuple[str, str]]:
-        """(role, text) of what it was told last."""
+        """Returns (role, text) of the messages in the last request."""
         return texts_by_role(self.bodies[-1])
 
 

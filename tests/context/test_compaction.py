@@ -1,4 +1,4 @@
-"""What a client sees of compaction: asked for, triggered, and done by the server when a context grows."""
+"""Compaction as clients see it: by its endpoint, by a trigger item, and by the server when a context grows."""
 
 import warnings
 from pathlib import Path
@@ -19,7 +19,7 @@ FUNCTION: Any = {"type": "function", "name": "f", "parameters": {"type": "object
 
 
 def dumped(items: Any) -> list[Any]:
-    """Items as they came. The SDK has no type for a user's message among outputs, and says so."""
+    """Returns items as received. The SDK warns about user messages among outputs, for which it has no type."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return [item.to_dict() for item in items]

@@ -1,4 +1,4 @@
-"""How many tokens an input is: by each way an upstream can be asked, or refused."""
+"""Token counts of an input, by each method that an upstream has, and their refusals."""
 
 from typing import Any
 

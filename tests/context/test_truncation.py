@@ -1,4 +1,4 @@
-"""`truncation: auto`: what does not fit loses its beginning, and the client is told."""
+"""`truncation: auto`: an input over the context loses its beginning, and the reply reports that."""
 
 from typing import Any
 

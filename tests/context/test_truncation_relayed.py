@@ -1,4 +1,4 @@
-"""`truncation: auto` before an upstream that speaks Responses: a relay, also of what was cut."""
+"""`truncation: auto` before a Responses upstream: the request is relayed, also after it was truncated."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ FURTHER: Json = {"max_tool_calls": 3, "invented": {"deep": [1]}}
 
 
 class ResponsesReader:
-    """Answers "ok", and refuses inputs of more items than it has room for, in the form of `refusal`."""
+    """Replies "ok", and refuses inputs with too many items, in the form of `refusal`."""
 
     def __init__(self) -> None:
         self.room = 100

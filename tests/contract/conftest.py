@@ -1,4 +1,4 @@
-"""Every kind of provider, built as a configuration would, before a scripted upstream where it has one."""
+"""Fixtures with every kind of provider, built from a configuration, before a scripted upstream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -51,7 +51,7 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "wh
 
 
 async def events_of(provider: Provider, *, stream: bool = True) -> list[Event]:
-    """The events of one turn, each checked as it comes."""
+    """Returns the events of one turn, each checked by the grammar."""
     grammar = EventGrammar()
     events: list[Event] = []
     async with aclosing(provider.prepare(Turn(**QUESTION, stream=stream), DEFAULT_PROFILE).batches()) as batches:

@@ -1,4 +1,4 @@
-"""A gateway without sockets: models that say what was recorded, and one of every type to say it to."""
+"""A gateway without sockets: models that replay recordings, and one model of every provider type."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -52,12 +52,12 @@ ENGINES = sorted(EMBEDDED_TYPES - {"scripted"})
 
 
 def events_of(recording: Path) -> list[Event]:
-    """What is understood of a recorded stream."""
+    """Returns the events of a recorded stream."""
     return [event for batch in decode_recording(recording, PROFILES["openai_compatible"]) for event in batch]
 
 
 class Source:
-    """A provider whose models are the recordings: each says what is in it, and is told more in its own dialect."""
+    """A provider whose models are the recordings: each replays its recording, and gets requests in its own dialect."""
 
     name = "source"
     capabilities: Capabilities = CAPABILITIES["openai_compatible"]
@@ -193,7 +193,7 @@ async def _read(wire: ReplyStream) -> bytes:
 
 
 async def sent(opened: AcceptedRequest) -> bytes:
-    """What its upstream would be told, as JSON; of a prompt in tokens, its text. Nothing, where nothing is sent."""
+    """Returns the upstream request as JSON; for a prompt in tokens, its text; empty if nothing is sent."""
     exchange: Any = opened.run.plan.exchange
     if isinstance(exchange, ScriptedExchange):
         return b""

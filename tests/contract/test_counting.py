@@ -1,4 +1,4 @@
-"""Every provider counts by its own usage, or says that it cannot."""
+"""Every provider counts tokens by the usage of a turn, or reports that it cannot."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is left of the promises for types that ask nobody over a socket, and that no type is without its tests."""
+"""The contract of provider types without sockets, and that every type has contract tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ FAILURES: dict[str, tuple[Exception, type[errors.ProviderError]]] = {
 
 
 class Loading:
-    """vLLM, but for what it says."""
+    """A stand-in for a vLLM that is loading."""
 
     def __init__(self) -> None:
         self.llm = AsyncLLM(text_output("Hi"), text_output(" you"), text_output("", "stop"))
@@ -45,7 +45,7 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> AsyncLLM:
 
 @pytest.fixture(params=sorted(ELSEWHERE.keys() - {"demo"}))
 async def provider(request: pytest.FixtureRequest, vllm: AsyncLLM) -> AsyncIterator[Provider]:
-    """Of each of these types, ready to be asked."""
+    """A provider of each of these types, ready for turns."""
     async with AsyncExitStack() as open_providers:
         yield await open_provider(request.param, open_providers)
 

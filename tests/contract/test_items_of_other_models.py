@@ -1,4 +1,4 @@
-"""Whatever the gateway said for a model of one type is accepted back for a model of any other."""
+"""Items of a model of one provider type are accepted for a model of any other type."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every provider promises, over a real socket: a new adapter is a row in `conftest.KINDS`."""
+"""The contract of every provider, over a real socket. A new adapter is a row in `conftest.KINDS`."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""What an upstream says of its failure reaches the client without the upstream's key and address."""
+"""Failure messages of an upstream reach the client without the upstream's key and address."""
 
 import base64
 import json

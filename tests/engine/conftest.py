@@ -1,4 +1,4 @@
-"""One gateway with vLLM inside for all tests of this folder, but for those that break it."""
+"""Fixtures: one gateway with an embedded vLLM for all tests of this folder that do not break it."""
 
 from collections.abc import Iterator
 

@@ -63,7 +63,7 @@ class Hosted:
         return f"{self.url}/v1"
 
     def condition(self) -> Json:
-        """What /readyz says of the engine."""
+        """Returns the state of the engine in /readyz."""
         found: Json = httpx.get(f"{self.url}/readyz").json()["engines"]["local"]
         return found
 

@@ -1,4 +1,4 @@
-"""Many at once on the engine inside, and those who leave."""
+"""Concurrent clients of the embedded engine, and clients that leave."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""An engine that is killed, and a server that is told to stop. Each has a gateway of its own."""
+"""An engine that is killed, and a server that is stopped. Each test has a gateway of its own."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def own(tmp_path: Path) -> Iterator[Hosted]:
 
 
 def is_at_work(pid: int) -> bool:
-    """Whether it is there, and not only because nobody asked how it ended."""
+    """Whether the process runs, and is no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""What shapes an answer of the engine inside: guides, sampling, stops, probabilities."""
+"""Parameters that shape answers of the embedded engine: constraints, sampling, stop strings, log probabilities."""
 
 import json
 import re

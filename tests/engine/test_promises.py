@@ -1,4 +1,4 @@
-"""What the gateway promises before engines elsewhere, it keeps with the engine inside.
+"""The tests of external engines, run with the embedded engine.
 
 All but one: here an answer in one pass that is held to a schema is held from its first token, so it is not thought
 about before, and what it says is of lesser worth. test_two_pass.py has that promise.

@@ -1,4 +1,4 @@
-"""The engine inside and vLLM's own server say the same of the same, with one pass and with two."""
+"""The embedded engine and vLLM's own server generate the same for the same request, with one pass and with two."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Thinking and answer as two runs of the engine inside: budgets that hold, and what is kept of each run."""
+"""Thinking and answer in two passes of the embedded engine: exact budgets, and what is used of each pass."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a client sees of one answer, in the same words for both APIs and for streams and whole replies.
+"""What a client sees of one reply, in the same form for both APIs and for streams and JSON.
 
 Reading is strict: a stream that is not well formed to its last frame fails the test that reads it.
 """
@@ -51,7 +51,7 @@ def question(path: str, *, stream: bool, **more: Any) -> Json:
 
 
 def address_of(path: str, asked: Json) -> str:
-    """Where a question is sent, below the base URL."""
+    """Returns the path of a request, below the base URL."""
     if path != GEMINI:
         return path
     return f"{path}/{asked['model']}:" + ("streamGenerateContent?alt=sse" if asked["stream"] else "generateContent")
@@ -69,7 +69,7 @@ async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
 
 
 async def ask_with(asking: httpx.AsyncClient, base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
-    """The same with a client that lasts."""
+    """Sends a request with a reused client."""
     asked = question(path, stream=stream, **more)
     root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
     reply = await asking.post(root + address_of(path, asked), json=asked)

@@ -29,7 +29,7 @@ class Connection:
         return int(head.split(b" ", 2)[1])
 
     async def read_to(self, mark: bytes) -> bytes:
-        """Read until these bytes have come."""
+        """Reads until these bytes have arrived."""
         return await self.reader.readuntil(mark)
 
     async def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""The same question over both APIs, whole or streamed, through the official SDK."""
+"""Sends the same request over both APIs, streamed or not, through the official SDK."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Reply:
-    """What came back, in words that fit both APIs."""
+    """A reply, in a form that fits both APIs."""
 
     text: str
     reasoning: str
@@ -42,7 +42,7 @@ class Api(Protocol):
         ...
 
     def results(self, results: Mapping[str, str]) -> list[Json]:
-        """What tools returned, by call id, as items of the history."""
+        """Returns outputs of tools, by call id, as items of the history."""
         ...
 
 

@@ -36,7 +36,7 @@ _VLLM_ENVIRONMENT = {
 
 
 class Load(NamedTuple):
-    """What an engine says of its work."""
+    """The load of an engine, by its metrics."""
 
     running: int
     """Requests it is answering."""
@@ -66,7 +66,7 @@ class Engine:
         return Load(_metric(metrics, self.running), _metric(metrics, self.steps))
 
     def computed(self) -> int:
-        """Tokens of prompts it has computed since its start."""
+        """Returns the number of prompt tokens computed since the start."""
         metrics = httpx.get(f"{self.url}/metrics").text
         return _metric(metrics, self.prompts) - (_metric(metrics, self.reused) if self.reused else 0)
 

@@ -7,7 +7,7 @@ import xllamacpp
 
 
 def serve(model: str) -> None:
-    """Until SIGTERM. One slot, so that a request waits for the one before it to be gone."""
+    """Serves until SIGTERM. It has one slot, so that a request waits for the previous one to end."""
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.model_alias = {"tiny"}

@@ -29,7 +29,7 @@ def modules(sources: dict[str, str]) -> list[Module]:
 
 
 def lines_of(problems: Iterable[Problem]) -> list[str]:
-    """Where each problem is, and the first sentence about it."""
+    """Returns the place of each problem, and the first sentence of its message."""
     return [str(problem).split(". ")[0] for problem in problems]
 
 

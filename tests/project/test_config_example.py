@@ -69,7 +69,7 @@ WRITTEN = set(written_keys(TREE))
 
 @pytest.fixture(autouse=True)
 def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the files are that it names."""
+    """Changes to the folder of the files that the example names."""
     monkeypatch.chdir(EXAMPLE.parent)
 
 

@@ -112,7 +112,7 @@ def link_or_copy(origin: PathLike[str], target: Path) -> None:
 
 
 def can_run(command: str) -> bool:
-    """Not what asks for root, nor for a compiler where there is none; the image has both."""
+    """Whether a step needs neither root nor a missing compiler; the image has both."""
     return "apt-get" not in command and ("./core" not in command or shutil.which("cc") is not None)
 
 

@@ -1,4 +1,4 @@
-"""What docs/clients.md and docs/operations.md say about versions, nginx, systemd and containers."""
+"""The statements of docs/clients.md and docs/operations.md about versions, nginx, systemd and containers are true."""
 
 import asyncio
 import json

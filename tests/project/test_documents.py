@@ -1,4 +1,4 @@
-"""Pages written by hand that must not fall behind what they describe."""
+"""Hand-written pages agree with what they describe."""
 
 import ast
 import re

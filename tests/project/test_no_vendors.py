@@ -1,4 +1,4 @@
-"""What is particular about an upstream is in its adapter and its profile: nothing else asks which one it is."""
+"""Only adapters and profiles depend on the type of an upstream."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ MODULES = sorted(
 
 
 def choices_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, what is asked) of every comparison with the name of a type of upstream."""
+    """Returns (line, comparison) of every comparison with the name of a provider type."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare | ast.MatchValue):
             continue

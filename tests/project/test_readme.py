@@ -1,4 +1,4 @@
-"""Every block of the README does what the README says of it, with the model that it names."""
+"""Every block of the README has the documented effect, with the model that it names."""
 
 import asyncio
 import importlib.util
@@ -137,7 +137,7 @@ PROGRAMS = [block for block in BLOCKS if block.language in ("sh", "python") and 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """What `make run` serves on a machine with nothing else."""
+    """The gateway that `make run` serves on a machine without upstreams."""
     store = {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
     with serving({**asyncio.run(discover_config({}, ())), "store": store}) as running:
         yield running

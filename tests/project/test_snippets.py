@@ -1,4 +1,4 @@
-"""What the pages tell a reader to type works: every fenced block is loaded, compiled or run against a server."""
+"""Every fenced block of the pages works: it is loaded, compiled or run against a server."""
 
 import ast
 import importlib.util
@@ -64,7 +64,7 @@ def programs_in(*languages: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A server that answers for every model name, knows no key, keeps what it is told to keep, and may call tools of
+    """A server that accepts every model name, has no keys, has a store, and may call tools of
     this machine."""
     models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
     tree = {"providers": {"demo": {"type": "scripted"}}, "models": models}
@@ -88,7 +88,7 @@ def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[str]:
-    """The address of an MCP server, which stands for those that the pages name."""
+    """The address of an MCP server, used for those that the pages name."""
     with mcp_server() as server:
         yield server.url
 

@@ -1,4 +1,4 @@
-"""No SQL is built from strings: what the lint knows by name it forbids, methods that take text are looked for here."""
+"""No SQL is built from strings. The linter forbids functions by name; methods that take text are found here."""
 
 import ast
 import json

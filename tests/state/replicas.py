@@ -42,7 +42,7 @@ def replica(
 
 
 def kill(server: Command) -> None:
-    """As SIGKILL does: nothing of it runs on."""
+    """Kills the server by SIGKILL, and waits for its end."""
     server.process.kill()
     server.process.wait()
 
@@ -74,7 +74,7 @@ class Client:
         return response
 
     async def wrong(self) -> str | None:
-        """What is wrong with the store, as `/readyz` says."""
+        """Returns the problem of the store in `/readyz`."""
         answer = await self.http.get(self._ready)
         assert answer.status_code == 200, answer.text
         wrong: str | None = answer.json().get("degraded", {}).get("store")

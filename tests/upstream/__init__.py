@@ -1,4 +1,4 @@
-"""A scripted upstream that speaks real HTTP: for tests, and by hand with `python -m tests.upstream`."""
+"""A scripted upstream with real HTTP: for tests, and by hand with `python -m tests.upstream`."""
 
 from .builders import (
     chat_calls,

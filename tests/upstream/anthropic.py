@@ -1,4 +1,4 @@
-"""Replies of the Messages API, as its documentation shows them."""
+"""Replies of the Messages API, in the form of its documentation."""
 
 import json
 from collections.abc import Iterable, Sequence

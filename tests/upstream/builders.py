@@ -37,7 +37,7 @@ def json_reply(body: object, status: int = 200, headers: dict[str, str] | None =
 
 
 def error_reply(status: int, message: str, *, code: str | None = None, headers: dict[str, str] | None = None) -> Reply:
-    """An error as OpenAI words it."""
+    """Returns an error reply in OpenAI's form."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return json_reply({"error": error}, status, headers)
 

@@ -1,4 +1,4 @@
-"""Everything an upstream can do wrong on the wire, by name.
+"""All faults of an upstream on the wire, by name.
 
 Each fault takes one sound answer in any dialect and breaks it. A fault answers requests for a stream and requests
 for JSON, each broken in its own way where that makes sense.

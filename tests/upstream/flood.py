@@ -1,4 +1,4 @@
-"""An upstream that says far more than fits between it and a client that does not read."""
+"""An upstream that sends far more than the buffers hold before a client that does not read."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Replies as Gemini's own API words them."""
+"""Replies of Gemini's API."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def call(name: str, args: Json, signature: str | None = None) -> Json:
 
 
 def last(*parts: Json) -> Json:
-    """The chunk that says how the answer ended, and what it cost."""
+    """Returns the chunk with the finish reason and the usage."""
     return chunk(*(parts or (text(""),)), reason="STOP", usage=USAGE)
 
 

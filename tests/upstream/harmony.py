@@ -45,7 +45,7 @@ def text_chunks(*texts: str) -> list[Json]:
 
 
 def whole_text(*texts: str) -> Json:
-    """The same as one answer."""
+    """Returns the same text as one JSON reply."""
     tokens = [*FINAL, *(token for text in texts for token in TOKENS[text]), RETURN]
     return last(len(tokens), content="".join(texts), tokens=tokens)
 

@@ -1,4 +1,4 @@
-"""Replies of Ollama's own API, as its documentation shows them."""
+"""Replies of Ollama's own API, in the form of its documentation."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -64,7 +64,7 @@ def ollama_error(status: int, text: str) -> Reply:
 
 
 def ollama_shown(*abilities: str, window: int = 40_960, num_ctx: int | None = None) -> Reply:
-    """What `/api/show` says of a model. `window`: the longest it was made for; `num_ctx`: what its Modelfile sets."""
+    """Returns the reply of `/api/show`. `window`: its maximum context; `num_ctx`: the value in its Modelfile."""
     facts = {"general.architecture": "qwen3", "qwen3.block_count": 28, "qwen3.context_length": window}
     details = {"format": "gguf", "family": "qwen3", "parameter_size": "751.63M", "quantization_level": "Q4_K_M"}
     own = {} if num_ctx is None else {"parameters": f'num_ctx                        {num_ctx}\nstop "<|im_end|>"'}
@@ -72,7 +72,7 @@ def ollama_shown(*abilities: str, window: int = 40_960, num_ctx: int | None = No
 
 
 def ollama_tags(*names: str) -> Reply:
-    """What `/api/tags` lists."""
+    """Returns the reply of `/api/tags`."""
     rows = [
         {"name": name, "model": name, "modified_at": MADE, "size": 1, "digest": "0", "details": {}} for name in names
     ]

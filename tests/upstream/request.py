@@ -1,4 +1,4 @@
-"""What a client sent to the scripted upstream, as a test wants to look at it."""
+"""Requests to the scripted upstream, as tests examine them."""
 
 import asyncio
 import json
@@ -28,11 +28,11 @@ class Request:
 
     @property
     def model(self) -> str:
-        """The model that is asked: the body's, or where the body names none the path's."""
+        """The requested model: that of the body, or else that of the path."""
         named: str = self.json.get("model") or self.path.partition("/models/")[2].partition(":")[0]
         return named
 
     @property
     def streams(self) -> bool:
-        """Whether the body asks for a stream, or the path does."""
+        """Whether the body or the path requests a stream."""
         return bool(self.content) and (self.json.get("stream") is True or ":streamGenerateContent" in self.path)

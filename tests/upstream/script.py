@@ -1,4 +1,4 @@
-"""What the scripted upstream says: replies as data, down to the byte and the broken connection.
+"""The scripts of the scripted upstream: replies as data, down to single bytes and broken connections.
 
 Knows the framing of HTTP/1.1 bodies and nothing of any dialect; `builders` knows those.
 """
@@ -13,12 +13,12 @@ from .request import Request
 
 
 class Exchange(Protocol):
-    """One request and the connection it came on, as a script sees them."""
+    """One request and its connection, as a script sees them."""
 
     request: Request
 
     async def send(self, raw: bytes) -> None:
-        """Write bytes as they are, held back while the peer is not reading; ConnectionError once it has left."""
+        """Writes bytes unchanged. Waits while the peer does not read; raises ConnectionError once it has left."""
 
     async def flush(self) -> None:
         """Wait until everything written has been handed to the kernel."""

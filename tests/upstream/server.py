@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on a real socket that says exactly what its script says, byte for byte.
+"""An HTTP/1.1 server on a real socket that sends exactly the bytes of its script.
 
 It has no framework under it because a framework would repair what the tests want broken.
 """
@@ -76,7 +76,7 @@ class ScriptedUpstream:
         self._scripts[None] = deque(scripts)
 
     async def received(self, count: int) -> Request:
-        """Wait for the request with this number, counted from 1, and return it; TimeoutError if it does not come."""
+        """Waits for the request with this number, counted from 1. Raises TimeoutError if it does not arrive."""
         async with asyncio.timeout(_PATIENCE_S):
             while len(self.requests) < count:
                 self._arrived.clear()

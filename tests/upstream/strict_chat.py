@@ -24,7 +24,7 @@ _BODY = TypeAdapter(_Body)
 
 
 def strict(script: Script) -> Script:
-    """The script, behind a check of the request; what fails the check is answered with a 400 that says why."""
+    """Wraps a script with a check of the request. A request that fails the check gets a 400 with the reason."""
 
     async def play(exchange: Exchange) -> None:
         complaint = find_mistake(exchange.request)
@@ -34,7 +34,7 @@ def strict(script: Script) -> Script:
 
 
 def find_mistake(request: Request) -> str | None:
-    """What a strict upstream would refuse about a chat request, or None."""
+    """Returns what a strict upstream would refuse about a chat request, or None."""
     body = {name: value for name, value in request.json.items() if name != "stream"}
     try:
         _read_all(_BODY.validate_python({**body, "messages": [_without_reasoning(m) for m in body["messages"]]}))

@@ -1,4 +1,4 @@
-"""The scripted upstream says what its script says; every fault test leans on that."""
+"""The scripted upstream sends exactly its script, which all fault tests rely on."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Codex CLI, headless: what it is told to do, and what it says happened."""
+"""Runs Codex CLI headless, and reads the events that it prints."""
 
 import json
 from pathlib import Path

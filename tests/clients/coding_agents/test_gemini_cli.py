@@ -69,7 +69,7 @@ class GeminiCli:
         )
 
     async def do(self, gateway: Gateway, prompt: str, *flags: str, model: str = "some-model") -> Json:
-        """What it printed: `response` and `stats`."""
+        """Returns the printed object, which has `response` and `stats`."""
         ran = await self.run(gateway, prompt, *flags, model=model)
         assert ran.code == 0, ran.err + ran.out
         printed: Json = json.loads(ran.out[ran.out.index("{") :])

@@ -46,7 +46,7 @@ class Opencode:
         (self.folder / "opencode.json").write_text(json.dumps(settings))
 
     async def do(self, prompt: str, *flags: str, model: str = "some-model") -> list[Json]:
-        """What happened, as the parts of its events."""
+        """Returns the parts of the printed events."""
         binary = self._clients.packages / "opencode-linux-x64/bin/opencode"
         ran = await self._clients.run(
             *(
@@ -83,7 +83,7 @@ def opencode(request: pytest.FixtureRequest, clients: InstalledClients, gateway:
 
 
 def titled(call: Script, text: Script) -> Script:
-    """Beside the conversation it asks, without tools, for a title: that must not take the place of an answer."""
+    """Answers requests for a title, which opencode sends without tools beside the conversation."""
 
     async def play(exchange: Exchange) -> None:
         body = exchange.request.json

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK asks for approvals of calls that the gateway runs."""
+"""The OpenAI Agents SDK requests approvals of calls that the gateway runs."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The OpenAI ClientProgram SDK in Python and in JavaScript where the server remembers what was said."""
+"""The OpenAI Agents SDK in Python and in JavaScript with state on the server."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,7 +20,7 @@ def agents(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Ga
 
 
 def roles(upstream: ScriptedUpstream) -> list[str]:
-    """Who spoke, in what the upstream was asked last."""
+    """Returns the roles of the messages in the last upstream request."""
     return [message["role"] for message in upstream.requests[-1].json["messages"]]
 
 

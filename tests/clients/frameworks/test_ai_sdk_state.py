@@ -1,4 +1,4 @@
-"""Vercel's AI SDK where the server remembers: by default it refers to what was said by its id."""
+"""Vercel's AI SDK with state on the server: by default it refers to earlier items by id."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def thinks_and_adds() -> Script:
 
 
 def sent_messages(upstream: ScriptedUpstream) -> list[dict[str, Any]]:
-    """What the upstream was asked last."""
+    """Returns the messages of the last upstream request."""
     messages: list[dict[str, Any]] = upstream.requests[-1].json["messages"]
     return messages
 

@@ -38,7 +38,7 @@ BEYOND_TINY = {
 async def run_standard_tests(
     clients: InstalledClients, gateway: Gateway, left_out: Iterable[str] = (), **env: str
 ) -> str:
-    """Returns what pytest printed about LangChain's standard tests. All must pass but those that are left out."""
+    """Returns the output of LangChain's standard tests. All except the listed ones must pass."""
     options = [option for name in left_out for option in ("--deselect", f"{STANDARD_TESTS}::TestGateway::{name}")]
     ran = await clients.run(
         str(clients.python),

@@ -1,4 +1,4 @@
-"""The official SDKs and everything that a server keeps, before an upstream of either kind."""
+"""The official SDKs and all stored state, with a chat upstream and a Responses upstream."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ def sent_texts(request: Request) -> list[tuple[str, str]]:
 
 
 def streamed(*steps: Any) -> Reply:
-    """A chat stream that says "Good " before these steps."""
+    """A chat stream with the text "Good " before these steps."""
     opening = [
         data_frame(chat_chunk({"role": "assistant", "content": ""})),
         data_frame(chat_chunk({"content": "Good "})),

@@ -1,4 +1,4 @@
-"""Clients that leave, do not read, or send what nobody should accept."""
+"""Clients that leave, do not read, or send invalid requests."""
 
 import asyncio
 import json

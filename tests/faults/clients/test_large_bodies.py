@@ -1,4 +1,4 @@
-"""No body stops the event loop: its longest stall while such bodies arrive, on a real socket.
+"""No request body stalls the event loop: measures its longest stall while large bodies arrive on a real socket.
 
 A stall is measured as processor time of the process between two turns of the loop, so that neither a slow machine nor a
 test that runs beside this one counts, but a thread that holds the interpreter's lock does. On a busy machine the system

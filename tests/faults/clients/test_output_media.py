@@ -1,4 +1,4 @@
-"""Media in the output of a call that cannot be read become a text error, and the turn goes on."""
+"""Unreadable media in the output of a call become a text about the error, and the turn continues."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What one key may have open, queued and stored at once, and that others do not notice when it has all of it."""
+"""Limits of open, queued and stored objects per key. A key at its limit does not affect other keys."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -28,7 +28,7 @@ def limited(upstream: ScriptedUpstream, folder: Path | None = None, **limits: An
 
 
 def code_of(reply: httpx.Response, limit: str) -> str:
-    """The code of a refusal, which names its limit and says when to try again."""
+    """Returns the code of a refusal, after checking that it names its limit and a retry delay."""
     assert reply.status_code == 429
     assert reply.headers["retry-after"] == "1"
     error = reply.json()["error"]

@@ -25,7 +25,7 @@ PIECE = 64 * 1024
 
 @pytest.fixture
 def url(gateway: StartGateway) -> str:
-    """Nobody who sends a head in these tests has a key."""
+    """The URL of a gateway with keys. Requests of these tests have none."""
     return gateway({**config("http://127.0.0.1:9", "chat"), "auth": KEYS, "server": {"head_s": 0.5}}).v1
 
 

@@ -42,7 +42,7 @@ pytestmark = [
 
 
 class Telling:
-    """An upstream's script: three megabytes of text for whoever wants much, a word for everybody else."""
+    """A script of an upstream: three megabytes of text for some requests, one word for all others."""
 
     def __init__(self) -> None:
         self.told = 0
@@ -64,7 +64,7 @@ class Telling:
         exchange.close()
 
     async def held(self) -> None:
-        """Returns when nobody has taken anything for a while."""
+        """Returns when no client has read anything for a while."""
         while True:
             self._moved.clear()
             try:

@@ -1,4 +1,4 @@
-"""A gateway that runs out of descriptors lets new clients wait, reports it, and serves those it has accepted."""
+"""A gateway without free descriptors lets new clients wait, reports that, and serves accepted clients."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The log says why a request failed, streams that had begun with status 200 included."""
+"""The log has the reason of each failed request, including streams that began with status 200."""
 
 import json
 from pathlib import Path

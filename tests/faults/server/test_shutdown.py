@@ -1,4 +1,4 @@
-"""A server told to stop lets its streams finish for a while, then ends them with a failure. Run as users run it."""
+"""A stopping server lets its streams finish for a while, then ends them with a failure. It runs as a process."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""A gateway whose output nobody reads serves on, and counts the lines it could not write."""
+"""A gateway whose output is not read continues to serve, and counts the log lines that it could not write."""
 
 import json
 import signal

@@ -24,7 +24,7 @@ DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
 
 
 class Case(NamedTuple):
-    """What the upstream streams, what it answers whole (None: only a stream can say this), what the client sees."""
+    """The upstream's stream, its JSON reply (None if only streams can have this fault), and what the client sees."""
 
     chunks: Sequence[Json]
     message: Json | None
@@ -166,7 +166,7 @@ async def test_an_upstream_that(chunks: list[Json], message: Json | None, sees: 
 
 
 async def every_way(gateway: StartGateway, script: Script) -> dict[str, Seen]:
-    """What clients of both endpoints see of this answer, streaming and not."""
+    """Returns what clients of both endpoints see of this reply, streamed and not."""
     async with ScriptedUpstream() as upstream:
         upstream.script(script)
         serving = gateway(config(upstream.url, "chat"))

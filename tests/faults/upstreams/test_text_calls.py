@@ -1,4 +1,4 @@
-"""An upstream that writes its calls as text: clients get calls, and a call that turns out to be none has a name."""
+"""An upstream that writes its calls as text: clients get calls, and an invalid call has an error code."""
 
 import json
 from pathlib import Path

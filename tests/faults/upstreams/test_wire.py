@@ -26,7 +26,7 @@ DIALECTS = sorted({dialect for _, dialect in WAYS.values()})
 
 
 class Expected(NamedTuple):
-    """By the form of the answer. A stream that fails after its text began must still have shown that text."""
+    """Expected results by the form of the reply. A stream that fails after its text began must have sent that text."""
 
     streamed: Seen
     whole: Seen
@@ -209,7 +209,7 @@ async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
 
 
 def every_dialect(upstreams: Mapping[str, ScriptedUpstream], silence_s: float) -> dict:
-    """Each upstream by the name of the dialect it speaks."""
+    """Each upstream, by the name of its dialect."""
     configs = {
         dialect: config(upstream.url, dialect, silence_s=silence_s, answer_s=silence_s)
         for dialect, upstream in upstreams.items()

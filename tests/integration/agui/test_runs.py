@@ -122,7 +122,7 @@ async def test_two_runs_on_a_thread_do_not_overlap_without_a_store_either() -> N
 
 
 async def read_until_comment(http: httpx.AsyncClient, go_on: asyncio.Event) -> bytes:
-    """The whole stream of a run whose upstream goes on after the first comment."""
+    """Returns the whole stream of a run whose upstream continues after the first comment."""
     received = b""
     async with http.stream("POST", "/v1/agui", json=run_input(user("Hello"))) as reply:
         async for piece in reply.aiter_bytes():

@@ -1,4 +1,4 @@
-"""A model without faults, whatever API it is asked by: what it is asked, and what it says to that."""
+"""A model without faults: reads a request of any API, and decides what to reply."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The sound model behind each API that the gateway speaks to upstreams, over real sockets."""
+"""The model without faults behind each upstream API, over real sockets."""
 
 import json
 import re
@@ -238,7 +238,7 @@ DIALECTS: Mapping[str, tuple[Callable[[Request], Asked], Callable[..., Script]]]
 
 
 async def answer(exchange: Exchange) -> None:
-    """What the model says, in the dialect that the path is of."""
+    """Returns the model's reply, in the dialect of the path."""
     request = exchange.request
     path = request.path.partition("?")[0].removeprefix("/v1")
     if path == "/api/show":

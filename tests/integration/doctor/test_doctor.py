@@ -166,7 +166,7 @@ def test_progress_is_drawn_for_people_and_not_into_what_is_printed(tmp_path: Pat
 
 
 def read_all(terminal: int) -> Iterator[bytes]:
-    """What is written to a terminal, until nobody can write to it any more."""
+    """Returns the output of a terminal until it is closed."""
     with suppress(OSError):  # how a terminal ends
         while read := os.read(terminal, 4096):
             yield read

@@ -1,4 +1,4 @@
-"""`responses-gateway doctor` where something is wrong: with the upstream, with the disk, or with who waits for it."""
+"""`responses-gateway doctor` with a failing upstream, a full disk, or an interrupt."""
 
 import asyncio
 import signal
@@ -97,7 +97,7 @@ async def test_the_doctor_stops_at_once_when_interrupted(tmp_path: Path) -> None
 
 
 async def upstream_asked(upstream: ScriptedUpstream, process: asyncio.subprocess.Process):
-    """The first request. Fails with what the process says where it ends before."""
+    """Returns the first request. If the process ends before it, fails with its output."""
     ended = asyncio.create_task(process.wait())
     while not ended.done():
         with suppress(TimeoutError):  # a busy machine takes its time to start a process

@@ -1,4 +1,4 @@
-"""A real llama.cpp inside the gateway: it starts with it, ends with it, and when it dies everybody is told."""
+"""A real embedded llama.cpp: it starts and ends with the gateway, and its death is reported to all clients."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def held(pid: int) -> Iterator[None]:
 
 
 def running(http: httpx.Client, gateway: Command) -> int:
-    """Requests that the engine is at work on, as the server tells."""
+    """Returns the number of requests that the engine works on, by `/readyz`."""
     said: int = ready(http, gateway).json()["engines"]["embedded"]["running"]
     return said
 
@@ -138,7 +138,7 @@ def test_its_tokens_are_counted(sdk: OpenAI) -> None:
 
 @needs_proc
 def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Client, sdk: OpenAI) -> None:
-    """There is one slot: whoever comes next waits until it is free."""
+    """There is one slot, so the next request waits until it is free."""
     with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as left:
         lines = left.iter_lines()
         next(line for line in lines if "delta" in line)

@@ -1,4 +1,4 @@
-"""The parameters of an embedded llama.cpp: those it has, their ranges, and what is refused of them."""
+"""The parameters of an embedded llama.cpp: their names, their ranges, and refusals."""
 
 import json
 import operator

@@ -1,4 +1,4 @@
-"""The input of a custom tool that must be called, held to its grammar by a real llama.cpp."""
+"""A real llama.cpp enforces the grammar of a custom tool that must be called."""
 
 import re
 from collections.abc import Iterator

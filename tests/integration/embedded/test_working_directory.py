@@ -1,4 +1,4 @@
-"""Folders in the working directory that are called like packages of the gateway are nobody's business."""
+"""Folders in the working directory with the names of packages of the gateway have no effect."""
 
 from pathlib import Path
 from typing import Any

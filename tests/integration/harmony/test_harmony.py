@@ -1,4 +1,4 @@
-"""The official SDK against gpt-oss: what it sends is said in Harmony's own tokens, what comes back is kept."""
+"""The official SDK against gpt-oss: requests are rendered in Harmony's tokens, and its output is sent back."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ ANSWERING = "<|channel|>analysis<|message|>Sunny.<|end|><|start|>assistant<|chan
 
 
 def writing(text: str, stop_type: str = "eos") -> Script:
-    """What the server answers when the model writes this, control tokens spelt out."""
+    """Returns the server's reply for this text of the model, with control tokens as text."""
     tokens = marked(text)
     content = real().decode([token for token in tokens if not real().is_special(token)])
     whole = harmony.last(len(tokens), stop_type, content, tokens)

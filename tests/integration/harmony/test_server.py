@@ -1,4 +1,4 @@
-"""Harmony on a real llama.cpp: its model has gpt-oss's own vocabulary, and writes at random what it may write.
+"""Harmony on a real llama.cpp: its model has the vocabulary of gpt-oss, and generates random tokens.
 
 So the server knows the control tokens as it does those of gpt-oss, ends where gpt-oss ends, and holds a grammar to
 them.

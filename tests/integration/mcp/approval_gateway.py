@@ -1,4 +1,4 @@
-"""A gateway with a store before a model that calls `add`, and what clients send to be asked for approvals."""
+"""A gateway with a store before a model that calls `add`, and requests whose calls need approvals."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,13 +19,13 @@ ADD = ("calc_add", '{"a": 2, "b": 3}')
 
 
 async def call_once(exchange: Exchange) -> None:
-    """Calls `add` after a user message, and tells its output after that."""
+    """Calls `add` after a user message, and then replies with its output."""
     last = exchange.request.json["messages"][-1]
     await (chat_calls(ADD) if last["role"] == "user" else chat_text(f"Read: {last['content']}"))(exchange)
 
 
 class Approving(NamedTuple):
-    """`client` parses strictly. `raw` shows errors as they are sent."""
+    """`client` parses strictly. `raw` returns errors as they are sent."""
 
     client: AsyncOpenAI
     raw: httpx.AsyncClient

@@ -1,4 +1,4 @@
-"""An MCP server whose tool asks for a number of people."""
+"""An MCP server whose tool requests a number of people from the user."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "req
 
 
 async def book(exchange: Exchange) -> None:
-    """Calls `book` after a user message, and tells its output after that."""
+    """Calls `book` after a user message, and then replies with its output."""
     last = exchange.request.json["messages"][-1]
     calls = chat_calls(("calc_book", '{"city": "Rome"}'))
     await (calls if last["role"] == "user" else chat_text(f"Read: {last['content']}"))(exchange)
@@ -24,7 +24,7 @@ async def look_up(exchange: Exchange) -> None:
 
 
 def asking(*keys: str, state: str | None = "state-1", **forms: Json) -> Json:
-    """The result of a call that asks for forms of these keys, and for others as they are."""
+    """Returns the result of a call that requests forms of these keys, and the other forms unchanged."""
     requests = {key: {"mode": "form", "message": f"The {key}?", "requestedSchema": FORM} for key in keys} | forms
     wire = {key: {"method": "elicitation/create", "params": params} for key, params in requests.items()}
     return {"resultType": "input_required", "inputRequests": wire, **({} if state is None else {"requestState": state})}
@@ -46,7 +46,7 @@ def params_of(mcp: ScriptedMcp) -> Json:
 
 
 class Booking:
-    """A client that can answer, and the tool `book` of a server that asks. `client` parses strictly."""
+    """A client that accepts requests for input, and the tool `book`, which sends them. `client` parses strictly."""
 
     def __init__(self, gateway: Approving) -> None:
         self.gateway = gateway
@@ -60,7 +60,7 @@ class Booking:
 
 
 class Asking(Booking):
-    """The same before a server that answers what a test scripts."""
+    """The same before a scripted server."""
 
     def __init__(self, gateway: Approving, mcp: ScriptedMcp) -> None:
         super().__init__(gateway)

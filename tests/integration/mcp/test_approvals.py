@@ -1,4 +1,4 @@
-"""Calls that the client has to approve: what is asked, what runs, and what the model reads."""
+"""Calls that the client has to approve: the requests, the calls that run, and what the model reads."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ def look_up(number: int) -> Script:
 
 
 class CountingReader:
-    """A model that counts words, writes summaries, and otherwise answers as scripted."""
+    """A model that counts words, writes summaries, and otherwise follows its script."""
 
     def __init__(self, *answers: Script) -> None:
         self.answers = [*answers]

@@ -1,4 +1,4 @@
-"""Calls that ask the user for input, for clients of the Responses API: who is asked, what goes on, what is refused."""
+"""Calls that request user input, for clients of the Responses API: requests, continuations and refusals."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls that ask for what nobody can give: forms that are refused, limits, servers that have changed or are older."""
+"""Requests for user input that cannot be answered: invalid forms, limits, changed and older servers."""
 
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ async def test_fault_57_a_call_beside_a_declined_request_is_not_blamed(calc: Cou
 
 
 async def test_fault_57_requests_of_real_older_servers_are_declined(calc: CountingServer, tmp_path: Path) -> None:
-    """A tool that looks first whether it can ask, and one that does not."""
+    """One tool checks first whether it may request input, and one does not."""
     with mcp_server(is_older=True) as older:
         servers = {"calc": {"url": older.url, "approval": "never"}}
         calls = [chat_calls((f"calc_{name}", '{"city": "Rome"}')) for name in ("book", "greet")]

@@ -1,4 +1,4 @@
-"""Events for people who watch: asked for, with the model's own ids of calls, and bounded whatever a server sends."""
+"""Tool events: sent if requested, with the model's call ids, and bounded whatever a server sends."""
 
 import asyncio
 import time

@@ -27,14 +27,14 @@ class Hosting(NamedTuple):
         return response.model_dump(mode="json")
 
     async def last_request(self) -> Json:
-        """What the model was sent last."""
+        """Returns the last request to the model."""
         found: Json = self.model.requests[-1].json
         return found
 
 
 @asynccontextmanager
 async def hosting(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIterator[Hosting]:
-    """Serves the model `m`, which calls the tool `look_up` and then says `Done.` without other scripts."""
+    """Serves the model `m`. By default it calls the tool `look_up` and then replies `Done.`."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
         whole = {

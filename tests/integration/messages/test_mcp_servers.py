@@ -1,4 +1,4 @@
-"""MCP servers that a request of the Messages API names: the gateway runs their tools, and shows their calls."""
+"""MCP servers in requests of the Messages API: the gateway runs their tools, and sends their calls as blocks."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Counts and truncation, kept on real engines."""
+"""Token counts and truncation on real engines."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the gateway promises, kept on real engines: both APIs, streamed and not."""
+"""The documented behaviour on real engines: both APIs, streamed and not."""
 
 import json
 import time

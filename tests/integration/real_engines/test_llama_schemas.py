@@ -1,4 +1,4 @@
-"""A real llama.cpp is asked whether a keyword changes what it holds an answer to, and our table has to say the same."""
+"""Compares the table of JSON schema keywords with the keywords that a real llama.cpp enforces."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tools said in words and calls read out of text, on a real engine that is never told of tools."""
+"""Tools described in the prompt and calls parsed from text, on a real engine without a tool API."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Thinking and answer as two runs of a real engine: what the gateway promises of both, streamed and not."""
+"""Thinking and answer in two passes of a real engine, streamed and not."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ KINDS = pytest.mark.parametrize("kind", [ResponsesApi, ChatApi], ids=["responses
 
 
 class Used(NamedTuple):
-    """Usage, in words that fit both APIs."""
+    """Usage, in a form that fits both APIs."""
 
     input: int
     output: int

@@ -1,4 +1,4 @@
-"""The official SDK against models of Anthropic: what it sends is said in the Messages API, what comes back is kept."""
+"""The official SDK against models of Anthropic: requests and replies are translated to and from the Messages API."""
 
 import json
 from collections.abc import AsyncIterator

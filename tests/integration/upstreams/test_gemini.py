@@ -1,4 +1,4 @@
-"""The official SDK against models of Gemini: what it sends is said as contents, what comes back signed goes back so."""
+"""The official SDK against models of Gemini: requests become contents, and signatures are sent back."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ def answering(*parts: Any) -> Script:
 
 @asynccontextmanager
 async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
-    """A client, and the upstream that answers with these scripts. `model`: what is said of its models."""
+    """Yields a client, and the upstream with these scripts. `model`: the configuration of its models."""
     async with ScriptedUpstream() as upstream:
         upstream.script(*scripts)
         provider = {"type": "gemini", "base_url": upstream.url, "api_key": "upstream-secret"}

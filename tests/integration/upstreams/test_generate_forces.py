@@ -1,4 +1,4 @@
-"""`tool_choice: {name}` of `/generate` forces a call of that tool, in the words of every upstream."""
+"""`tool_choice: {name}` of `/generate` forces a call of that tool, in the form of every upstream."""
 
 from typing import Any
 

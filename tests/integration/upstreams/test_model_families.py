@@ -1,4 +1,4 @@
-"""A model known by its name, behind servers whose flags decide whether they separate thinking from the answer."""
+"""A model recognized by its name, behind servers whose flags decide whether they separate thinking."""
 
 from typing import Any
 

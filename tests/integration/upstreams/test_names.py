@@ -1,4 +1,4 @@
-"""What clients may ask for, on every type of upstream: names, aliases and patterns, as its own list says them."""
+"""The model names that clients may use on every type of upstream: names, aliases and patterns."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""The official SDK against models of Ollama: what it sends is said in Ollama's own API, what comes back is kept."""
+"""The official SDK against models of Ollama: requests and replies are translated to and from Ollama's API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ CHAT_TOOLS: list[Any] = [{"type": "function", "function": function} for function
 
 @asynccontextmanager
 async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
-    """A client, and the upstream that answers with these scripts. `model`: what is said of its models."""
+    """Yields a client, and the upstream with these scripts. `model`: the configuration of its models."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/chat", *scripts)
         provider = {"type": "ollama", "base_url": upstream.url.removesuffix("/v1")}

@@ -1,4 +1,4 @@
-"""Requests of one session begin alike for an upstream, and the log says how much of them its cache had."""
+"""Requests of one session have the same prefix for an upstream, and the log has the share that was cached."""
 
 import json
 from pathlib import Path

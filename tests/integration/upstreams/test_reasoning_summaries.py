@@ -1,4 +1,4 @@
-"""Readable thoughts come as a summary where a client asks for one, over every wire, and go back to the model."""
+"""Readable thoughts are a summary if the client requests one, in every dialect, and are sent back to the model."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

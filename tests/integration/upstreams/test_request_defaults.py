@@ -1,4 +1,4 @@
-"""What an operator has requests say that leave it out: on both APIs, relayed and translated, as far as it is known."""
+"""Request defaults of the operator: on both APIs, relayed and translated, as far as the upstream supports them."""
 
 from typing import Any
 

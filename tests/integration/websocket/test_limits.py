@@ -1,4 +1,4 @@
-"""Who may open a WebSocket, for how long, and how it ends."""
+"""Limits of WebSockets: who may open one, for how long, and how it ends."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ def configured(upstream: ScriptedUpstream, *, server: Json | None = None, **sect
 
 
 async def refusal(v1: str, path: str = "/responses", **options: Any) -> httpx.Response:
-    """What a handshake is answered that is refused."""
+    """Returns the reply to a refused handshake."""
     with pytest.raises(InvalidStatus) as refused:
         async with talking(v1, path, **options):
             pass

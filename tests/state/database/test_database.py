@@ -1,4 +1,4 @@
-"""gateway/state/database/database.py on both databases: transactions are whole, bounded, and survive whoever leaves."""
+"""gateway/state/database/database.py on both databases: transactions are atomic, bounded, and survive cancellations."""
 
 import asyncio
 import threading

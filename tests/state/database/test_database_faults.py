@@ -1,4 +1,4 @@
-"""What can happen to a database: each is bounded, has a name, leaves nothing half, and passes."""
+"""Database faults: each is bounded in time, is reported, leaves no partial write, and is recovered from."""
 
 import asyncio
 import os

@@ -70,7 +70,7 @@ async def test_the_migrations_make_the_tables_the_code_has(database: Database) -
 
 
 def test_migrations_only_add() -> None:
-    """What older replicas read and write while newer ones run stays as it is; an index is neither."""
+    """Columns that older replicas use while newer ones run do not change. Indexes may change."""
     refused = ("drop_table", "drop_c", "alter_column", "rename_", "execute(", "batch_alter_table")
     for script in ScriptDirectory.from_config(make_alembic_config()).walk_revisions():
         source = Path(script.path).read_text()
@@ -193,7 +193,7 @@ def test_the_command_migrates_and_the_server_refuses_unmigrated_databases(
 
 
 async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
-    """Before 0003 nothing was kept of what their requests lost."""
+    """Before migration 0003 losses were not stored."""
     database = Database(empty_url, deadline_s=5.0)
     if (file := sqlite_path_of(empty_url)) is not None:
         create_database_file(file)

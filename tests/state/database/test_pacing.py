@@ -1,4 +1,4 @@
-"""What one owner has to write or to delete on SQLite does not cost another owner a request."""
+"""Large writes and deletions of one owner on SQLite do not delay another owner's requests for long."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Single statements on PostgreSQL: they share a few connections that they leave to whoever needs one more."""
+"""Single statements on PostgreSQL share a few connections, which they give up if a transaction needs one."""
 
 import asyncio
 from collections.abc import AsyncIterator

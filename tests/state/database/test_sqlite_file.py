@@ -1,4 +1,4 @@
-"""Who uses a SQLite file: what runs is dead only when nobody else can be running it."""
+"""A response on SQLite is orphaned only if no other process can be running it."""
 
 import asyncio
 import subprocess

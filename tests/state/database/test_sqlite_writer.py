@@ -1,4 +1,4 @@
-"""gateway/state/database/sqlite_writer.py: what waits is committed together, and every caller is answered after it."""
+"""gateway/state/database/sqlite_writer.py: waiting writes are committed together, and callers resume afterwards."""
 
 import asyncio
 import sqlite3

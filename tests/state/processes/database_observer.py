@@ -35,7 +35,7 @@ async def rows(url: str, query: Select) -> Sequence[Any]:
 
 
 async def check_whole(url: str) -> None:
-    """The file is sound, and nothing in it is half. Everything must have been asked with something, and answered."""
+    """Checks that the file is intact and has no partial writes. Every response must have an input and an output."""
     if url.startswith("sqlite"):
         async with connected(url) as connection:
             assert (await connection.exec_driver_sql("PRAGMA integrity_check")).scalars().all() == ["ok"]
@@ -80,7 +80,7 @@ async def _check_logs(url: str, known: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def held(url: str, hold: Hold = "SHARE") -> AsyncIterator[None]:
-    """While the block lasts nobody else writes responses; with ACCESS EXCLUSIVE nobody reads them either, which SQLite
+    """Locks the responses against writes during the block; with ACCESS EXCLUSIVE also against reads, which SQLite
     has no way to forbid."""
     if url.startswith("sqlite"):
         with _file_held(url):
@@ -107,7 +107,7 @@ def _file_held(url: str) -> Iterator[None]:
 
 
 async def count_waiting(url: str, event: str) -> int:
-    """How many of the gateway's connections to this PostgreSQL database wait for this kind of thing."""
+    """Returns how many of the gateway's connections to this PostgreSQL database wait for this kind of event."""
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         " AND application_name = 'responses-gateway' AND :event IN (wait_event_type, wait_event)"

@@ -1,4 +1,4 @@
-"""What tests of killed servers share: answers that stop half-way, and what is there to be found afterwards."""
+"""What tests of killed servers share: replies that stop half-way, and the objects that are stored afterwards."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ ACTIVE = ("queued", "in_progress")
 
 
 class Paused:
-    """An upstream's answer in the middle of which it waits; `said` once all of it has been sent."""
+    """An upstream's reply with a pause in its middle. `said` is set once all of it has been sent."""
 
     def __init__(self, *before: str, after: str | None = None) -> None:
         self.go_on, self.said = asyncio.Event(), asyncio.Event()
@@ -28,7 +28,7 @@ class Paused:
 
 
 def background(store_url: str, **more: int) -> Json:
-    """Whoever starts on a SQLite file knows at once that nobody else is there; on PostgreSQL the lease tells."""
+    """A server on a SQLite file knows at once that the other server died; on PostgreSQL the lease has to expire."""
     return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
 
 
@@ -47,7 +47,7 @@ async def has_ended(asking: Client, response_id: str) -> bool:
 
 
 async def left_behind(asking: Client, response_id: str, store_url: str) -> Json:
-    """A response whose server died, once that is known: at once where nobody else can be working on it."""
+    """Returns a response of a killed server, once it is orphaned: at once if no other server can be working on it."""
     response = await asking.read(response_id)
     if response["status"] in ACTIVE and not store_url.startswith("sqlite"):
         await wait_until(has_ended, asking, response_id)
@@ -60,7 +60,7 @@ def check_interrupted(response: Json) -> None:
 
 
 class Before:
-    """What a server was asked to keep before it was killed."""
+    """The objects that a server stored before it was killed."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -83,7 +83,7 @@ class Before:
         self._paths += [f"/chat/completions/{completion}", f"/chat/completions/{completion}/messages"]
 
     async def bodies(self, asking: Client) -> list[bytes]:
-        """How it all reads, byte for byte."""
+        """Returns all objects as bytes."""
         answers = [await asking.http.get(path) for path in self._paths]
         assert {answer.status_code for answer in answers} == {200}
         return [answer.content for answer in answers]

@@ -1,4 +1,4 @@
-"""A replica that is killed in the middle of an AG-UI run leaves a thread that goes on."""
+"""A thread whose replica was killed in the middle of an AG-UI run can be continued."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ MODEL: Json = {"model": "m"}
 
 
 async def until_ended(http: httpx.AsyncClient, body: Json) -> list[Json]:
-    """The events of a run that another replica had, once that one counts as gone."""
+    """Returns the events of a run of another replica, once that replica counts as dead."""
     async with asyncio.timeout(PATIENCE_S):
         while (reply := await http.post("/v1/agui", json=body)).status_code == 409:
             pass

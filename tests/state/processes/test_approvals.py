@@ -1,4 +1,4 @@
-"""Approvals on two servers with one database: each is used once, by whichever is first."""
+"""Approvals on two servers with one database: each is used once, by the first server."""
 
 import asyncio
 from pathlib import Path

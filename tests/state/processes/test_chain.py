@@ -1,4 +1,4 @@
-"""Whoever has read the end of a response can continue it, at once and on any replica."""
+"""A response can be continued on any replica as soon as a client has read its end."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ _ID = re.compile(rb'"id":"(resp_[0-9a-f]+)"')
 
 
 async def echo(exchange: Exchange) -> None:
-    """Answers with what was said last."""
+    """Replies with the last message."""
     last = exchange.request.json["messages"][-1]["content"]
     await chat_sse(text_chunks("re: ", last))(exchange)
 
@@ -57,7 +57,7 @@ async def test_a_response_can_be_continued_the_moment_its_end_is_read(postgres: 
 
 
 async def chain(name: int, *replicas: str) -> list[float]:
-    """One response after the other, each on the next replica; how long after the end of the last each was asked for."""
+    """Creates a chain of responses, each on the next replica. Returns the delays from an end to the next request."""
     delays: list[float] = []
     body: Json = {"model": "some-model", "stream": True}
     async with connected(replicas[0]) as first, connected(replicas[1]) as second:

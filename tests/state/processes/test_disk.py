@@ -1,4 +1,4 @@
-"""A file that cannot be written: what is in it is read, nothing is half, and who keeps nothing is served as ever."""
+"""A database file that cannot be written is still read, has no partial writes, and unstored requests are served."""
 
 import os
 import resource
@@ -54,7 +54,7 @@ async def is_well(asking: Client) -> bool:
 
 
 async def check_only_reads(asking: Client, upstream: ScriptedUpstream, claim: str) -> None:
-    """A server that can write nothing, and says so."""
+    """Checks a server that cannot write, and reports that."""
     upstream.on("/chat/completions", chat_text("Hi", " there"))
     refused = await asking.post(input="Hello")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
@@ -65,7 +65,7 @@ async def check_only_reads(asking: Client, upstream: ScriptedUpstream, claim: st
 
 
 async def fail_in_midst(asking: Client, upstream: ScriptedUpstream, spoil: Callable[[], None]) -> str:
-    """The id of a stream that was told of, and whose end could not be written."""
+    """Returns the id of a stream whose beginning was sent, and whose end could not be stored."""
     answer = Paused("Hello")
     upstream.on("/chat/completions", answer)
     async with asking.stream(input="Half") as stream:

@@ -1,4 +1,4 @@
-"""Calls that ask for input on servers that are killed: another one goes on, and nothing is sent twice."""
+"""Calls that request input on servers that are killed: another server continues them, and nothing is sent twice."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A database that is down, lost, held or frozen: bounded waits, and whoever needs none is served as ever."""
+"""A database that is down, lost, locked or frozen: waits are bounded, and requests without state are served."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ NEEDY: list[tuple[str, str, Json | None]] = [
 
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[Postgres]:
-    """One to stop and to freeze, which nobody else uses."""
+    """A PostgreSQL server for one test, which may stop and freeze it."""
     with databases.postgres() as server:
         yield server
 
@@ -74,7 +74,7 @@ def stopped(server: Postgres) -> Iterator[None]:
 
 @contextmanager
 def frozen(server: Postgres) -> Iterator[None]:
-    """It is there, and answers nothing at all."""
+    """Stops the processes of the database server, so that it accepts connections and never replies."""
     processes = server.processes()
     for process in processes:
         os.kill(process, signal.SIGSTOP)
@@ -96,7 +96,7 @@ def check_not_kept(final: Json) -> None:
 
 
 async def check_stateless(asking: Client) -> None:
-    """Who wants nothing kept is answered, and at once."""
+    """Checks that unstored requests are answered at once."""
     began = time.monotonic()
     assert text(await asking.create(input="Hello", store=False)) == "Hi there"
     async with asking.stream(input="Hello", store=False) as stream:

@@ -1,4 +1,4 @@
-"""A request with an `Idempotency-Key` whose server is killed: it has one outcome, and no call is run twice."""
+"""A request with an `Idempotency-Key` on a killed server has one outcome, and no call runs twice."""
 
 import asyncio
 from pathlib import Path
@@ -68,7 +68,7 @@ async def test_the_key_of_a_request_on_a_killed_server_has_one_outcome(
 
 
 async def retry(http: httpx.AsyncClient, key: str, body: Json) -> Json:
-    """Sends a request again, as clients do, until it is answered. Each reply says why it was not."""
+    """Retries a request, as clients do, until it succeeds. Each failure must have a reason."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             reply = await http.post("/responses", json={"model": "m", **body}, headers={"idempotency-key": key})

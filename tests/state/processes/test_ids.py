@@ -1,4 +1,4 @@
-"""One id for one response, wherever it is told or kept; nobody can guess it."""
+"""A response has one id in every event, row and log, and nobody can guess it."""
 
 import re
 from collections.abc import AsyncIterator

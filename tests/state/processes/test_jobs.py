@@ -1,4 +1,4 @@
-"""Background responses outlive their server: begun again where nobody has read of them, failed where somebody has."""
+"""Background responses of a killed server are started again, or fail if a client has read some output."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server killed at any moment leaves nothing half: what was kept is there, what was not reads interrupted."""
+"""A server killed at any moment leaves no partial write: a response is stored, or is interrupted."""
 
 import asyncio
 import json
@@ -93,7 +93,7 @@ async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
 
 
 async def kill_before_commit(server: Command, store_url: str, answer: Paused) -> None:
-    """Once the upstream has said everything, while nothing of it can be written."""
+    """Kills the server after the upstream's reply, while nothing can be stored."""
     async with database_observer.held(store_url):
         answer.go_on.set()
         await answer.said.wait()
@@ -222,7 +222,7 @@ async def check_kept(asking: Client, told: dict[str, Json], untold: set[str], st
 async def ask_until_it_dies(
     asking: Client, server: Command, told: dict[str, Json], begun: set[str], lasts: int
 ) -> None:
-    """Ask again and again; whoever is told of the last end there may be kills the server."""
+    """Sends requests until the server is killed, which happens after the chosen number of ends."""
     previous: Json = {}
     while True:
         try:

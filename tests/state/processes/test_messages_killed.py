@@ -1,4 +1,4 @@
-"""A replica that is killed in the middle of a message leaves a thread that goes on without that message."""
+"""A thread whose replica was killed in the middle of a message continues without that message."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ async def has_two_active(asking: Client) -> bool:
 
 
 async def continue_message(http: httpx.AsyncClient, message_id: str) -> httpx.Response:
-    """The reply to a request that continues a message, once the replica that did so before counts as gone."""
+    """Returns the reply to a request that continues a message, once the killed replica counts as dead."""
     in_flight = {"error_code": "thread_continue_in_flight"}
     async with asyncio.timeout(PATIENCE_S):
         while True:

@@ -1,4 +1,4 @@
-"""Background responses that call tools, and what becomes of their calls when a server is killed."""
+"""Background responses that call tools, and their calls when a server is killed."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def read_events(asking: Client, response_id: str, after: int | None = None
 
 
 def check_stream(events: list[Json], sent: list[Json]) -> None:
-    """That a stream goes on from what was sent: numbers without gaps, one end, and no item that changes after it."""
+    """Checks that a stream continues the sent events: no gaps in its numbers, one end, no change of ended items."""
     assert events[: len(sent)] == sent
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     done = [event for event in events if event["type"] == "response.output_item.done"]
@@ -79,7 +79,7 @@ def check_stream(events: list[Json], sent: list[Json]) -> None:
 
 
 def outputs_read(upstream: ScriptedUpstream) -> list[str]:
-    """What the model read of its calls, in the last request."""
+    """Returns the outputs of calls in the last request to the model."""
     messages = upstream.requests[-1].json["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 

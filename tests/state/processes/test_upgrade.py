@@ -53,7 +53,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What runs the next version of the gateway, which has a table more, and columns."""
+    """A command that runs the next version of the gateway, which has an additional table and columns."""
     from gateway.state.database.migrate import latest_schema_version
 
     package = tmp_path_factory.mktemp("newer") / "gateway"

@@ -1,4 +1,4 @@
-"""Approvals of calls as records: each is answered once, by whoever is first, and only as long as it is open."""
+"""Records of approvals: each is answered once, by the first answer, and only while it is open."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Tokens of MCP servers that somebody logged in to: stored encrypted, and refreshed by one replica alone."""
+"""Tokens of MCP servers after a login: stored encrypted, and refreshed by one replica only."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Calls of replies without a response: written down while they run, and found if nobody ends them."""
+"""Calls of unstored replies: recorded while they run, and found later if their process died."""
 
 from typing import Any
 

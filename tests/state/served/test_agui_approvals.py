@@ -1,4 +1,4 @@
-"""Interrupts of AG-UI for calls that need an approval: whatever a client answers, its thread can go on."""
+"""AG-UI interrupts for calls that need an approval: the thread can continue after any answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ class Served(NamedTuple):
         return AguiThread(self.first, **{"forwardedProps": {"tools": [tool]}, **more})
 
     def run_count(self) -> int:
-        """How often the tool was run."""
+        """Returns the number of runs of the tool."""
         return self.calc.runs["add"]
 
     def model_read(self) -> str:

@@ -1,4 +1,4 @@
-"""Interrupts of AG-UI for calls that need input of the user: whatever a client answers, its thread can go on."""
+"""AG-UI interrupts for calls that need user input: the thread can continue after any answer."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What clients see of stored responses: the server on a socket, the official SDK, both databases."""
+"""Stored responses as clients see them: a server on a socket, the official SDK, both databases."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack

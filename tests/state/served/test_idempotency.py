@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`, on two replicas: one of those with the same key runs."""
+"""Requests with an `Idempotency-Key` on two replicas: one request per key runs."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class Served(NamedTuple):
 
     @property
     def run_count(self) -> int:
-        """How often the model was asked."""
+        """Returns the number of requests to the model."""
         return len(self.upstream.requests)
 
 

@@ -1,4 +1,4 @@
-"""Threads of the Messages API: kept in the store, on every replica, for their owner alone."""
+"""Threads of the Messages API are stored, continue on every replica, and are visible to their owner only."""
 
 import asyncio
 import json
@@ -175,7 +175,7 @@ async def test_a_message_that_failed_cannot_be_continued(served: Served) -> None
     headers = {"x-api-key": "key-of-ada-0123456"}
 
     async def next_error(details: Json, message: Json) -> Json:
-        """The error of a request that continues the message, once it has these details."""
+        """Returns the error of a request that continues the message, once it has these details."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 error = await post(served.second, "On", after(message))

@@ -1,4 +1,4 @@
-"""Stored objects by the official SDK, which checks every reply against its types, and by what it would never send."""
+"""Stored objects with the official SDK, which validates every reply, and with requests that it would never send."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Another owner's objects are exactly like unknown ones, on every route there is.
+"""Objects of another owner are exactly like unknown ones, on every route.
 
 The routes come from the application itself: one that this file has no recipe for fails it.
 """
@@ -40,7 +40,7 @@ MESSAGE: Json = {"model": "demo", "max_tokens": 50, "messages": [{"role": "user"
 
 
 class Probe(NamedTuple):
-    """A request with ids in it, written `{name}`. Those in `own` are the asker's, the others somebody's."""
+    """A request with ids, written `{name}`. Ids in `own` are of the principal's objects, others of another owner's."""
 
     query: str = ""
     body: Json | None = None
@@ -181,11 +181,11 @@ class Tenant:
         self._client.close()
 
     def renew(self) -> None:
-        """Have other objects, whatever became of the former ones."""
+        """Creates new objects in place of the former ones."""
         self.ids = self._make()
 
     def ask(self, route: Route, probe: Probe, ids: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
-        """Status, body and headers, with `ids` in the request where it has none of its own."""
+        """Returns status, body and headers of a request, in which `ids` replace missing ids."""
         method, path = route
         chosen = {**ids, **{name: self.ids[name] for name in probe.own}}
         body = None if probe.body is None else _filled(probe.body, chosen)
@@ -365,7 +365,7 @@ def _another(known: str) -> str:
 
 
 def _without(answer: tuple[int, str, Mapping[str, str]], ids: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
-    """An answer with the ids that were asked for replaced by their names."""
+    """Returns a reply with the requested ids replaced by their names."""
     status, text, headers = answer
     for name, known in ids.items():
         text = text.replace(known, name)

@@ -247,7 +247,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
 
 
 async def open_states(store_url: str) -> list[str]:
-    """The states of the calls in the journal, which say nothing of what was called with."""
+    """Returns the states of the calls in the journal, after checking that they have no arguments."""
     rows = await database_observer.rows(store_url, select(tool_calls))
     assert all(json.loads(row.item) == {"server_label": "lookup", "name": "look_up"} for row in rows)
     return [row.state for row in rows]

@@ -1,4 +1,4 @@
-"""Stored responses on WebSockets: kept before their end is told, continued everywhere, owned by one."""
+"""Stored responses on WebSockets: stored before their terminal event, continued anywhere, visible to their owner."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

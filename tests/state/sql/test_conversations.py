@@ -1,4 +1,4 @@
-"""Conversations keep their items in order, whoever adds to them."""
+"""Conversations have their items in order, also with concurrent writers."""
 
 import asyncio
 from contextlib import AsyncExitStack

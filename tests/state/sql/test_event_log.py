@@ -1,4 +1,4 @@
-"""The event log: written before it is sent, fenced, and heard of by whoever follows."""
+"""The event log: written before it is sent, fenced by leases, and announced to followers."""
 
 import asyncio
 

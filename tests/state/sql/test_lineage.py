@@ -1,4 +1,4 @@
-"""What chains cost: every link is looked up by its key, however much else the owner has."""
+"""The cost of chains: every link is looked up by its key, however many rows the owner has."""
 
 import re
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(pos
 
 
 def fetched(postgres: Postgres, url: str) -> int:
-    """Rows that were read of responses and items, once those who read them have told of it."""
+    """Returns the number of rows read from responses and items, once the statistics have been reported."""
     name = make_url(url).database or ""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();"
     block_until(lambda: postgres.sql(f"SELECT count(*) {others}", name).strip() == "0")
@@ -122,7 +122,7 @@ async def looked_up(database: Database, asked: list[tuple[str, Any]]) -> None:
 
 @contextmanager
 def queries_that_contain(word: str) -> Iterator[list[tuple[str, Any]]]:
-    """Statement and parameters of those that are sent meanwhile."""
+    """Collects the statements, with parameters, that are sent during the block."""
     sent: list[tuple[str, Any]] = []
 
     def note(*given: Any) -> None:

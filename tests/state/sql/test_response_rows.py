@@ -1,4 +1,4 @@
-"""Responses on both databases: what is whole, whose it is, and what goes when."""
+"""Responses on both databases: atomicity, ownership and deletion."""
 
 import asyncio
 import random
@@ -82,7 +82,7 @@ async def test_a_cancelled_or_deleted_response_is_lost_to_its_worker(store: SqlS
 
 
 async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
-    """Cancel it after some turns of the event loop; whether it had not come to its end."""
+    """Cancels the work after some turns of the event loop. Returns whether it had not ended."""
     task = asyncio.create_task(work)
     for _ in range(steps):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What is old goes, what is needed stays, and everything of one owner can be had or forgotten."""
+"""Expired objects are deleted, needed ones stay, and all objects of one owner can be exported or erased."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The key in the store: one, whoever makes it, for good."""
+"""The sealing key in the store: concurrent servers create one, which never changes."""
 
 import asyncio
 

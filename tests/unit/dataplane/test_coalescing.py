@@ -1,4 +1,4 @@
-"""Streams that together bring much are read at common moments; all others as it comes."""
+"""Busy streams are read together at common moments; all others are read as data arrives."""
 
 import os
 import select
@@ -29,7 +29,7 @@ def test_without_epoll_no_stream_joins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Loop:
-    """An event loop as far as it is asked for moments."""
+    """An event loop, as far as the coalescer uses it."""
 
     def __init__(self) -> None:
         self.moments: list[tuple[float, Callable[[], None]]] = []
@@ -285,7 +285,7 @@ def test_a_closed_loop_leaves_no_streams_to_the_next(pair: Callable[[], Pair]) -
 
 
 def moments_until_all_leave(loop: Loop, streams: list[Pair], *, bring_in_four: int) -> int | None:
-    """How many, if so many of four bring something; None if they stay for hundreds."""
+    """Returns after how many moments all streams leave if this many of four have data; None if they stay."""
     for at in range(400):
         if not loop.moments:
             return at

@@ -1,4 +1,4 @@
-"""A reply that flows is read by the coalescing of its provider, until it has to be read by itself."""
+"""A busy reply is read by the coalescer of its provider, until it must be read on its own."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ APART_S = 0.004
 
 @dataclass
 class Socket(asyncio.Transport):
-    """What a connection does with its transport."""
+    """The transport of a connection, which records calls."""
 
     reads: bool = True
     closing: bool = False
@@ -60,7 +60,7 @@ class Socket(asyncio.Transport):
 
 
 class Together(ReadCoalescer):
-    """It always pays, and nothing is read."""
+    """A coalescer for which joining always pays, and which reads nothing."""
 
     def __init__(self, seconds: float = APART_S) -> None:
         super().__init__(seconds)
@@ -106,7 +106,7 @@ class Reply:
         self.connection.wait_for_read(FakeSink(self._push, None if self.pushed else self._pass))
 
     def read(self, data: bytes = DELTA) -> bool:
-        """It has come; whether the next is read by itself."""
+        """Delivers a read. Returns whether the next one is read on its own."""
         self.connection.data_received(data)
         assert self.socket.closing or self.socket.reads == (not self.together.members)
         return self.socket.reads

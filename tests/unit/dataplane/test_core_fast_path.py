@@ -1,4 +1,4 @@
-"""A delta that comes alone leaves as it would have by the long way, in a chunk of its own; anything else is left."""
+"""The fast path forwards chunks of a delta run with the bytes of the encoder, and leaves other data to the caller."""
 
 import asyncio
 import socket
@@ -39,7 +39,7 @@ class Peer(ChunkWriter):
 
     @property
     def body(self) -> bytes:
-        """What it was sent, out of its chunks."""
+        """Returns the sent body without its chunked coding."""
         body, rest = b"", bytes(self.written)
         while rest:
             size, _, rest = rest.partition(b"\r\n")

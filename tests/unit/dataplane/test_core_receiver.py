@@ -1,4 +1,4 @@
-"""Whole chunks go past the HTTP parser, and it stays in step with what it is given."""
+"""Whole chunks bypass the HTTP parser, and the parser stays in step with the rest."""
 
 import asyncio
 import re
@@ -60,7 +60,7 @@ class ConnectedPool(PooledTransport):
 
 
 class Reader:
-    """Takes the whole body of a reply: chunks and reads on the spot, as long as it is told to, the rest by waiting."""
+    """Reads the whole body of a reply: pushed chunks and reads as long as it accepts them, the rest by waiting."""
 
     def __init__(
         self, data: list[bytes], *, unpushed: frozenset[int] = frozenset(), unpassed: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""What goes past uvicorn's coroutines is, on the wire and afterwards, what would have gone through them."""
+"""Replies that bypass uvicorn's coroutines have the bytes and effects of replies through them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -61,7 +61,7 @@ class Connection:
         self.protocol.connection_made(self.transport)
 
     async def ask(self, request: bytes = ASKED) -> bytes:
-        """What is answered, once all that was asked is."""
+        """Returns the replies to all pipelined requests."""
         self.transport.written.clear()
         self.protocol.data_received(request)
         while self._tasks:
@@ -327,7 +327,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Socket(asyncio.Protocol):
-    """A server of WebSockets: says what it was given."""
+    """A WebSocket server that sends the given messages."""
 
     def __init__(self, **_: Any) -> None:
         self._transport: Any = None

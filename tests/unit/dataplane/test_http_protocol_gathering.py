@@ -1,4 +1,4 @@
-"""Each delta is sent at once, unless the configuration would rather have fewer packets."""
+"""Each delta is sent at once, unless the configuration gathers packets."""
 
 import asyncio
 import os

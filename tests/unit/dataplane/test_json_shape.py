@@ -1,4 +1,4 @@
-"""The shape of a JSON text, however it is cut and whatever its strings contain, compiled and in Python."""
+"""The shape of a JSON text, for every split and any contents of strings, compiled and in Python."""
 
 import json
 from collections.abc import Callable

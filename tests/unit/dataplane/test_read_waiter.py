@@ -1,4 +1,4 @@
-"""Waiting without a turn of the loop: the waiter goes on inside `arrive`, and all else is as with a Future."""
+"""The read waiter resumes inside `arrive`, without a turn of the loop, and otherwise behaves like a Future."""
 
 import asyncio
 from contextvars import ContextVar

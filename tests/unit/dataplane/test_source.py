@@ -1,4 +1,4 @@
-"""What comes in pieces: read to its end, whatever it is made of, and let go of whatever happens."""
+"""Sources are read to their end, and released whatever happens."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Steps of a source: pieces that are made, and sources that are read to their end in between."""
+"""Steps of a source: single pieces, and other sources that are read to their end."""
 
 from collections.abc import AsyncGenerator
 

@@ -1,4 +1,4 @@
-"""The pooled transport against a server that says exactly what its script says."""
+"""The pooled transport against a scripted server."""
 
 import asyncio
 

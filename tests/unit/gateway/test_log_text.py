@@ -1,4 +1,4 @@
-"""Log lines at a terminal: one thought per line, and nothing in them that the terminal would obey."""
+"""Log lines at a terminal: one event per line, without control sequences."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Lines reach a stream in order, and a stream that nobody reads stops nobody."""
+"""Lines reach a stream in order, and an unread stream blocks nobody."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""A line of the log is one JSON object, whatever is in it."""
+"""A line of the log is one JSON object, whatever its values."""
 
 import json
 from contextvars import copy_context
@@ -23,7 +23,7 @@ from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, Up
 
 @pytest.fixture(autouse=True)
 def _nothing_is_noted() -> None:
-    """What a test before it noted outside any request is still there."""
+    """Clears fields that an earlier test bound outside of a request."""
     reset_fields()
 
 

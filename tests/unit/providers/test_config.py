@@ -1,4 +1,4 @@
-"""providers/config.py: what may be said of an upstream."""
+"""providers/config.py: the settings of an upstream."""
 
 from dataclasses import fields
 from typing import Any

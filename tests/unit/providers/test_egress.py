@@ -16,7 +16,7 @@ PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\
 
 
 class Server:
-    """A server on this machine that notes what it was asked."""
+    """A server on this machine that records its requests."""
 
     def __init__(self, port: int, asked: list[bytes]) -> None:
         self.port = port

@@ -1,4 +1,4 @@
-"""providers/model_families.py: what a model's name says of its text"""
+"""providers/model_families.py: the family of a model is found by its name."""
 
 import pytest
 

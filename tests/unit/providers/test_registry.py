@@ -1,4 +1,4 @@
-"""providers/registry.py: a row for every type of upstream, and the same said of it everywhere."""
+"""providers/registry.py: every provider type has a row, and the tables agree about it."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def test_a_request_has_its_share_of_llama_cpps_tokens(engine: dict[str, Any], wi
 
 
 def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
-    """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
+    """Not even for checks: a process of its own reads the arguments of the library."""
     providers = {"a": {"type": "llamacpp", "model": str(MODEL_FILE), "engine": {"n_ctx": 512}}}
     source = (
         "import sys; from gateway.process.server import make_server\n"

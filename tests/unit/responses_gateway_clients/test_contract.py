@@ -1,4 +1,4 @@
-"""The two APIs of the gateway as its own clients speak them: one question, one reply."""
+"""The two APIs of the gateway's own clients give equal replies to equal requests."""
 
 import json
 from collections.abc import Iterator

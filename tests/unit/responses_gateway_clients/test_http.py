@@ -1,4 +1,4 @@
-"""Requests of the gateway's own clients: tried again where that helps, failures in the gateway's words."""
+"""Requests of the gateway's own clients: retries, and errors with the gateway's messages."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited between tries, without waiting."""
+    """The delays between attempts, without waiting."""
     waited: list[float] = []
 
     async def note(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Thinking and answer in one text, told apart."""
+"""Splits a text into thinking and answer."""
 
 import pytest
 

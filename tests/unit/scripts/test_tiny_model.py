@@ -1,4 +1,4 @@
-"""The committed weights and the script they came from cannot drift apart."""
+"""The committed weights belong to the committed training script."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""An engine that writes what it is told to, in tokens of its own, and keeps to what it is asked."""
+"""An engine that writes scripted texts in tokens of its own, and honours budgets and limits."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ END_TEXT = "<|end|>"
 
 @dataclass
 class Run:
-    """One time the engine was asked to generate."""
+    """One generation of the engine."""
 
     prompt: str
     tokens: Sequence[int]
@@ -114,7 +114,7 @@ class FakeEngine:
 
 
 def message(text: str) -> Json:
-    """Of a user, as a turn has it."""
+    """Returns a user message of a turn."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 

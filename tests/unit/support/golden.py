@@ -1,4 +1,4 @@
-"""Recordings of real upstreams and, beside each, the events they are understood as: one event per line.
+"""Recordings of real upstreams and, beside each, its expected events: one event per line.
 
 Of an engine that is asked in tokens they are pieces of text, before anything is read out of it.
 """
@@ -34,7 +34,7 @@ def check_events(recording: Path, events: Sequence[Event], *, update: bool) -> N
 
 
 def check_pieces(recording: Path, pieces: Sequence[EngineDelta], *, update: bool) -> None:
-    """The same for what an engine's stream was understood as."""
+    """Compares the pieces of an engine's stream with the expected ones."""
     _check(recording, pieces, update=update)
 
 

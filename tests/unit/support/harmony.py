@@ -32,7 +32,7 @@ def prompt_of(turn: Turn) -> str:
 def events_of(
     text: str | list[int], primed: str = "", stop: tuple[str, ...] = (), profile: Profile = DEFAULT_PROFILE
 ) -> list[Event]:
-    """What a reply means, up to its end."""
+    """Returns the events of a reply, up to its end."""
     reply = HarmonyTokenDecoder(real(), counting_ids(), profile, marked(primed), stop)
     tokens = marked(text) if isinstance(text, str) else text
     return [*(event for token in tokens for event in reply.feed(token)), *reply.finish("completed")]

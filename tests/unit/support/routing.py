@@ -18,7 +18,7 @@ from translation.representation.turn import Turn
 
 @dataclass
 class Recorder:
-    """A provider that remembers what it was asked to send, and what `models` raises or returns."""
+    """A provider that records its requests. `models` is what its list raises or returns."""
 
     name: str
     capabilities: Capabilities = CAPABILITIES["openai_compatible"]

@@ -1,4 +1,4 @@
-"""The cross test of recordings has those of every upstream."""
+"""The cross tests use the recordings of every upstream."""
 
 from tests.unit.support.golden import GOLDEN
 from tests.unit.support.recorded_replies import RECORDED_REPLIES

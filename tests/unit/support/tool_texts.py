@@ -1,4 +1,4 @@
-"""Answers that carry calls as text, and what a parser of tools says of them, pieced together."""
+"""Answers with calls as text, and helpers that join the output of a tool parser."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ BROKEN = "broken"
 
 
 def parse(parser: str, pieces: Iterable[str]) -> list[ParserOutput]:
-    """What is said, neighbouring texts and neighbouring arguments joined, after its order is checked."""
+    """Returns the output of a parser, with neighbouring texts and arguments joined, after checking its order."""
     reader = PARSER_FACTORIES[parser]()
     said = [each for piece in pieces for each in reader.feed(piece)]
     said += reader.finish()
@@ -33,7 +33,7 @@ def parse(parser: str, pieces: Iterable[str]) -> list[ParserOutput]:
 
 
 def summarize_items(parser: str, text: str) -> list[object]:
-    """The same in short: text as it is, a call as (name, arguments), BROKEN for one that was broken off."""
+    """Returns the output in short form: text, a call as (name, arguments), BROKEN for a truncated call."""
     short: list[object] = []
     name, arguments = "", ""
     for each in parse(parser, [text]):
@@ -56,7 +56,7 @@ def unreadable(parser: str, text: str) -> list[MalformedCall]:
 
 
 def check_order(said: Iterable[ParserOutput]) -> None:
-    """Calls start, have arguments and end; nothing comes in between; nothing is said that says nothing."""
+    """Checks that calls start, have arguments and end, without other output between, and that no output is empty."""
     arguments: list[str] | None = None
     for each in said:
         match each:

@@ -22,7 +22,7 @@ Failure = TypeVar("Failure", contravariant=True)
 
 
 class Translator(Protocol[Piece]):
-    """What makes frames of pieces and, once it has ended, its last ones."""
+    """Makes frames of pieces and, at its end, the last frames."""
 
     @property
     def ended(self) -> bool: ...
@@ -47,7 +47,7 @@ def feed_to_end(translator: Translator[T], *pieces: T) -> bytes:
 
 
 def relay_to_end(relay: Relay, *reads: bytes) -> bytes:
-    """All frames of a reply whose upstream closed after the reads; none of its end where it has none."""
+    """Returns all frames of a reply whose upstream closed after the reads. Without an end, they have none."""
     return b"".join(map(relay.feed, reads)) + relay.finish() + (conclude(relay) if relay.ended else b"")
 
 
@@ -98,7 +98,7 @@ def collect(events: Sequence[Event]) -> list[Item]:
 
 
 def every_split(data: bytes) -> Iterator[list[bytes]]:
-    """The same bytes whole, one by one, and cut in two at every place."""
+    """Yields the same bytes whole, one by one, and split in two at every place."""
     yield [data]
     yield [data[place : place + 1] for place in range(len(data))]
     for place in range(1, len(data)):

@@ -1,4 +1,4 @@
-"""What is used of vLLM, without vLLM."""
+"""Stand-ins for the parts of vLLM that the gateway uses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -73,7 +73,7 @@ class Limits:
 
 
 class Renderer:
-    """A template that says each message in a line of its own, and the names of tools if it is of that kind."""
+    """A template that renders each message as a line, and the names of tools if it supports tools."""
 
     default_chat_tok_params = Limits()
 

@@ -1,4 +1,4 @@
-"""What a client is told about a malformed body."""
+"""Messages about malformed bodies."""
 
 import time
 from typing import Annotated, Literal, Required

@@ -114,7 +114,7 @@ def background() -> Any:
 
 
 def resumed() -> Any:
-    """The model goes on only when it is asked for something else as well."""
+    """The model continues only after a second request."""
     numbers: list[int] = []
     deltas: list[str] = []
 

@@ -1,4 +1,4 @@
-"""MCP servers that break, stall or answer nonsense while they run a tool: the model reads why and goes on."""
+"""MCP servers that break, stall or reply with nonsense during a call: the model reads the reason and continues."""
 
 import asyncio
 import base64

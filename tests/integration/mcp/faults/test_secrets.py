@@ -1,4 +1,4 @@
-"""Credentials and addresses: what reaches an MCP server, what of it is kept, and which servers are reached at all."""
+"""Credentials and addresses of MCP servers: what is sent, what is stored, and which servers are reachable."""
 
 import json
 from collections.abc import Sequence

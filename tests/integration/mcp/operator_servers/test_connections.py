@@ -177,5 +177,5 @@ def is_alive(pid: int) -> bool:
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process, dead ones that nobody waited for included."""
+    """Whether a process exists, including zombies."""
     return Path(f"/proc/{pid}").exists()

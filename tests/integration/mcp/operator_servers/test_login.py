@@ -1,4 +1,4 @@
-"""`responses-gateway mcp login`: somebody agrees in a browser, and the gateway uses the server from then on."""
+"""`responses-gateway mcp login`: a person authorizes the gateway in a browser, and the gateway uses the server."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ def auth_of(issuer: ScriptedUpstream) -> Json:
 
 
 async def browse(settings: Settings, **answers: str) -> dict[str, list[str]]:
-    """Opens the page as a browser would, which comes back with these answers. Returns what the page was asked."""
+    """Opens the page as a browser would, and returns to the redirect address with these answers. Returns the query."""
     opened: asyncio.Queue[str] = asyncio.Queue()
     login = asyncio.get_running_loop().create_task(log_in(settings, "lookup", 0, opened.put_nowait, 20))
     page = urlsplit(await opened.get())

@@ -220,7 +220,7 @@ async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> N
 
 
 async def test_57_a_request_for_more_input_is_declined_and_the_loop_continues() -> None:
-    """An older server asks by a request of its own, a newer one by its result."""
+    """An older server sends a request of its own; a newer one requests input by its result."""
     form = {"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
     question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": form}
     asking = {

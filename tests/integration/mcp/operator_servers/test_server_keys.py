@@ -1,4 +1,4 @@
-"""Keys that may use some of the operator's MCP servers: to them there are no others."""
+"""Keys that may use some of the operator's MCP servers: for them, other servers do not exist."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ def served(store_url: str, upstream_url: str, **sections: Any) -> Iterator[Gatew
 
 
 def in_halves(gate: asyncio.Event, *pieces: str) -> Any:
-    """A text, of which the second half comes when the gate opens."""
+    """A text whose second half is sent when the gate opens."""
     chunks = [data_frame(chunk) for chunk in text_chunks(*pieces)]
     half = 1 + len(pieces) // 2
     return sse_reply(*chunks[:half], Pause(gate), *chunks[half:], DONE)

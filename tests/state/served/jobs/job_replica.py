@@ -80,7 +80,7 @@ class ScriptedWire:
 
 
 class Replica:
-    """A runner on a store, and the wires it was asked to begin again."""
+    """A runner on a store, and the resumed jobs."""
 
     def __init__(self, store: SqlStore, worker: str, **settings: Any) -> None:
         self.drain = DrainState()

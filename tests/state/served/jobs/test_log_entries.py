@@ -1,4 +1,4 @@
-"""Entries of the event log, and clients that follow it while its database comes and goes."""
+"""Entries of the event log, and clients that follow it while its database is interrupted."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the runner does with jobs, on both databases: produce once, keep before telling, let go when told to."""
+"""The job runner on both databases: each job runs once, events are stored before they are sent, leases are returned."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ from tests.state.served.jobs.job_replica import (
 
 
 class ClingingWire(ScriptedWire):
-    """Ends with its last delta, and cannot be let go of."""
+    """A wire that ends with its last delta, and cannot be closed."""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         *before, last = [made async for made in ScriptedWire.frames(self)]

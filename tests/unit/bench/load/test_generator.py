@@ -1,4 +1,4 @@
-"""The load generator keeps its word with servers that do not keep connections."""
+"""The load generator works with servers that close connections."""
 
 import asyncio
 

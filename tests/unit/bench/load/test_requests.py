@@ -1,4 +1,4 @@
-"""What the load generator asks."""
+"""The requests of the load generator."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What the benchmark's tables say: targets, ratios of each round, and who is beside the gateway."""
+"""The benchmark's tables: targets, ratios of each round, and peers beside the gateway."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The soak tells growth from scatter, and says where it cannot."""
+"""The soak distinguishes growth from scatter, and reports if it cannot."""
 
 from random import Random
 

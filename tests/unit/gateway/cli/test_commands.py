@@ -36,7 +36,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """What the server was started with, instead of starting one."""
+    """Collects the arguments of the server instead of starting one."""
     calls: list[Settings] = []
 
     def serve(settings: Settings, _load: object, *, host: str, port: int, workers: int) -> None:

@@ -1,4 +1,4 @@
-"""What `check-config` warns of: it is allowed, and nobody means it."""
+"""The warnings of `check-config` about valid but probably unintended settings."""
 
 from pathlib import Path
 

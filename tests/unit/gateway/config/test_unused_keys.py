@@ -1,4 +1,4 @@
-"""gateway/config/unused_keys.py: keys that nothing would read are refused, and those that something reads are not."""
+"""gateway/config/unused_keys.py: keys without an effect are refused, and others are accepted."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ PASSES: Json = {
 
 
 def complaints(provider: str, **written: Any) -> dict[str, str]:
-    """Key of the model -> what is said of it; empty where all is well."""
+    """Returns the errors about each key of the model; empty if there are none."""
     try:
         parse_settings({"providers": PROVIDERS, "models": {"a": {"provider": provider, **written}}}, environ={})
     except ConfigError as error:

@@ -6,7 +6,7 @@ from gateway.doctor.report_origin import ReportOrigin
 
 
 def diagnosis(model: str = "m", *failing: str, **changes: str) -> Diagnosis:
-    """All checks pass but those named; what is skipped is said for a reason."""
+    """Returns a diagnosis in which all checks pass except the named ones. A skipped check has a reason."""
     findings = [
         Finding(
             check=check.name,

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def settings_for(upstream: ScriptedUpstream, capabilities: Mapping[str, Any] | None = None, **model: Any) -> Settings:
-    """A gateway that knows one model, `sound`, of which everything is declared unless said otherwise."""
+    """Settings with one model, `sound`, that declares all capabilities by default."""
     declared = {"images": True, "max_context_window": WINDOW, **(capabilities or {})}
     provider = {"type": "openai_compatible", "base_url": upstream.url, "silence_s": 2, "connect_s": 1, "retries": 0}
     tree = {
@@ -26,7 +26,7 @@ def settings_for(upstream: ScriptedUpstream, capabilities: Mapping[str, Any] | N
 
 
 async def sound(exchange: Exchange) -> None:
-    """What a model without faults answers to each of the checks."""
+    """Returns the reply of a model without faults to each check."""
     await answer_to(exchange.request.json)(exchange)
 
 

@@ -1,4 +1,4 @@
-"""gateway/doctor/advice: what is said to do about a fail."""
+"""gateway/doctor/advice.py: the advice about a failed check."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""An interrupt that came just before a system call."""
+"""An interrupt just before a system call."""
 
 import _thread
 import signal

@@ -1,4 +1,4 @@
-"""gateway/doctor/mcp_servers.py: what the doctor finds out about MCP servers."""
+"""gateway/doctor/mcp_servers.py: the doctor's checks of MCP servers."""
 
 import sys
 

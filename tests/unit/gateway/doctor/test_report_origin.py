@@ -1,4 +1,4 @@
-"""What a report says about its origin, and the results that are saved."""
+"""The origin of a report, and the saved results."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""gateway/doctor: what the checks say of upstreams that keep their word, and of such that do not."""
+"""gateway/doctor/runner.py: the verdicts for correct and for faulty upstreams."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -46,7 +46,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 
 async def examined(settings: Settings, *only: str, deadline_s: float = DEADLINE_S) -> Diagnosis:
-    """The diagnosis of the one model there is, by these checks; by all, where none is named."""
+    """Returns the diagnosis of the only model, by these checks or by all."""
     checks = [check for check in CHECKS if check.name in only] or CHECKS
     (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), deadline_s, checks=checks)
     return diagnosis

@@ -1,4 +1,4 @@
-"""Bodies are refused early, and in words, unless they are one JSON object."""
+"""Bodies are refused early and with a reason, unless they are one JSON object."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ MB = 1024 * 1024
 
 
 def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
-    """A request that sends these; None is a client that leaves, and after the last chunk comes nothing more."""
+    """Returns a request with these chunks. None is a client that leaves; after the last chunk nothing arrives."""
     chunks = list(chunks)
     left = iter(enumerate(chunks, start=1))
 

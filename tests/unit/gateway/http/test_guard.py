@@ -13,7 +13,7 @@ from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 
 
 class Client:
-    """What `receive` of a request whose body was read says: nothing, until the client leaves."""
+    """The `receive` of a request whose body was read: it waits until the client leaves."""
 
     def __init__(self) -> None:
         self.left = asyncio.Event()
@@ -26,7 +26,7 @@ class Client:
 
 
 async def guarded(client: Client, drain: DrainState, sender: Sender | None = None) -> None:
-    """Wait for ever, if let."""
+    """Waits in a guarded block for ever."""
     with RequestGuard(client, drain, sender):
         await asyncio.Event().wait()
 
@@ -127,7 +127,7 @@ async def test_listeners_are_notified_of_draining_once() -> None:
 
 
 class Flow(FlowControl):
-    """Of a connection whose reading was paused."""
+    """The flow control of a connection whose reading was paused."""
 
     def __init__(self) -> None:
         self.read_paused = True

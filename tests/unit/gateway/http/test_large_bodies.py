@@ -1,4 +1,4 @@
-"""What is worked on in threads: bodies that would hold the event loop up, and no others."""
+"""Bodies that would stall the event loop are parsed in threads, and no others."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Every request has an id and one log line; neither says more than it should."""
+"""Every request has an id and one log line, without private data."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""gateway/http/paging.py, query.py: what lists may be asked for, and how what is not allowed is refused."""
+"""gateway/http/paging.py, query.py: the query parameters of lists, and their refusals."""
 
 import pytest
 from starlette.datastructures import QueryParams

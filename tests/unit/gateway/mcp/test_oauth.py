@@ -1,4 +1,4 @@
-"""gateway/mcp/oauth/tokens.py: where the token endpoint is found, and which addresses may not be."""
+"""gateway/mcp/oauth/tokens.py: how the token endpoint is found, and which addresses are refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ async def resolve(host: str, _: int) -> Sequence[str]:
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is on the web, which is reached only through the guard."""
+    """The pages on the web, which are fetched only through the egress rules."""
     web = dict(PAGES)
     FORMS.clear()
 

@@ -1,4 +1,4 @@
-"""Reports of progress reach the call that they are about, whatever a server sends."""
+"""Progress reports reach their call, whatever a server sends."""
 
 from typing import Any
 

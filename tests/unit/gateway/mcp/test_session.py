@@ -1,4 +1,4 @@
-"""One session serves the calls of many clients, so what a server does in one of them is not reported in the others."""
+"""One session serves the calls of many clients. Events of one call are not reported in the others."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Settings of MCP servers that administrators send: those of the configuration, without what is only for its file."""
+"""Settings of MCP servers that administrators send: those of the configuration, except keys for its file only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""gateway/pages: what the home page shows, that it shows it as text, and that its examples are what they say."""
+"""gateway/pages: the contents of the home page, their escaping, and its examples."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What a request wants kept, what its reply reads back, and what its upstream is asked."""
+"""What a request stores, what its reply echoes, and what its upstream gets."""
 
 from dataclasses import replace
 from typing import Any

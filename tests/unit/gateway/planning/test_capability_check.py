@@ -1,4 +1,4 @@
-"""A turn is held against what its upstream can do before anything is sent."""
+"""A turn is checked against the capabilities of its upstream before anything is sent."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A reply that goes on after a compaction, event by event."""
+"""A reply that continues after a compaction, event by event."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def message(text: str) -> list[Event]:
 
 
 class Script:
-    """An exchange that plays events, and tells whether it was closed."""
+    """An exchange that replays events, and records whether it was closed."""
 
     losses: Sequence[Loss] = ()
 

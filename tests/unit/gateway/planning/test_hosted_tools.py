@@ -1,4 +1,4 @@
-"""gateway/planning/hosted_tools.py: whose tools are run here, and what is refused beside them."""
+"""gateway/planning/hosted_tools.py: which tools the gateway runs, and which combinations are refused."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""gateway/planning/model_names.py: similar names, in little time whatever a client asks for"""
+"""gateway/planning/model_names.py: finds similar names, in bounded time for any name."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A chat request of text and scalars alone is relayed without being held against its upstream, and to the same end."""
+"""A chat request of text and scalars only is relayed without a check, with the same result."""
 
 from dataclasses import replace
 from typing import Any
@@ -82,7 +82,7 @@ Outcome = tuple[bytes | None, list[str], CallRules] | tuple[str, str | None]
 
 
 def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
-    """What goes out as JSON, what is lost, and how calls are to be; or why it is refused."""
+    """Returns the sent JSON, the losses and the rules for calls; or the refusal."""
     provider = Recorder("up", replace(capabilities, dialects=frozenset({"chat"})))
     body = {"model": "mine", "messages": [USER], **asked}
     CHAT.validate(body)

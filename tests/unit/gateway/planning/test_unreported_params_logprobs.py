@@ -1,4 +1,4 @@
-"""gateway/planning/unreported_params.py: a reply without the log probabilities that were asked for says so."""
+"""gateway/planning/unreported_params.py: missing log probabilities are reported as a loss."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ def test_a_reply_reports_missing_log_probabilities(events: Sequence[Event], told
 
 
 class Doubling:
-    """A mapping of calls that says everything twice."""
+    """A stage that returns every event twice."""
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         return [each for event in batch for each in (event, event)]

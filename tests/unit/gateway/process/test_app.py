@@ -1,4 +1,4 @@
-"""What a client sees of paths, methods and headers, whatever it asks for."""
+"""Paths, methods and headers as clients see them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The heap of a process is found among its mappings, and may be asked for in huge pages wherever it runs."""
+"""Finds the heap of a process among its mappings, and requests huge pages for it on any platform."""
 
 from pathlib import Path
 

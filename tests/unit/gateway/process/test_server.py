@@ -1,4 +1,4 @@
-"""The server as its users run it: ready when it says so, stopped when told to, with an exit code that says how."""
+"""The server as a process: it reports when it is ready, stops on a signal, and has documented exit codes."""
 
 import json
 import os

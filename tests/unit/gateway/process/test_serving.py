@@ -1,4 +1,4 @@
-"""What a server loads, and what it leaves where it is."""
+"""The modules that a server imports, and those that it does not."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ SERVING = {"fastapi", "translation.responses", "uvicorn"}
 
 
 def loaded(what: str, settings: dict[str, Any]) -> set[str]:
-    """The modules that a process has once it has imported `what` of the gateway and done it with these settings."""
+    """Returns the modules of a process that imported `what` of the gateway and ran it with these settings."""
     source = (
         "import json, sys; from gateway.process.serving import hide_terminal_packages\n"
         "from gateway.config.settings import parse_settings\n"

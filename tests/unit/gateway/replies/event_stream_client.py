@@ -55,7 +55,7 @@ async def alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]])
 
 
 class PushedWire(Source[bytes]):
-    """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
+    """Replays reads of a test as a socket would: to the push of the waiting sink."""
 
     ended = False
     fast_path_kind = None

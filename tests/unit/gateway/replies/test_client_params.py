@@ -1,4 +1,4 @@
-"""What a turn calls its parameters, told to the client that wrote them."""
+"""Parameter names of a turn, translated to the names that the client used."""
 
 import pytest
 

@@ -234,7 +234,7 @@ async def test_a_client_that_leaves_closes_the_upstream_and_gets_nothing_more() 
 
 
 class FakeRecording:
-    """Keeps a reply, or fails to; `tried`: what the client had when it was asked to."""
+    """Stores a reply, or fails. `tried`: what the client had received at that time."""
 
     def __init__(self, client: Client, failure: Exception | None = None, until: asyncio.Event | None = None) -> None:
         self.begun = False

@@ -24,7 +24,7 @@ from tests.unit.gateway.replies.event_stream_client import (
 
 
 class Writer:
-    """Writes past the server's `send`, while its client reads; who never leaves."""
+    """A client writer that bypasses the server's `send`. Its client reads, and never leaves."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -124,7 +124,7 @@ async def test_reads_of_a_delta_run_are_decoded_if_the_client_is_not_ready() -> 
 
 
 def beginning(wire: PushedWire, client: Client) -> Any:
-    """A stream that has said nothing and may begin past the server's `send`."""
+    """A stream that has sent nothing, and may begin without the server's `send`."""
     wire.has_content = False
     stream = EventStreamReply(wire, DrainState(), keepalive_s=NEVER, headers={})
     writer: Any = Writer(client)

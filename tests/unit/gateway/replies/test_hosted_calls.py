@@ -1,4 +1,4 @@
-"""Replies with hosted tools in chat: what is left out, what is reported, and where a paragraph begins."""
+"""Replies with hosted tools in chat: dropped items, reported calls, and paragraphs."""
 
 from collections.abc import Sequence
 

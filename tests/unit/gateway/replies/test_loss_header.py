@@ -1,4 +1,4 @@
-"""What the header can hold of what a request lost."""
+"""The loss header, and its limits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a reply leaves in the store, however its request ends."""
+"""What a reply stores, however its request ends."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,7 @@ class Lease:
 
 
 class Log:
-    """A store that notes what is asked of it. `gate` holds its writes back; `failure` is what they raise."""
+    """A store that records its calls. `gate` delays its writes; `failure` is what they raise."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
@@ -89,7 +89,7 @@ async def recording(log: Log, lease: Lease) -> ForegroundRecorder:
 
 @pytest.fixture
 async def hurried(log: Log, lease: Lease) -> ForegroundRecorder:
-    """It is begun at the next turn of the event loop, whether its client knows of it or not."""
+    """Makes a reply begin at the next turn of the event loop, whether its client knows of it or not."""
     store: Any = log
     new = NewResponse(owner="o", response=HEAD, input_items=[])
     return ForegroundRecorder(store, lease, new, lambda: "n=late", begin_delay_s=0.0)

@@ -1,4 +1,4 @@
-"""A failure that comes before content is raised, so that it can be a status; one that comes after it is an event."""
+"""A failure before content is raised, so that it can be a status. A failure after content is an event."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing

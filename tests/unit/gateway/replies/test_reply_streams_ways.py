@@ -1,4 +1,4 @@
-"""What only says more of one text goes a shorter way, and comes out as it would have by the long one."""
+"""The three ways of a delta give the same bytes, for every split of the upstream's bytes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import pairwise
@@ -70,7 +70,7 @@ class Server(Source[bytes]):
         raise AssertionError("everything has come")
 
     async def close(self, *, whole: bool = False) -> None:
-        """Nothing to let go of."""
+        """Has nothing to close."""
 
 
 class Watching:
@@ -84,7 +84,7 @@ class Watching:
 
 
 def normalizer(tools: Sequence[Json] = (), **profile: Any) -> ReplyNormalizer:
-    """What the replies to a request with tools pass."""
+    """The normalizer of replies to a request with tools."""
     return ReplyNormalizer(Turn(model="m", items=[], tools=list(tools)), Profile(**profile), counting_ids())
 
 
@@ -97,7 +97,7 @@ def wire_of(
 
 
 async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: bool) -> tuple[bytes, int]:
-    """All its frames, and how many reads took the short way if they might."""
+    """Returns all frames of a stream, and how many reads used the fast path."""
     frames, short = [], 0
     await wire.open()
     while not wire.ended:

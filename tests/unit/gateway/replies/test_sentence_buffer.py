@@ -1,4 +1,4 @@
-"""gateway/replies/sentence_buffer.py: the text of a stream comes in whole sentences, and nothing waits behind it"""
+"""gateway/replies/sentence_buffer.py: the text of a stream arrives in whole sentences, and delays nothing else."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What an upstream needs back reaches it again, and nobody else."""
+"""Data that an upstream needs back reaches that upstream, and nobody else."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is sealed is opened by whoever has the key, for whom it was sealed, and only as it was."""
+"""Sealed data can be unsealed with the key only, for its owner only, and only unmodified."""
 
 import pytest
 

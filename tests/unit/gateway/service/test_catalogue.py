@@ -1,4 +1,4 @@
-"""The list of models is what the config names, and what upstreams behind patterns say they serve."""
+"""The list of models has the configured names, and those that upstreams behind patterns list."""
 
 import asyncio
 from typing import Any
@@ -73,7 +73,7 @@ async def test_a_key_sees_the_models_it_may_use() -> None:
 
 
 class Slow(Recorder):
-    """A provider whose list never comes."""
+    """A provider whose model list never arrives."""
 
     async def list_models(self) -> list[str]:
         self.asked += 1

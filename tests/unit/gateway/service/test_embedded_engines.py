@@ -1,4 +1,4 @@
-"""gateway/service/embedded_engines.py: the server does not say that it listens before its engines have settled."""
+"""gateway/service/embedded_engines.py: the server reports that it listens after its engines have settled."""
 
 import asyncio
 import socket

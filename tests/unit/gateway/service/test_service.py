@@ -1,4 +1,4 @@
-"""What becomes of a body between its endpoint and its plan."""
+"""How a body becomes a plan."""
 
 from pathlib import Path
 from typing import Any

@@ -15,7 +15,7 @@ WAIT_S = 10.0
 
 
 class Swept:
-    """A store that fails as told before it sweeps, and says when it has been asked often enough."""
+    """A store that fails as configured before it deletes, and signals when it was called often enough."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)

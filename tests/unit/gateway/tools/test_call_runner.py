@@ -1,4 +1,4 @@
-"""Calls that run at once: in whatever order they end, and wherever a reply is cancelled, each is sent at most once."""
+"""Concurrent calls are sent at most once, in any order of their ends and for any cancellation."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""gateway/tools/catalogue_cache.py: what is built once, and what is built anew."""
+"""gateway/tools/catalogue_cache.py: which catalogues are built once, and which are built anew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Operator:
-    """An operator's server with the list that it has now."""
+    """An operator's server with its current list."""
 
     listing: object = None
     settings = SimpleNamespace(is_trusted=False)
@@ -37,7 +37,7 @@ def listed(*names: str, **fields: Any) -> Json:
 
 
 class Builds:
-    """Looks catalogues up, and counts those that were built."""
+    """Looks up catalogues, and counts how many were built."""
 
     def __init__(self) -> None:
         self.cache = CatalogueCache()

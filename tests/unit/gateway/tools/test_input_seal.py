@@ -1,4 +1,4 @@
-"""What calls ask users for lies sealed in the store: for its owner, its request, and whoever has the key."""
+"""Requests for user input are stored sealed, for their owner and their request."""
 
 from dataclasses import replace
 

@@ -31,7 +31,7 @@ LISTED = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "calc", "too
 
 class WaitingServer(Server):
     async def wait_for_read(self, sink: Sink | None = None) -> None:
-        """Everything has come."""
+        """Everything has arrived."""
 
 
 class Outcome(NamedTuple):
@@ -105,5 +105,5 @@ async def test_a_round_with_a_call_and_its_answer_is_the_same_on_every_way(reads
 
 
 def _own_short(reads: list[bytes], short: int) -> int:
-    """How many reads of the round take the template: all that would without the loop, but for arguments of calls."""
+    """Returns how many reads of the round use the template: as many as without the loop, except arguments of calls."""
     return sum(b'"content"' in read for read in reads[2:]) if b"tool_calls" in b"".join(reads) else short

@@ -28,7 +28,7 @@ CREATE = {"type": "response.create", "model": "demo", "input": "Hello"}
 
 
 class Clock:
-    """As an event loop's `call_later`; the time has come when `fire` is called."""
+    """Replaces an event loop's `call_later`. The time is over when `fire` is called."""
 
     def __init__(self) -> None:
         self.delay_s = 0.0
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Peer:
-    """The other end, as ASGI shows it."""
+    """The other end of a connection, as ASGI presents it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -68,7 +68,7 @@ class Peer:
         return message
 
     async def was_heard(self) -> None:
-        """Wait until everything said has arrived."""
+        """Waits until all sent messages were received."""
         async with asyncio.timeout(PATIENCE_S):
             await self._said.join()
 

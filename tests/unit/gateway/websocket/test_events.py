@@ -1,4 +1,4 @@
-"""What clients say on a WebSocket is taken apart, and what they are told is the stream without its frames."""
+"""Events of WebSocket clients are parsed, and the replies are the events of a stream without its frames."""
 
 import json
 from typing import Any

@@ -21,7 +21,7 @@ HANDSHAKE = (
 
 
 class App:
-    """Accepts, and keeps what it receives; `answer` is said once, when the first message has come."""
+    """Accepts a connection and stores its messages. It sends `answer` once, after the first message."""
 
     def __init__(self, answer: str = "", *, accepts: bool = True) -> None:
         self.received: asyncio.Queue[Any] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""providers/demo/prompts.py: what the demo model was trained for, and nothing else."""
+"""providers/demo/prompts.py: recognizes the prompts that the demo model was trained for."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ways to ask an engine that writes what it is told to."""
+"""Prepares exchanges with an engine that writes scripted texts."""
 
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ WORDS = ("<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</t
 
 @dataclass
 class Told:
-    """What came of a turn."""
+    """The result of a turn."""
 
     events: list[Event]
 

@@ -1,4 +1,4 @@
-"""What an engine is asked of a turn, and what it is not."""
+"""The generation request of a turn."""
 
 from dataclasses import replace
 from typing import Any

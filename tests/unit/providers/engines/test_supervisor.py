@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeEngine:
-    """It dies when `killed` is set, with its reason."""
+    """An engine that dies when `killed` is set, with that reason."""
 
     def __init__(self) -> None:
         self.killed: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Thinking and answer as two runs, on an engine that writes what it is told to."""
+"""Thinking and answer in two passes, on an engine that writes scripted texts."""
 
 from contextlib import aclosing
 from typing import Any

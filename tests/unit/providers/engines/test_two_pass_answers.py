@@ -1,4 +1,4 @@
-"""The answers of engines: calls, forms, stop texts, and what one run makes of a turn."""
+"""The answers of engines: calls, constraints, stop strings, and turns in one pass."""
 
 import json
 from typing import Any

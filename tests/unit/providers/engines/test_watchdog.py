@@ -1,4 +1,4 @@
-"""providers/engines/watchdog.py: an engine that hangs is noticed, and one that is only slow or busy is let alone."""
+"""providers/engines/watchdog.py: a hanging engine is killed, and a slow or busy one is left alone."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="the system d
 
 
 class Engine:
-    """It answers by what `replies` says, the last for ever, and computes `busy` seconds between two looks."""
+    """An engine whose probes return `replies`, the last one for ever. It computes `busy` seconds between two probes."""
 
     def __init__(self, *replies: str, busy: float = 0.0) -> None:
         self.replies = list(replies)
@@ -134,7 +134,7 @@ async def test_a_probe_uses_a_connection_of_its_own() -> None:
 
 @pytest.fixture
 def worker() -> Iterator[int]:
-    """A process whose child computes until it is told to stop."""
+    """A process whose child computes until it is stopped."""
     child = "import time\nwhile True: time.perf_counter()"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:

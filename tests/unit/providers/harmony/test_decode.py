@@ -1,4 +1,4 @@
-"""What llama-server's `/completion` says, chunk by chunk."""
+"""Decodes the chunks of llama-server's `/completion`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Replies in Harmony and what they are understood as."""
+"""Recorded replies in Harmony, and their events."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""gpt-oss's encoding comes out of the package: the library is never left to download it."""
+"""The encoding of gpt-oss is loaded from the package, and never downloaded by the library."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Schemas as rules of a grammar. That llama.cpp reads the rules, and writes what fits, is seen on a real one."""
+"""Schemas as rules of a grammar. tests/integration/harmony/ runs the grammars on a real llama.cpp."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ MARKS = ControlTokens(start=1, channel=2, constrain=3, message=4, end=5, returns
 
 
 def rules_of(schema: Any) -> dict[str, str]:
-    """The rules of a schema, without those that every grammar has."""
+    """Returns the rules of a schema, without those that every grammar has."""
     rules = GrammarRules()
     rules.add_schema(schema, "r")
     return {name: rule for name, rule in rules.rules.items() if name not in JSON_RULES}

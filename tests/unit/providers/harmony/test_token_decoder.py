@@ -17,7 +17,7 @@ NEXT = "<|end|><|start|>assistant"
 
 
 def decode_texts(text: str | list[int], primed: str = "", stop: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """What was said in which items: thoughts, texts, and calls by their names."""
+    """Returns the texts by items: thoughts, texts, and calls by their names."""
     said = []
     for item in collect(events_of(text, primed, stop)):
         if item["type"] == "function_call":
@@ -157,7 +157,7 @@ _WORDS = st.sampled_from(
 @settings(max_examples=400)
 @given(st.lists(_MARKS | _WORDS | st.integers(0, 199997), max_size=120), st.sampled_from(["", F, A, "<|start|>"]))
 def test_no_special_token_reaches_a_client(tokens: list[int], primed: str) -> None:
-    """The text that comes out is spelt by the tokens that are none, in their order."""
+    """The text consists of the ordinary tokens, in their order."""
     grammar = EventGrammar()
     events = events_of(tokens, primed)
     grammar.check([Started(model="m"), *events, Finished("stop", None, Usage())])

@@ -1,4 +1,4 @@
-"""How a provider reads what an upstream sends: by what it is, not by what was asked for or how it ends."""
+"""A provider reads a reply by its content type, not by the requested form."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

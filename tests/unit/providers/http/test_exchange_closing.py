@@ -1,4 +1,4 @@
-"""providers/http/exchange.py: streams of which nothing but the end of the body says that they are over."""
+"""providers/http/exchange.py: streams that end with their body only."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""providers/http/ollama.py: what a server of Ollama's shows of a model, held against a turn, over a socket."""
+"""providers/http/ollama.py: turns are checked against the model details of an Ollama server, over a socket."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing

@@ -1,4 +1,4 @@
-"""providers/http/transports.py: what carries requests is one setting, and every promise above it holds with either."""
+"""providers/http/transports.py: both transports behave in the same way."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What goes wrong with an upstream over HTTP has a name, and is told without its key and address."""
+"""Failures of an upstream over HTTP have an error class, and are reported without key and address."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any

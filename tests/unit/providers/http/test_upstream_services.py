@@ -1,4 +1,4 @@
-"""Every adapter over HTTP without a socket: at the address of the real service, as its configuration builds it.
+"""Every HTTP adapter without a socket, at the address of the real service, built from its configuration.
 
 A test over a socket is at an address of its own, in plain text. These see what such a test cannot: the usual addresses,
 over TLS, with the headers that the service requires.
@@ -30,7 +30,7 @@ OPENAI_LIST = {"data": [{"id": "one"}, {"id": "two"}]}
 
 
 class Service(NamedTuple):
-    """How one type of upstream is addressed by default."""
+    """The default address of one type of upstream."""
 
     type: ProviderType
     dialect: WireDialect

@@ -1,4 +1,4 @@
-"""vLLM's engine behind the engines' contract, on a stand-in; tests/engine/ asks the real one."""
+"""vLLM's engine as an engine of the gateway, with a stand-in for vLLM; tests/engine/ uses the real one."""
 
 import base64
 import json

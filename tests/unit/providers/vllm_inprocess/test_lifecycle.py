@@ -1,4 +1,4 @@
-"""The start and the end of an engine in process, on a stand-in that loads when it is told to."""
+"""The start and the end of an embedded vLLM, with a stand-in that loads on command."""
 
 import asyncio
 import multiprocessing

@@ -1,4 +1,4 @@
-"""providers/vllm_inprocess/reaper.py: what is left of a gateway that was killed."""
+"""providers/vllm_inprocess/reaper.py: ends the processes of a gateway that was killed."""
 
 import subprocess
 import sys

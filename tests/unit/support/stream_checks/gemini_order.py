@@ -1,4 +1,4 @@
-"""An independent reading of Gemini's API, against which whatever claims to speak it is checked."""
+"""Checks replies of Gemini's API with an independent implementation of its rules."""
 
 from base64 import b64decode
 from typing import Any

@@ -1,4 +1,4 @@
-"""An independent reading of the Responses API's event order, against which whatever claims to speak it is checked.
+"""Checks the event order of Responses streams with an independent implementation of its rules.
 
 It shares no table with the source: it is the specification written down a second time.
 """
@@ -75,7 +75,7 @@ def check_response(response: Json) -> None:
 
 
 def accumulate(events: list[Json]) -> Any:
-    """What the official client's stream helper makes of the events; it raises where they do not fit together."""
+    """Returns the result of the official client's stream helper, which raises if the events do not fit together."""
     state: ResponseStreamState[None] = ResponseStreamState(input_tools=omit, text_format=omit)
     for event in events:
         decoded: Any = construct_type(value=event, type_=ResponseStreamEvent)

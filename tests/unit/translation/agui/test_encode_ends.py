@@ -1,4 +1,4 @@
-"""How a run of AG-UI ends: usage, failures, interrupts, and what older clients get."""
+"""The end of an AG-UI run: usage, failures, interrupts, and older clients."""
 
 from typing import Any
 from unittest.mock import ANY

@@ -156,7 +156,7 @@ def test_items_without_content_are_not_compared() -> None:
 
 
 def _main_facts(items: Any) -> list[Any]:
-    """What the model reads of the user, of itself and of its calls, in order."""
+    """Returns the texts and calls that the model reads, in order."""
     kinds = {"message": lambda item: build_message_fact(item), "function_call": lambda item: item["call_id"]}
     return [kinds[item["type"]](item) for item in items if item["type"] in kinds]
 
@@ -182,7 +182,7 @@ def _messages(random: Random, number: int) -> list[Json]:
 
 
 def _edit(random: Random, messages: list[Json]) -> list[Json]:
-    """The same messages, as a user may leave them: some are deleted or changed."""
+    """Returns the messages with random deletions and changes, as a user may make them."""
     match random.randrange(5):
         case 0:
             return messages[: random.randrange(len(messages) + 1)]
@@ -239,7 +239,7 @@ LOGIN = InputForm(key="login", message="Log in.", url="https://login.example.com
 
 
 def give(*forms: InputForm, **entry: Any) -> RunRequest:
-    """The request of a run that answers what a call asked for."""
+    """Returns the request of a run that answers a call's request for input."""
     request_states = request_states_of(*forms)
     return build(HELLO, BOOKING_CALL, stored=[STORED_HELLO, BOOKING, QUESTION], request_states=request_states, **entry)
 
@@ -296,7 +296,7 @@ def test_a_form_that_has_expired_is_the_result_of_its_call() -> None:
 
 
 def _random_state(random: Random, request: Json) -> RequestStates:
-    """What may have become of one request."""
+    """Draws the state of one request."""
     request_id = request["id"]
     call = {**APPROVED_CALL, "id": f"mcp_{request_id}", "approval_request_id": request_id}
     return random.choice(

@@ -18,7 +18,7 @@ LOOP = [user("a"), call("c1"), output("c1")]
 
 
 def lowered(model: str = NEW, profile: Profile = PROFILE, **more: Any) -> tuple[Json, list[Loss]]:
-    """What is said beside the messages and the model."""
+    """Returns the request without its messages and model."""
     items = more.pop("items", [user("a")])
     body, losses = lower(Turn(model=model, items=items, stream=False, **more), profile)
     said = {key: value for key, value in body.items() if key not in ("messages", "model")}

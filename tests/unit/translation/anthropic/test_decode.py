@@ -1,4 +1,4 @@
-"""What the Messages API says, as events."""
+"""Decodes replies of the Messages API to events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the ends, failures and counts of the Messages API mean, as events."""
+"""Decodes ends, failures and counts of the Messages API."""
 
 from typing import Any
 

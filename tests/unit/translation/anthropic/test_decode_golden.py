@@ -1,4 +1,4 @@
-"""Published streams of the Messages API, and what they are understood as."""
+"""Published streams of the Messages API, and their events."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a chat client reads when it does not stream."""
+"""Collects events to a chat completion."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Runs of chunks that differ in one text: what is learnt from the first, and what every other chunk needs."""
+"""Delta runs: what is learnt from the first chunk, and how other chunks are recognized."""
 
 import orjson
 import pytest
@@ -103,7 +103,7 @@ def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
 
 
 def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
-    """As providers read a stream: what is alike as it is, the rest cut into frames."""
+    """Decodes reads as providers do: reads of a run directly, the rest split into frames."""
     decoder, frames = ChatDecoder(counting_ids()), FrameDecoder()
     encoded = [encode_data(orjson.dumps(each)) for each in chunks]
     events: list[Event] = []

@@ -1,4 +1,4 @@
-"""Reads of a run become the frames that its texts have as deltas, or are left alone."""
+"""Reads of a delta run become the frames of their texts; other reads are left to the caller."""
 
 import orjson
 import pytest

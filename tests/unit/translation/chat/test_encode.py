@@ -1,4 +1,4 @@
-"""What a chat client reads on a stream."""
+"""Encodes events as a chat stream."""
 
 from itertools import product
 from typing import Any

@@ -1,4 +1,4 @@
-"""What chat messages are as items."""
+"""Lifts chat messages to items."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a Chat Completions request asks of a turn."""
+"""Lifts Chat Completions requests to turns."""
 
 from typing import Any
 

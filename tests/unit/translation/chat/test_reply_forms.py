@@ -1,4 +1,4 @@
-"""A completion that comes in the other form than it was asked for says the same."""
+"""A completion in another form than requested is converted without loss."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What decoders share whose upstreams say each thing in a JSON object of its own."""
+"""The base of decoders whose upstreams send one JSON object per chunk."""
 
 from collections.abc import Callable
 

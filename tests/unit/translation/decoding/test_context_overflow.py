@@ -1,4 +1,4 @@
-"""Upstreams say in many ways that a prompt is too long, and in some that sound like it something else."""
+"""Recognizes the many messages about a prompt that is too long, and no similar messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Templates of deltas: reads of a run become frames without decoding, with or without numbers."""
+"""Delta templates: reads of a run become frames without decoding, with or without sequence numbers."""
 
 import orjson
 

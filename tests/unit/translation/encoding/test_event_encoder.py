@@ -1,4 +1,4 @@
-"""The order that every encoder of a client dialect keeps, on a dialect of lines."""
+"""The order of a reply, which all encoders share, in a dialect of lines."""
 
 import pytest
 
@@ -28,7 +28,7 @@ TEXT: Json = {"type": "output_text", "text": ""}
 
 
 class LineEncoder(EventEncoder):
-    """Writes each text on a line of its own, and the names of the events that it has frames for."""
+    """Writes each text as a line, and the names of the events that have frames."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Bytes to frames: whatever the line ends, wherever the network cuts."""
+"""Splits bytes into frames, for all line ends and every split."""
 
 from itertools import pairwise
 

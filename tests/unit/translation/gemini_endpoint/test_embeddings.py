@@ -1,4 +1,4 @@
-"""Embeddings of Gemini's API are those of OpenAI's."""
+"""Translates embeddings requests of Gemini's API to OpenAI's API."""
 
 from typing import Any
 

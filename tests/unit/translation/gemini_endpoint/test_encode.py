@@ -1,4 +1,4 @@
-"""Events as replies of Gemini's API, streamed and whole: what recordings of real servers do not have."""
+"""Encodes events as replies of Gemini's API, streamed and whole: cases that the recordings do not have."""
 
 from typing import Any
 

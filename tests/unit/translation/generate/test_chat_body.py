@@ -1,4 +1,4 @@
-"""A request to `/generate`, checked and said in chat."""
+"""Translates requests of `/generate` to chat."""
 
 from typing import Any
 

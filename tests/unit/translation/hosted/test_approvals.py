@@ -1,4 +1,4 @@
-"""What the answers to requests for approvals are worth, by the records of those requests."""
+"""Verifies answers to approval requests by the records of those requests."""
 
 from dataclasses import replace
 from typing import Any

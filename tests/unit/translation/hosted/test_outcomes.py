@@ -1,4 +1,4 @@
-"""What a call came to, and what the model reads of it."""
+"""The outcome of a call, and what the model reads."""
 
 from translation.hosted.outcomes import (
     ToolOutcome,

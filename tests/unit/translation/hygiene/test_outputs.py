@@ -1,4 +1,4 @@
-"""Outputs of tools are cut to what the upstream is to be told."""
+"""Outputs of tools are cut to the configured length."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls of a reply on their way to the client."""
+"""Normalizes the calls of a reply."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def tidier(*past: str, **profile: Any) -> ReplyNormalizer:
 
 
 def tidy(tidying: ReplyNormalizer, events: Sequence[Event], *, ends: bool = True) -> list[Event]:
-    """The events that come out, fed one by one and all at once; each has a right to be where it is."""
+    """Returns the events of a normalizer, fed one by one and all at once, after checking their grammar."""
     out = [event for each in events for event in tidying.feed([each])]
     grammar = EventGrammar()
     grammar.check(out)

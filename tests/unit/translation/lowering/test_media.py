@@ -1,4 +1,4 @@
-"""What the URL of a file says of it."""
+"""Reads the name of a file from its URL."""
 
 import pytest
 

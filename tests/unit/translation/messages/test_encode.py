@@ -1,4 +1,4 @@
-"""What events are as a stream of the Messages API, and as a whole message."""
+"""Encodes events as a stream of the Messages API, and as a whole message."""
 
 from typing import Any
 

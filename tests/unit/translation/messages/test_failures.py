@@ -1,4 +1,4 @@
-"""What failures are called in the Messages API."""
+"""Encodes failures in the form of the Messages API."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the messages of a request become as items."""
+"""Lifts the messages of a request to items."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a request of the Messages API asks of a turn."""
+"""Lifts requests of the Messages API to turns."""
 
 from typing import Any
 

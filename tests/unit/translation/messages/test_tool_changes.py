@@ -1,4 +1,4 @@
-"""Tools that come and go within a conversation."""
+"""Tools that are added and removed within a conversation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Ollama's chat says, as events."""
+"""Decodes replies of Ollama's chat API to events."""
 
 from pathlib import Path
 from typing import Any

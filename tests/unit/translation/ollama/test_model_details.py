@@ -1,4 +1,4 @@
-"""What Ollama shows of a model."""
+"""Reads the details of a model from Ollama's `/api/show`."""
 
 from typing import Any
 

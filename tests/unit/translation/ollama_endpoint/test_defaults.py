@@ -1,4 +1,4 @@
-"""An operator's defaults in requests of Ollama's API, and the client's names in what is said of its parameters."""
+"""Defaults of the operator in requests of Ollama's API, and the client's parameter names in messages."""
 
 import pytest
 

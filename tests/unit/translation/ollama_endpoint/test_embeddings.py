@@ -1,4 +1,4 @@
-"""Embeddings of Ollama's APIs are those of OpenAI's."""
+"""Translates embeddings requests of Ollama's APIs to OpenAI's API."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What events are as lines of Ollama's API, and as a whole reply."""
+"""Encodes events as lines of Ollama's API, and as a whole reply."""
 
 from typing import Any
 

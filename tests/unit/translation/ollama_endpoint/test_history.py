@@ -1,4 +1,4 @@
-"""What the messages of Ollama's chat API are as items."""
+"""Lifts messages of Ollama's chat API to items."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What requests of Ollama's chat and generate APIs ask of a turn."""
+"""Lifts requests of Ollama's chat and generate APIs to turns."""
 
 from typing import Any
 

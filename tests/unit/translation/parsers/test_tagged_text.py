@@ -1,4 +1,4 @@
-"""The text of one reply, split as its profile says."""
+"""Splits the text of one reply as its profile says."""
 
 from translation.parsers.tagged_text import TaggedTextReader
 from translation.representation.profile import Profile

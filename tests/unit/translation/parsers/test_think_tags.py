@@ -13,7 +13,7 @@ Runs = list[tuple[str, str]]
 
 
 def parse(pieces: list[str], *, open_at_start: bool | None = False) -> Runs:
-    """The runs of a text that comes in pieces, neighbours of one noun joined."""
+    """Returns the segments of a text in pieces, with neighbours of one noun joined."""
     parser = ThinkParser(open_at_start=open_at_start)
     runs: Runs = []
     for noun, text in [*(run for piece in pieces for run in parser.feed(piece)), *parser.finish()]:

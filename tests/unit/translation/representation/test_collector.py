@@ -1,4 +1,4 @@
-"""What the events of a turn add up to."""
+"""Collects the events of a turn."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Items are told as the seal says, wherever a reply tells them; everything else stays as it is."""
+"""Items are sealed wherever a reply contains them; everything else is unchanged."""
 
 from typing import Any
 

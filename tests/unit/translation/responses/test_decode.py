@@ -46,7 +46,7 @@ def test_bytes_and_parsed_chunks_are_decoded_equally() -> None:
 
 
 def message_events(text: str, index: int = 0, item_id: str = "msg_up") -> list[Event]:
-    """What a message means that came whole."""
+    """Returns the events of a message without deltas."""
     return [
         ItemStarted(index, items.new_message(item_id)),
         PartStarted(index, 0, TEXT),

@@ -1,4 +1,4 @@
-"""What the ends of a Responses upstream mean, and what it reports beside its items."""
+"""Decodes the ends of Responses streams, and what they report beside items."""
 
 from typing import Any
 
@@ -295,7 +295,7 @@ def test_recorded_replies_add_up_to_the_upstreams_text(recording: Any) -> None:
 
 
 def test_every_event_has_to_be_parsed() -> None:
-    """Events differ in their numbers, so none is taken for one like the last."""
+    """Events differ in their sequence numbers, so none continues a delta run."""
     assert ResponsesDecoder(counting_ids()).delta_run is None
 
 

@@ -1,4 +1,4 @@
-"""An encoder that goes on with a stream which another one began."""
+"""An encoder that continues a stream of another encoder."""
 
 import orjson
 
@@ -32,7 +32,7 @@ REST: list[Event] = [Delta(1, 0, "is."), PartEnded(1, 0), ItemEnded(1), Finished
 
 
 class Seal:
-    """Seals an item in a way that shows how often."""
+    """Seals an item in a way that shows how often it was sealed."""
 
     def may_need_seal(self, payload: bytes) -> bool:
         return True

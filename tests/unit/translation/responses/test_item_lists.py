@@ -1,4 +1,4 @@
-"""Items in lists, held against the official types."""
+"""Items in lists have the official types."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a request said, as items to keep."""
+"""The input of a request as items to store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calls held against the schemas of their tools."""
+"""Validates calls by the schemas of their tools."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Tools, tool choice and past calls, as an upstream is told of them that knows only functions."""
+"""Tools, tool choice and past calls for an upstream that knows only functions."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""gateway/doctor/completions: which completions are taken for whole, and what is said of the others."""
+"""gateway/doctor/checks/completion_validation.py: which completions are complete, and the faults of the others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""gateway/doctor/checks/event_order.py, response_validation.py: what is sound passes, every fault has its words."""
+"""gateway/doctor/checks/event_order.py, response_validation.py: valid streams pass, and every fault is reported."""
 
 from collections.abc import Callable
 from copy import deepcopy

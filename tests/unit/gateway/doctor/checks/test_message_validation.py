@@ -1,4 +1,4 @@
-"""gateway/doctor/checks/message_validation.py: which messages are taken for whole, and what is said of the others."""
+"""gateway/doctor/checks/message_validation.py: which messages are complete, and the faults of the others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""gateway/doctor/checks/prefix_probe: what is found out about an upstream's cache from the usage of two turns."""
+"""gateway/doctor/checks/prefix_probe.py: checks an upstream's prefix cache by the usage of two turns."""
 
 from dataclasses import replace
 from typing import Any

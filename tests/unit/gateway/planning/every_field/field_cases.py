@@ -1,4 +1,4 @@
-"""What a case of a field is."""
+"""Describes one case of a request field."""
 
 from typing import NamedTuple
 

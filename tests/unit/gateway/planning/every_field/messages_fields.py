@@ -95,7 +95,7 @@ _SEARCH_RESULT: Final[Json] = {
 
 
 def _searched(*blocks: Json) -> Case:
-    """An earlier search, of which an upstream is told the whole or nothing."""
+    """An earlier search, which an upstream gets whole or not at all."""
 
     def body(*before: Json) -> Json:
         return _body(_HI, {"role": "assistant", "content": [*before, {"type": "text", "text": "So"}]})

@@ -1,4 +1,4 @@
-"""No field of a request gets lost unsaid: an upstream is told of it, or the client is."""
+"""No field of a request is lost silently: it is sent upstream, refused, or reported as a loss."""
 
 import copy
 import re
@@ -126,7 +126,7 @@ def _names(param: str | None, place: str) -> bool:
 
 
 def _losses(case: Case, before: Heard, after: Heard) -> list[Loss]:
-    """Of the field itself: those that come with it, and those that name it as exactly as can be."""
+    """Returns the losses of the field itself: new ones, and those that name it most exactly."""
     exactly = [loss for loss in after.losses if re.sub(r"\[\d+\]", "", loss.param) == case.place]
     return [*exactly, *(loss for loss in after.losses if loss not in before.losses)]
 

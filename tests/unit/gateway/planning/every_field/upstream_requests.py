@@ -1,4 +1,4 @@
-"""What every kind of upstream would be told of a request, without sending it."""
+"""Builds the request that each kind of upstream would get, without sending it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -56,7 +56,7 @@ def _engine(turn: Turn, profile: Profile) -> LoweredRequest:
 
 
 class Kind(NamedTuple):
-    """`relays`: bodies of its own dialect go out as they came."""
+    """A kind of upstream. `relays`: bodies of its own dialect are sent unchanged."""
 
     provider: ProviderType
     lower: Lower
@@ -95,7 +95,7 @@ class Told(Recorder):
 
 
 class Heard(NamedTuple):
-    """What an upstream is told, and what it is not."""
+    """What an upstream is sent, and the losses."""
 
     sent: Json
     losses: Sequence[Loss]

@@ -1,4 +1,4 @@
-"""Reading along, whether an engine writes the JSON that it was asked for."""
+"""Checks while an engine writes whether its output is the requested JSON."""
 
 import pytest
 

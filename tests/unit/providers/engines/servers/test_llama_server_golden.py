@@ -1,4 +1,4 @@
-"""What llama.cpp's own server was recorded to answer: the pieces of a raw completion, and its refusals by name."""
+"""Recorded replies of llama.cpp's server: the pieces of a raw completion, and its refusals."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -55,7 +55,7 @@ async def open_batches(exchange: Exchange) -> None:
 
 
 async def pieces_of(server: ScriptedUpstream, wire: bytes, size: int) -> list[EngineDelta]:
-    """What the engine makes of the stream, when it comes in reads of this size."""
+    """Returns the pieces of the stream, if it arrives in reads of this size."""
     server.on("/completion", Reply(headers=SSE, body=[Drip(wire, size=size)]))
     # Where a character's tokens are left out, the engine looks for them in its text.
     server.on("/tokenize", json_reply({"tokens": []}))

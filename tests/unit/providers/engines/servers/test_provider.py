@@ -1,4 +1,4 @@
-"""Which turns of a server go through its engine, and what the others are asked."""
+"""Which turns use the completion API of a server, and which its chat API."""
 
 from typing import Any
 

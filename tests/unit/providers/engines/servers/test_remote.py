@@ -1,4 +1,4 @@
-"""Servers as engines: what is sent to them, and what is made of what they answer."""
+"""Servers as engines: their requests, and how their replies are decoded."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Log probabilities, and replies of engines behind HTTP that are none."""
+"""Log probabilities and invalid replies of engines behind HTTP."""
 
 from contextlib import aclosing
 from typing import Any

@@ -1,4 +1,4 @@
-"""Schemas that nothing can follow, kept from llama.cpp, which would try for as long as there is memory."""
+"""Unsatisfiable schemas are refused, because llama.cpp would use all memory for them."""
 
 from typing import Any
 

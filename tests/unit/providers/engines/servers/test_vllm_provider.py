@@ -1,4 +1,4 @@
-"""What a vLLM server reports about the context window of its models, and where it is used."""
+"""The context window that a vLLM server reports about its models, and its uses."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What chat upstreams send, and the events it means."""
+"""Decodes chunks of chat upstreams to events."""
 
 import pytest
 

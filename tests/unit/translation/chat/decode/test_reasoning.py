@@ -1,4 +1,4 @@
-"""Reasoning, citations and odd input of chat upstreams, and the events they mean."""
+"""Decodes reasoning, citations and odd input of chat upstreams."""
 
 from typing import Any
 

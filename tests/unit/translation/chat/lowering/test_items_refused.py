@@ -1,4 +1,4 @@
-"""Instructions that come late, and items that chat cannot have."""
+"""Late instructions, and items without a chat form."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tools said in words, for upstreams whose API has none."""
+"""Tools as text, for upstreams whose API has no tools."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Past calls on a chat relay go out under ids of their own, and as they came where they have them."""
+"""Past calls on a chat relay are sent with unique ids, and unchanged if their ids are unique."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tool calls on a chat relay: well formed ones leave as they came, others so that clients can add them up."""
+"""Tool calls on a chat relay: well-formed calls are unchanged, others are normalized."""
 
 import copy
 

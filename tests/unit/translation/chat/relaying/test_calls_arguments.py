@@ -1,4 +1,4 @@
-"""Arguments on a chat relay: JSON is taken out of its fence, what cannot be read is left and told."""
+"""Arguments on a chat relay: JSON is taken out of its fence, unreadable arguments are left and reported."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Chat relayed to chat: what leaves as it came, what is opened, how it ends."""
+"""Chat relayed to chat: unchanged frames, rewritten frames, and the end."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""How chat that is relayed ends: failures, finish reasons, whole completions."""
+"""The end of relayed chat: failures, finish reasons, whole completions."""
 
 import re
 from typing import Any

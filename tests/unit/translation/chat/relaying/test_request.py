@@ -1,4 +1,4 @@
-"""Chat requests on their way to a chat upstream."""
+"""Chat requests that are relayed to a chat upstream."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a relayed chat body is sent without is told."""
+"""Parameters that a relay drops are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a user answers to a request for input, and whether it fits the form."""
+"""Answers of users to requests for input, and whether they fit the form."""
 
 from dataclasses import replace
 from typing import Any

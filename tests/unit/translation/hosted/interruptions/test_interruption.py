@@ -1,4 +1,4 @@
-"""Loops that another process goes on with, from what was saved and sent."""
+"""Loops that another process continues from their saved state and the sent events."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -38,7 +38,7 @@ REASONING: Item = {"id": "rs_1", "type": "reasoning", "summary": []}
 
 
 def build_model_items(turn: Any) -> list[tuple[str, str]]:
-    """What the model reads: the types of the items, and the outputs."""
+    """Returns the types of the items that the model reads, and the outputs."""
     return [(item["type"], item.get("output", "")) for item in turn.items]
 
 

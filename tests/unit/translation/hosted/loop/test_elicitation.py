@@ -1,4 +1,4 @@
-"""Calls in the loop that ask the user for input, and go on with it."""
+"""Calls in the loop that request user input, and continue with it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What holds for any rounds, outcomes and orders of both."""
+"""Properties of the loop for any rounds, outcomes and orders of both."""
 
 from collections import Counter
 from typing import Any

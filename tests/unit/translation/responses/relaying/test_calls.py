@@ -1,4 +1,4 @@
-"""Calls on a Responses relay: ids of their own, arguments out of their fence, faults told; what is fine as it came."""
+"""Calls on a Responses relay: unique ids, arguments without a fence, reported faults; valid calls are unchanged."""
 
 from typing import Any
 

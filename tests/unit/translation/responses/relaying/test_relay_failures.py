@@ -1,4 +1,4 @@
-"""Failures of a Responses upstream on a relay, and what is changed in its frames."""
+"""Failures of a Responses upstream on a relay, and the changes of its frames."""
 
 from typing import Any
 

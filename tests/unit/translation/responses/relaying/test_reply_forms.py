@@ -1,4 +1,4 @@
-"""A whole response, told as the stream it could have been."""
+"""Converts a whole response to a stream."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Responses requests on their way to a Responses upstream."""
+"""Responses requests that are relayed to a Responses upstream."""
 
 from typing import Any
 

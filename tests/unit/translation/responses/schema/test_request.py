@@ -1,4 +1,4 @@
-"""What a Responses request may look like."""
+"""Validates Responses requests."""
 
 from typing import Any, get_args, get_type_hints
 
