@@ -15,7 +15,7 @@ from translation.gemini import lower as gemini_lower
 from translation.gemini_endpoint import lift as gemini_lift
 from translation.gemini_endpoint.schema import request as gemini_schema
 from translation.messages import lift as messages_lift
-from translation.messages import schema as messages_schema
+from translation.messages.schema import request as messages_schema
 from translation.ollama import lower as ollama_lower
 from translation.ollama_endpoint import schema as ollama_schema
 from translation.ollama_endpoint.lift import lift_chat as lift_ollama_chat

@@ -25,6 +25,8 @@ _FAILURE_HINT: Final = "error"
 
 _MAX_HINT_CHARS: Final = 60
 
+_SUMMARY_INTRODUCTION: Final = "The conversation before this message was replaced by this summary of it:\n\n"
+
 
 def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
     """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
@@ -41,7 +43,7 @@ def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
             case "assistant":
                 _lift_assistant(message["content"], items, hosted_calls, losses)
             case "user":
-                items += _lift_user(message["content"], param, losses)
+                _lift_user(message["content"], param, items, losses)
             case _:
                 if message.get("output_config"):
                     losses.append(Loss("messages.output_config", "dropped"))
@@ -62,21 +64,24 @@ def _is_tool_change(block: Json) -> bool:
     return block["type"] in ("tool_addition", "tool_removal")
 
 
-def _lift_user(content: str | Sequence[Json], param: str, losses: list[Loss]) -> Iterator[Item]:
+def _lift_user(content: str | Sequence[Json], param: str, items: list[Item], losses: list[Loss]) -> None:
     if isinstance(content, str):
-        yield _user_message([new_input_text(content)])
+        items.append(_user_message([new_input_text(content)]))
         return
     parts: list[Json] = []
     for index, block in enumerate(content):
-        if block["type"] != "tool_result":
+        if block["type"] not in ("tool_result", "compaction"):
             parts += lift_block(block, f"{param}[{index}]", losses)
             continue
         if parts:
-            yield _user_message(parts)
+            items.append(_user_message(parts))
             parts = []
-        yield _lift_result(block, f"{param}[{index}].content", losses)
+        if block["type"] == "tool_result":
+            items.append(_lift_result(block, f"{param}[{index}].content", losses))
+        else:
+            _lift_compaction(block, items, losses)
     if parts:
-        yield _user_message(parts)
+        items.append(_user_message(parts))
 
 
 def _user_message(parts: list[Json]) -> Item:
@@ -131,12 +136,22 @@ def _lift_assistant(
                 pass
             case "server_tool_use" if is_search_use(block):
                 items.append(_index_call(lift_search_use(block), hosted_calls))
+            case "compaction":
+                _lift_compaction(block, items, losses)
             case "web_search_tool_result" if (search := add_search_result(block, hosted_calls)) is not None:
                 last = search
                 continue
             case kind:
                 losses.append(Loss("messages", f"{kind:.50} dropped"))
         last = items[-1] if items else None
+
+
+def _lift_compaction(block: Json, items: list[Item], losses: list[Loss]) -> None:
+    """Replaces the items so far by the summary of a compaction. One that failed has none and replaces nothing."""
+    if block.get("content"):
+        items[:] = [_user_message([new_input_text(_SUMMARY_INTRODUCTION + block["content"])])]
+    else:
+        losses.append(Loss("messages", "compaction dropped"))
 
 
 def _index_call(item: Item, hosted_calls: dict[tuple[str, str], Item]) -> Item:

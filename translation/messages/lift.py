@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.closed_schemas import close_objects
 from translation.messages.history import lift_history
 from translation.messages.mcp_servers import lift_mcp_servers
-from translation.messages.schema import REQUEST_FIELDS
+from translation.messages.schema.request import REQUEST_FIELDS
+from translation.messages.schema.unknown_keys import find_unknown_keys
 from translation.messages.tools import lift_tool_choice, lift_tools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -29,6 +30,12 @@ _SHARED_PARAMS: Final = (
 )
 """Parameters that are sent unchanged. All but the first two are extensions: the defaults of a model may have them."""
 
+_REFUSED_PARAMS: Final = {
+    "compaction": "this model's upstream does not summarize conversations",
+    "container": "this model's upstream has no containers and no skills",
+}
+"""Parameter -> why it is refused."""
+
 _MAX_USER_CHARS: Final = 64
 """The longest name of a user that OpenAI accepts. Claude Code sends a JSON text with ids of device and session."""
 
@@ -37,8 +44,8 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
 
     `model` replaces the model that the body names. `relayed` says that the body itself is forwarded and the turn only
-    serves to check it. Raises InvalidRequest for a thread. Unless `relayed`, raises Unrepresentable for a block or a
-    tool that no other API has.
+    serves to check it. Raises InvalidRequest for a thread. Unless `relayed`, raises Unrepresentable for a block, a tool
+    or a parameter that no other API has.
     """
     params = {key: value for key, value in body.items() if value is not None}
     if "thread" in params:
@@ -49,6 +56,9 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
             code=THREAD_UNSUPPORTED,
         )
     losses: list[Loss] = []
+    if not relayed:
+        _refuse_own_params(params)
+        losses += find_unknown_keys(params)
     thinking, reasoning = _lift_thinking(params, losses)
     tools = lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed)
     if not relayed:
@@ -71,6 +81,13 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         extra=_lift_extra(params, losses),
         losses=() if relayed else tuple(dict.fromkeys(losses)),
     )
+
+
+def _refuse_own_params(params: Mapping[str, Any]) -> None:
+    """Raises Unrepresentable for a parameter without which the reply would be another."""
+    for name, reason in _REFUSED_PARAMS.items():
+        if params.get(name):
+            raise Unrepresentable(f"{reason}: leave out {name!r}", param=name)
 
 
 def _lift_system(system: Any) -> str | None:
@@ -148,3 +165,8 @@ def _lift_extra(params: Mapping[str, Any], losses: list[Loss]) -> Json:
     if params.get("context_management"):
         losses.append(Loss("context_management", "dropped"))
     return extra
+
+
+def lift_count(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+    """Does for a request to count tokens what `lift` does for a message. `compaction` does not change the count."""
+    return lift({**body, "compaction": None}, relayed=relayed, model=model)

@@ -76,5 +76,7 @@ def _list_blocks(messages: Sequence[Json]) -> Iterator[tuple[Json, str]]:
             if block["type"] == "tool_result":
                 inner = block.get("content")
                 yield from ((each, param) for each in (inner if isinstance(inner, list) else ()))
+            elif block["type"] == "compaction":
+                yield from ((each, param) for each in block.get("tool_changes") or ())
             elif message["role"] == "system":
                 yield block, param

@@ -13,7 +13,7 @@ from translation.tools.searches import WEB_SEARCH, is_search_tool
 
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict"})
 
-_HINT_KEYS: Final = frozenset({"cache_control", "defer_loading", "eager_input_streaming", "input_examples"})
+_HINT_KEYS: Final = frozenset({"cache_control", "defer_loading", "eager_input_streaming"})
 """Keys that only say how the tool is sent or cached, and not what it is."""
 
 _FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")

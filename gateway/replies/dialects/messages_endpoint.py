@@ -10,12 +10,12 @@ from gateway.replies.reply_streams import relay_buffered_stream
 from translation.decoding.usage import read_message_usage
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import PING_FRAME, MessagesEncoder
-from translation.messages.lift import lift
+from translation.messages.lift import lift, lift_count
 from translation.messages.relaying.forms import message_of_stream
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.request import relay_body
 from translation.messages.reply_objects import ThinkingView, choose_thinking_view
-from translation.messages.schema import validate, validate_count, validate_merged, validate_merged_count
+from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
 from translation.representation.json_types import Json
 
 _BETA_HEADER: Final = b"anthropic-beta"
@@ -96,5 +96,5 @@ MESSAGES: Final = Endpoint(
     add_header_params=add_header_params,
 )
 
-COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count)
+COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count, lift=lift_count)
 """The endpoint for requests that only count the tokens of their input."""

@@ -11,7 +11,7 @@ from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import MESSAGES_FAILURES, STREAMED_REPLY, json_request_body
 from gateway.service.service import Service
-from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA
+from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA
 
 
 def messages_routes(service: Service) -> APIRouter:

@@ -301,6 +301,25 @@ def test_calls_of_other_tools_of_anthropic_are_a_loss() -> None:
     ]
 
 
+SUMMARY = user(text("The conversation before this message was replaced by this summary of it:\n\nBefore."))
+
+
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_a_compaction_replaces_everything_before_it(role: str) -> None:
+    blocks = [{"type": "text", "text": "old"}, {"type": "compaction", "content": "Before."}]
+    items = lift_contents(("user", "older"), (role, [*blocks, {"type": "text", "text": "new"}]), ("user", "newest"))
+    assert items[0] == SUMMARY
+    assert [item["content"][0]["text"] for item in items[1:]] == ["new", "newest"]
+
+
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_a_compaction_that_failed_replaces_nothing(role: str) -> None:
+    losses: list[Loss] = []
+    failed: Json = {"role": role, "content": [{"type": "compaction", "content": None}]}
+    assert lift_history([{"role": "user", "content": "a"}, failed], losses) == [user(text("a"))]
+    assert losses == [Loss("messages", "compaction dropped")]
+
+
 def test_instructions_between_turns_keep_their_place() -> None:
     items = lift_contents(("user", "a"), ("system", "Be brief."), ("assistant", "b"))
     assert items[1] == {"type": "message", "role": "developer", "content": [text("Be brief.")]}

@@ -6,7 +6,7 @@ import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.messages.lift import lift
-from translation.messages.schema import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
+from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn

@@ -10,7 +10,7 @@ from translation.messages.collect import MessageCollector
 from translation.messages.encode import MessagesEncoder
 from translation.messages.lift import lift
 from translation.messages.mcp_servers import lift_mcp_servers, list_server_names
-from translation.messages.schema import validate
+from translation.messages.schema.request import validate
 from translation.representation.events import (
     Delta,
     Event,

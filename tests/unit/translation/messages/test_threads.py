@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.messages.schema import validate
+from translation.messages.schema.request import validate
 from translation.messages.threads import build_thread_state, lift_thread_turn, restore_thread_params
 
 Json = dict[str, Any]

@@ -35,6 +35,24 @@ CHANGES: dict[str, tuple[list[Json], list[str]]] = {
         [change("removal", named("plain")), change("addition", named("plain"))],
         ["plain"],
     ),
+    "a summary withdraws and adds tools": (
+        [
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "compaction",
+                        "content": "Before.",
+                        "tool_changes": [
+                            {"type": "tool_removal", "tool": named("plain")},
+                            {"type": "tool_addition", "tool": defined("new")},
+                        ],
+                    }
+                ],
+            }
+        ],
+        ["new"],
+    ),
     "a tool is defined": ([change("addition", defined("new"))], ["plain", "new"]),
     "a tool is defined and withdrawn": (
         [change("addition", defined("new")), change("removal", named("new"))],

@@ -109,6 +109,17 @@ def _searching(key: str, value: Any) -> Case:
     return Case(f"tools.{key}", _body(), _body(tools=[tool]))
 
 
+def _compacted(*changes: Json) -> Case:
+    """A summary of messages that have changed the tools."""
+    tools = [{"name": "f", "input_schema": _SCHEMA}]
+
+    def body(*tool_changes: Json) -> Json:
+        block = {"type": "compaction", "content": "Before.", "tool_changes": list(tool_changes)}
+        return _body({"role": "assistant", "content": [block]}, tools=tools)
+
+    return Case("messages.content.tool_changes", body(), body(*changes))
+
+
 _SERVER_CALL: Final[Json] = {"type": "mcp_tool_use", "id": "m1", "name": "f", "server_name": "s", "input": {}}
 _SERVER_RESULT: Final[Json] = {"type": "mcp_tool_result", "tool_use_id": "m1", "content": "FIELD", "is_error": True}
 
@@ -152,6 +163,12 @@ CASES: Final[dict[str, Case]] = {
         f"McpToolResultBlock.{key}": _assistant("content", {"type": "text", "text": "So"}, _SERVER_RESULT)
         for key in ("content", "is_error")
     },
+    "CompactionBlock.content": _assistant(
+        "content", {"type": "compaction", "content": "Before."}, {"type": "compaction", "content": "FIELD"}, "FIELD"
+    ),
+    "CompactionBlock.tool_changes": _compacted(
+        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}}
+    ),
     **{f"ServerToolUseBlock.{key}": _searched(_SEARCH_USE) for key in ("name", "input")},
     "WebSearchToolResultBlock.content": _searched(_SEARCH_USE, _SEARCH_RESULT),
     "WebSearchResult.url": _searched(_SEARCH_USE, _SEARCH_RESULT),

@@ -23,7 +23,7 @@ from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS,
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema import request as gemini_schema
-from translation.messages import schema as messages_schema
+from translation.messages.schema import request as messages_schema
 from translation.ollama_endpoint import schema as ollama_schema
 from translation.representation.loss import Loss
 from translation.responses.schema import request as responses_schema
@@ -74,6 +74,8 @@ OURS: Final = {
     "background": "the gateway keeps it",
     "cache_control": "a hint for Anthropic's own servers",
     "client_metadata": "Codex tells it to whom it may concern",
+    "CompactionBlock.encrypted_content": "only Anthropic's own servers can read it",
+    "CompactionBlock.signature": "only Anthropic's own servers can read it",
     "context_management": "the gateway does it",
     "extensions": "the gateway's own",
     "keep_alive": "clients do not load the models of an operator",

@@ -3,7 +3,8 @@
 https://platform.claude.com/docs/en/api/messages
 """
 
-from typing import Annotated, Any, Literal, Required, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
@@ -146,6 +147,16 @@ class WebSearchToolResultBlock(TypedDict, total=False):
     content: Required[Annotated[list[WebSearchResult], Field(fail_fast=True)] | Json]
 
 
+class CompactionBlock(TypedDict, total=False):
+    """A summary of everything before it. Without `content` the compaction failed."""
+
+    type: Required[Literal["compaction"]]
+    content: str | None
+    encrypted_content: str | None
+    signature: str | None
+    tool_changes: list[Json] | None
+
+
 class OtherBlock(TypedDict, total=False):
     """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
 
@@ -162,6 +173,7 @@ _BLOCK_TYPES = _RESULT_TYPES | {
     "mcp_tool_result",
     "server_tool_use",
     "web_search_tool_result",
+    "compaction",
 }
 
 
@@ -208,8 +220,26 @@ Block: TypeAlias = Annotated[
     | Annotated[McpToolResultBlock, Tag("mcp_tool_result")]
     | Annotated[ServerToolUseBlock, Tag("server_tool_use")]
     | Annotated[WebSearchToolResultBlock, Tag("web_search_tool_result")]
+    | Annotated[CompactionBlock, Tag("compaction")]
     | Annotated[OtherBlock, Tag("other")],
     _discriminate(_BLOCK_TYPES),
 ]
 
 Content: TypeAlias = str | Annotated[list[Block], Field(fail_fast=True)]
+
+BLOCK_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "text": frozenset(TextBlock.__annotations__),
+    "image": frozenset(ImageBlock.__annotations__),
+    "document": frozenset(DocumentBlock.__annotations__),
+    "search_result": frozenset(SearchResultBlock.__annotations__),
+    "thinking": frozenset(ThinkingBlock.__annotations__),
+    "redacted_thinking": frozenset(RedactedThinkingBlock.__annotations__),
+    "tool_use": frozenset(ToolUseBlock.__annotations__),
+    "tool_result": frozenset(ToolResultBlock.__annotations__),
+    "mcp_tool_use": frozenset(McpToolUseBlock.__annotations__),
+    "mcp_tool_result": frozenset(McpToolResultBlock.__annotations__),
+    "server_tool_use": frozenset(ServerToolUseBlock.__annotations__),
+    "web_search_tool_result": frozenset(WebSearchToolResultBlock.__annotations__),
+    "compaction": frozenset(CompactionBlock.__annotations__),
+}
+"""Type of a block -> its keys."""

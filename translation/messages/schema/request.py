@@ -13,7 +13,7 @@ from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.messages.block_schema import Content, TextBlock
+from translation.messages.schema.blocks import Content, TextBlock
 from translation.representation.json_types import Json
 from translation.validation import Name, Penalty, build_adapter, check_body, discriminate_by
 
