@@ -2,6 +2,7 @@
 
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.gemini_endpoint import reply_objects
+from translation.gemini_endpoint.enum_replies import unwrap_enum
 from translation.gemini_endpoint.reply_objects import Grounding, ReplyHead
 from translation.gemini_endpoint.signatures import Signature, pack_signature
 from translation.representation.events import Finished
@@ -13,17 +14,19 @@ from translation.representation.text_fields import text_of
 class ContentCollector(TurnReplyCollector):
     """Collects one turn into a whole reply.
 
-    With `thoughts` the client gets the texts of reasoning items. `seal` seals what it has to send back of items.
+    With `thoughts` the client gets the texts of reasoning items, and with `enum` only the value in the answer. `seal`
+    seals what it has to send back of items.
     """
 
-    def __init__(self, head: ReplyHead, *, thoughts: bool, seal: ItemSeal | None = None) -> None:
+    def __init__(self, head: ReplyHead, *, thoughts: bool, enum: bool = False, seal: ItemSeal | None = None) -> None:
         super().__init__()
         self._head = head
+        self._enum = enum
         self._thoughts = thoughts
         self._seal = seal
 
     def _build_reply(self, finished: Finished, /) -> Json:
-        parts = _Parts(self._seal, thoughts=self._thoughts)
+        parts = _Parts(self._seal, thoughts=self._thoughts, enum=self._enum)
         for item in self._collector.items:
             parts.add(item)
         candidate = reply_objects.build_candidate(
@@ -39,13 +42,14 @@ class ContentCollector(TurnReplyCollector):
 class _Parts:
     """The parts of a reply, as they are built from its items."""
 
-    def __init__(self, seal: ItemSeal | None, *, thoughts: bool) -> None:
+    def __init__(self, seal: ItemSeal | None, *, thoughts: bool, enum: bool) -> None:
         self.grounding = Grounding()
         self.logprobs: list[Json] = []
         self.fault: str | None = None
         """What was wrong with a call that is left out."""
         self._seal = seal
         self._thoughts = thoughts
+        self._enum = enum
         self._parts: list[Json] = []
         self._answer = ""
         self._sealed_thoughts: list[str] = []
@@ -83,7 +87,7 @@ class _Parts:
                 self.grounding.cite(annotation, text, self._answer)
             self._answer += text
             self.logprobs += part.get("logprobs") or ()
-            self._sign({"text": text})
+            self._sign({"text": unwrap_enum(text) if self._enum else text})
 
     def _sign(self, part: Json, call: str | None = None) -> None:
         signature = pack_signature(Signature(self._sealed_thoughts, call))

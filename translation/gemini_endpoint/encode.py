@@ -10,6 +10,7 @@ import orjson
 
 from translation.encoding.event_encoder import EventEncoder, TextFrames
 from translation.gemini_endpoint import reply_objects
+from translation.gemini_endpoint.enum_replies import unwrap_enum
 from translation.gemini_endpoint.reply_objects import PARAGRAPH, Grounding, ReplyHead
 from translation.gemini_endpoint.signatures import Signature, pack_signature
 from translation.representation.collector import ItemState
@@ -41,8 +42,9 @@ BuildError: TypeAlias = Callable[[Failed], Json]
 class GeminiEncoder(EventEncoder):
     """Encodes one reply as whole chunks.
 
-    With `thoughts` the client gets the texts of reasoning items, and with `logprobs` the log probabilities of the
-    answer. `seal` seals what it has to send back of items, and `build_error` builds the end of a reply that fails.
+    With `thoughts` the client gets the texts of reasoning items, with `logprobs` the log probabilities of the answer,
+    and with `enum` only the value in it. `seal` seals what it has to send back of items, and `build_error` builds the
+    end of a reply that fails.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class GeminiEncoder(EventEncoder):
         thoughts: bool,
         build_error: BuildError,
         logprobs: bool = False,
+        enum: bool = False,
         seal: ItemSeal | None = None,
     ) -> None:
         super().__init__()
@@ -60,6 +63,7 @@ class GeminiEncoder(EventEncoder):
         self._form = form
         self._thoughts = thoughts
         self._seal = seal
+        self._enum = enum
         self._build_error = build_error
         self._logprobs: Sequence[Json] | None = () if logprobs else None
         """Those of the text that is written; None if the client wants none."""
@@ -128,6 +132,8 @@ class GeminiEncoder(EventEncoder):
         if not is_initial:
             state.add_delta(Delta(index, part_index, text))
         is_thought = state.type == "reasoning"
+        if self._enum and not is_thought:
+            return  # the value is known when its text is whole
         if not text or part_index is None or not (self._thoughts if is_thought else state.type == "message"):
             return
         part: Json = {"text": "", "thought": True} if is_thought else {"text": ""}
@@ -161,7 +167,9 @@ class GeminiEncoder(EventEncoder):
         if event.part_index is None or state.type != "message":
             return
         text = text_of(state.type, part)
-        if (event.index, event.part_index) not in self._written:
+        if self._enum:
+            frames.append(self._frame(self._build_chunk(self._sign({"text": unwrap_enum(text)}))))
+        elif (event.index, event.part_index) not in self._written:
             self._write_text(event.index, event.part_index, text, frames, is_initial=True)
         for annotation in part.get("annotations") or ():
             self._grounding.cite(annotation, text, "".join(self._answers))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini_endpoint.enum_replies import ENUM_TYPE, wrap_enum
 from translation.gemini_endpoint.history import lift_contents
 from translation.gemini_endpoint.schema.request import REQUEST_FIELDS, find_unknown_in_request
 from translation.gemini_endpoint.schemas import lift_schema
@@ -114,6 +115,10 @@ def _lift_sampling(body: Json, config: Json, losses: list[Loss]) -> Json:
     sampling = {name: config[key] for key, name in _SAMPLING_KEYS.items() if config.get(key) not in (None, [])}
     if sampling.get("n") == 1:
         del sampling["n"]
+    if config.get("responseMimeType") == ENUM_TYPE and sampling.pop("logprobs", None):
+        # They would be those of an object that the client does not get.
+        sampling.pop("top_logprobs", None)
+        losses.append(Loss("generationConfig.responseLogprobs", "dropped"))
     if tier := body.get("serviceTier"):
         known = _SERVICE_TIERS.get(tier.lower().removeprefix("service_tier_"))
         if known is None:
@@ -127,14 +132,16 @@ def _lift_format(config: Json) -> Json | None:
     kind = config.get("responseMimeType") or "text/plain"
     if kind == "text/plain":
         return None
-    if kind != "application/json":
+    if kind not in ("application/json", ENUM_TYPE):
         raise Unrepresentable(
-            f"replies have the type text/plain or application/json here, not {kind!r:.100}",
+            f"replies have the type text/plain, application/json or {ENUM_TYPE} here, not {kind!r:.100}",
             param="generationConfig.responseMimeType",
         )
     schema = config.get("responseJsonSchema")
     if schema is None and "responseSchema" in config:
         schema = lift_schema(config["responseSchema"])
+    if kind == ENUM_TYPE:
+        schema = wrap_enum(schema)
     if schema is None:
         return {"type": "json_object"}
     # Upstreams that refuse an open schema with `strict` follow it without.

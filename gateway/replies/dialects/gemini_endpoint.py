@@ -9,6 +9,7 @@ from gateway.http.dialect_errors.gemini import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.gemini_endpoint.collect import ContentCollector
 from translation.gemini_endpoint.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
+from translation.gemini_endpoint.enum_replies import requests_enum
 from translation.gemini_endpoint.lift import lift
 from translation.gemini_endpoint.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
 from translation.gemini_endpoint.schema.counted import validate_counted
@@ -30,13 +31,16 @@ def _encoder(
         form=form,
         thoughts=shows_thoughts(body),
         logprobs=wants_logprobs(body),
+        enum=requests_enum(body),
         build_error=build_stream_error,
         seal=presentation.item_seal,
     )
 
 
 def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ContentCollector:
-    return ContentCollector(_head(identity), thoughts=shows_thoughts(body), seal=presentation.item_seal)
+    return ContentCollector(
+        _head(identity), thoughts=shows_thoughts(body), enum=requests_enum(body), seal=presentation.item_seal
+    )
 
 
 GEMINI: Final = Endpoint(

@@ -120,6 +120,18 @@ async def test_thoughts_are_sent_to_clients_that_request_them() -> None:
     assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
 
 
+async def test_a_reply_may_be_one_of_several_values() -> None:
+    schema = {"type": "STRING", "enum": ["up", "down"]}
+    body = {"generationConfig": {"responseMimeType": "text/x.enum", "responseSchema": schema}}
+    async with gateway(chat_text('{"val', 'ue": "down"}')) as (client, upstream):
+        whole = check_content_reply((await post(client, body)).json())
+        streamed = check_content_stream((await post(client, body, STREAM)).content)
+    for reply in (whole, streamed):
+        assert reply["candidates"][0]["content"]["parts"] == [{"text": "down"}]
+    sent = upstream.requests[0].json["response_format"]["json_schema"]
+    assert sent["schema"]["properties"]["value"]["enum"] == ["up", "down"]
+
+
 async def test_losses_are_in_the_header_under_the_clients_names() -> None:
     body: Json = {
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],

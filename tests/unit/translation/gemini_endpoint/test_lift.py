@@ -132,8 +132,16 @@ def test_parameters_of_gemini_only_are_losses() -> None:
 REFUSED: dict[str, tuple[Json, str]] = {
     "a cache": ({"cachedContent": "cachedContents/1"}, "cachedContent"),
     "images": ({"generationConfig": {"responseModalities": ["IMAGE"]}}, "generationConfig.responseModalities"),
-    "an enumeration": (
-        {"generationConfig": {"responseMimeType": "text/x.enum", "responseSchema": {"enum": ["a"]}}},
+    "an enumeration of nothing": (
+        {"generationConfig": {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}}},
+        "generationConfig.responseMimeType",
+    ),
+    "an enumeration without a schema": (
+        {"generationConfig": {"responseMimeType": "text/x.enum"}},
+        "generationConfig.responseMimeType",
+    ),
+    "a type that no other API has": (
+        {"generationConfig": {"responseMimeType": "application/xml"}},
         "generationConfig.responseMimeType",
     ),
     "an unknown level": (
@@ -288,6 +296,22 @@ def test_replies_may_be_json_by_a_schema() -> None:
     loose = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
     kept = config_of(responseMimeType="application/json", responseJsonSchema=loose).text_format
     assert kept == {"type": "json_schema", "name": "output", "strict": False, "schema": loose}
+
+
+def test_an_enumeration_is_a_schema_of_an_object_with_the_value() -> None:
+    enum = {"type": "STRING", "enum": ["a", "b"], "format": "enum"}
+    turn = config_of(responseMimeType="text/x.enum", responseSchema=enum, responseLogprobs=True, logprobs=2)
+    assert turn.text_format is not None
+    assert (turn.text_format["strict"], turn.text_format["schema"]) == (
+        True,
+        {
+            "type": "object",
+            "properties": {"value": {"type": "string", "enum": ["a", "b"]}},
+            "required": ["value"],
+            "additionalProperties": False,
+        },
+    )
+    assert (turn.sampling, losses_of(turn)) == ({}, ["generationConfig.responseLogprobs=dropped"])
 
 
 def test_tools_are_counted_wherever_they_are() -> None:
