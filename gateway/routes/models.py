@@ -27,8 +27,8 @@ def models_routes(service: Service) -> APIRouter:
             listed = list_message_models(models, request.query_params, find_window)
             return build_json_reply(listed, headers=build_request_id_headers())
         if is_gemini_request(request.scope):
-            can_embed = partial(service.catalogue.can_embed, allowed)
-            return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
+            find_capabilities = partial(service.catalogue.find_capabilities, allowed)
+            return build_json_reply(list_gemini_models(models, request.query_params, find_capabilities))
         return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
@@ -40,7 +40,7 @@ def models_routes(service: Service) -> APIRouter:
             shown = build_message_model(found, partial(service.catalogue.find_window, allowed))
             return build_json_reply(shown, headers=build_request_id_headers())
         if is_gemini_request(request.scope):
-            return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
+            return build_json_reply(build_gemini_model(found, partial(service.catalogue.find_capabilities, allowed)))
         return build_json_reply(found)
 
     return router

@@ -12,7 +12,7 @@ from gateway.errors import UnknownModel
 from gateway.planning.model_names import suggest_models
 from gateway.planning.resolver import Resolver, Route
 from gateway.service.provider_lifetimes import ProviderHold
-from providers.base import Provider
+from providers.base import Capabilities, Provider
 from providers.errors import ProviderError
 from translation.representation.json_types import Json
 
@@ -88,9 +88,9 @@ class Catalogue:
         """Returns a model's context window in tokens; None if it is not known. Raises UnknownModel."""
         return self.find_route(name, allowed).capabilities.max_context_window
 
-    def can_embed(self, allowed: Sequence[str], name: str) -> bool:
-        """Returns whether a model's upstream makes embeddings. Raises UnknownModel."""
-        return "embeddings" in self.find_route(name, allowed).capabilities.endpoints
+    def find_capabilities(self, allowed: Sequence[str], name: str) -> Capabilities:
+        """Returns what a model's upstream can do. Raises UnknownModel."""
+        return self.find_route(name, allowed).capabilities
 
     def remove_default_tag(self, name: str) -> str:
         """Returns a model's name without the tag `latest`, which clients of Ollama add, if that is a configured name.

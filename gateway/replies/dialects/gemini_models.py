@@ -1,11 +1,12 @@
 """The list of models in the shape of Gemini's API. https://ai.google.dev/api/models"""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from starlette.datastructures import QueryParams
 
 from gateway.http.query_params import parse_integer, single_value
+from providers.base import Capabilities
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -17,19 +18,33 @@ _DEFAULT_PAGE: Final = 50
 _MAX_PAGE: Final = 1000
 
 
-def build_gemini_model(model: Json, can_embed: Callable[[str], bool]) -> Json:
-    """Returns the model object for a model of the catalogue. `can_embed` returns whether it makes embeddings."""
+CapabilitiesLookup: TypeAlias = Callable[[str], Capabilities]
+"""Returns what a model's upstream can do, by the model's name."""
+
+
+def build_gemini_model(model: Json, find_capabilities: CapabilitiesLookup) -> Json:
+    """Returns the model object for a model of the catalogue.
+
+    `inputTokenLimit` is left out if the context window is not known. `outputTokenLimit` never is.
+    """
     name = model["id"]
+    capabilities = find_capabilities(name)
+    window = capabilities.max_context_window
     return {
         "name": f"{_PREFIX}{name}",
         "baseModelId": name,
         "version": "1",
         "displayName": name,
-        "supportedGenerationMethods": [*_METHODS, *(_EMBEDDING_METHODS if can_embed(name) else ())],
+        "supportedGenerationMethods": [
+            *_METHODS,
+            *(_EMBEDDING_METHODS if "embeddings" in capabilities.endpoints else ()),
+        ],
+        "thinking": capabilities.reasoning,
+        **({} if window is None else {"inputTokenLimit": window}),
     }
 
 
-def list_gemini_models(models: Sequence[Json], params: QueryParams, can_embed: Callable[[str], bool]) -> Json:
+def list_gemini_models(models: Sequence[Json], params: QueryParams, find_capabilities: CapabilitiesLookup) -> Json:
     """Returns one page of the list: `pageSize` models, beginning with the model that `pageToken` names.
 
     Raises InvalidRequest for a malformed size, and for a token of another list.
@@ -42,7 +57,7 @@ def list_gemini_models(models: Sequence[Json], params: QueryParams, can_embed: C
         if token not in names:
             raise InvalidRequest("This 'pageToken' is not of this list of models.", param="pageToken")
         first = names.index(token)
-    page: Json = {"models": [build_gemini_model(model, can_embed) for model in models[first : first + size]]}
+    page: Json = {"models": [build_gemini_model(model, find_capabilities) for model in models[first : first + size]]}
     if first + size < len(models):
         page["nextPageToken"] = models[first + size]["id"]
     return page

@@ -94,8 +94,8 @@ def gemini_routes(service: Service) -> APIRouter:
         _adopt_query_key(request)
         allowed = service.authenticate(request).models
         models = await service.catalogue.list_models(allowed)
-        can_embed = partial(service.catalogue.can_embed, allowed)
-        return build_json_reply(list_gemini_models(models, request.query_params, can_embed))
+        find_capabilities = partial(service.catalogue.find_capabilities, allowed)
+        return build_json_reply(list_gemini_models(models, request.query_params, find_capabilities))
 
     @router.get("/v1beta/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
@@ -103,7 +103,7 @@ def gemini_routes(service: Service) -> APIRouter:
         _adopt_query_key(request)
         allowed = service.authenticate(request).models
         found = await service.catalogue.get_model(model, allowed)
-        return build_json_reply(build_gemini_model(found, partial(service.catalogue.can_embed, allowed)))
+        return build_json_reply(build_gemini_model(found, partial(service.catalogue.find_capabilities, allowed)))
 
     return router
 

@@ -236,7 +236,8 @@ async def test_the_key_may_be_in_a_header_or_in_the_address_and_is_in_no_log(car
 
 
 async def test_models_have_the_shape_of_the_api() -> None:
-    models = {name: {"provider": "p"} for name in ("a", "b/c", "d")}
+    models: Json = {name: {"provider": "p"} for name in ("a", "b/c", "d")}
+    models["d"]["capabilities"] = {"max_context_window": 2048, "reasoning": True}
     async with gateway(models=models) as (client, _):
         first = (await client.get("/models", params={"pageSize": 2})).json()
         rest = (await client.get("/models", params={"pageSize": 2, "pageToken": first["nextPageToken"]})).json()
@@ -245,6 +246,8 @@ async def test_models_have_the_shape_of_the_api() -> None:
     assert [model["name"] for model in first["models"] + rest["models"]] == ["models/a", "models/b/c", "models/d"]
     assert "nextPageToken" not in rest
     assert one == first["models"][1]
+    assert (rest["models"][0]["inputTokenLimit"], rest["models"][0]["thinking"]) == (2048, True)
+    assert "inputTokenLimit" not in one
     assert none.json()["error"]["status"] == "NOT_FOUND"
 
 
