@@ -32,7 +32,7 @@ _EXPECTED_TYPES = {
     "literal_error": "a string",
     "union_tag_not_found": "an object",
 }
-"""pydantic's error type -> the expected type, as it is named in the message."""
+"""pydantic's error type -> the name of the expected type in the message."""
 
 _TYPE_NAMES = {
     bool: "a boolean",

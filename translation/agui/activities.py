@@ -12,7 +12,7 @@ CALL_PROGRESS: Final = "gateway.tool.progress"
 
 
 SHELL_OUTPUT: Final = "response.shell_call_output_content.delta"
-"""The type of the event by which an upstream that runs commands itself sends what they print."""
+"""The type of the event by which an upstream that runs commands itself sends their output."""
 
 
 def build_list_activity(item: Item, *, is_done: bool = True) -> Json:
@@ -26,7 +26,7 @@ def build_list_activity(item: Item, *, is_done: bool = True) -> Json:
 
 
 def build_progress(entry: OpenItem, event: Progressed) -> Sequence[Json]:
-    """Returns the phase of a hosted call: as a snapshot first, then as what has changed."""
+    """Returns the phase of a hosted call: first as a snapshot, then as changes to it."""
     if entry.item["type"] == "mcp_list_tools" or (entry.phase == event.phase and not event.extra):
         return ()
     is_first, entry.phase = entry.phase is None, event.phase
@@ -46,7 +46,7 @@ def build_call_report(entry: OpenItem, report: Json) -> Json:
 
 
 def build_output(entry: OpenItem, payload: Json) -> Json:
-    """Returns what a command that the upstream runs has printed: as a snapshot first, then as what has come since."""
+    """Returns the output of a command that the upstream runs: first as a snapshot, then as additions to it."""
     delta = payload["delta"] if isinstance(payload.get("delta"), dict) else {}
     printed = {key: delta[key] for key in ("stdout", "stderr") if isinstance(delta.get(key), str)}
     printed["commandIndex"] = payload.get("command_index") or 0
@@ -57,7 +57,7 @@ def build_output(entry: OpenItem, payload: Json) -> Json:
 
 
 def build_output_end(entry: OpenItem, status: str) -> Json:
-    """Returns the end of what was sent by `build_output`."""
+    """Returns the end of the output that `build_output` sent."""
     return _change(entry.item, {"op": "replace", "path": "/status", "value": status})
 
 

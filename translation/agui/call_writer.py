@@ -23,9 +23,10 @@ from translation.representation.json_types import Item, Json
 
 
 class CallWriter:
-    """Writes the calls of one run into frames, and notes in `end` what its last event has to say of them.
+    """Writes the calls of one run into frames, and records in `end` the data of its last event.
 
-    `closed_ids` are requests of this run that are no longer open, and `approved_ids` earlier calls that it is to have.
+    `closed_ids` are requests of this run that have been closed. `approved_ids` are earlier calls that this run
+    continues.
     """
 
     def __init__(self, end: RunEnd, *, closed_ids: Container[str], approved_ids: Iterable[str]) -> None:
@@ -66,7 +67,7 @@ class CallWriter:
             if item["id"] not in self._closed_ids:
                 self._end.requests.append(item)
         elif item.get("input_request_id"):
-            self._awaited_ids.pop(call.call_id, None)  # its result comes when the client has answered
+            self._awaited_ids.pop(call.call_id, None)  # the client sends its result later
             for activity in build_progress(entry, Progressed(event.index, "input_required")):
                 write_event(frames, activity)
         elif is_hosted_call(item):
@@ -79,7 +80,7 @@ class CallWriter:
             self._end.pending_ids.append(call.call_id)
 
     def end_arguments(self, entry: OpenItem, arguments: str, frames: list[bytes]) -> None:
-        """Ends the arguments of a call, once, with what of them was not sent yet."""
+        """Ends the arguments of a call, once, with their unsent rest."""
         if entry.has_arguments:
             return
         entry.has_arguments = True
@@ -89,7 +90,7 @@ class CallWriter:
         write_event(frames, {"type": "TOOL_CALL_END", "toolCallId": entry.call_id})
 
     def write_result(self, call_id: str, content: str, frames: list[bytes]) -> None:
-        """Writes the result of a call. What follows it is a new message."""
+        """Writes the result of a call. Text after it belongs to a new message."""
         self.parent_id = None
         self._awaited_ids.pop(call_id, None)
         message_id = f"{call_id}:result"

@@ -1,4 +1,5 @@
-"""Collects the messages that a client has at the end of a run: those that it sent, and those that the run made."""
+"""Collects the messages that a client has at the end of a run: the ones that it sent, and the ones that the run
+created."""
 
 from collections.abc import Sequence
 
@@ -7,10 +8,10 @@ from translation.representation.json_types import Json
 
 
 class ClientMessages:
-    """The messages of a client. `sent` are those of the input of its run.
+    """The messages of a client. `sent` are the messages in the input of its run.
 
-    A client drops what a snapshot of messages does not have, except reasoning and activities. Those are left out, so
-    that it keeps its own.
+    A client removes messages that a snapshot does not have, except reasoning and activities. A snapshot omits these, so
+    that the client keeps its own.
     """
 
     def __init__(self, sent: Sequence[Json] = ()) -> None:
@@ -44,11 +45,11 @@ class ClientMessages:
 
 
 def _without_null(message: Json) -> Json:
-    """Returns a message without members that are null: clients refuse those of an event."""
+    """Returns a message without members that are null: clients refuse them in events."""
     return {name: value for name, value in message.items() if value is not None}
 
 
 def _has_old_parts(message: Json) -> bool:
-    """Whether a message has parts of clients of 0.0.x, which those of 1.x refuse."""
+    """Whether a message has content parts of clients of 0.0.x, which clients of 1.x refuse."""
     content = message.get("content")
     return isinstance(content, list) and any(part["type"] == "binary" for part in content)

@@ -46,12 +46,13 @@ _TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal", "reasoning_tex
 class AguiEncoder(EventEncoder):
     """Encodes one run, from RUN_STARTED to its end.
 
-    The batches must satisfy the event grammar, and every ItemEnded must have its final item. `results` are sent
-    first: those of earlier calls that were not run, by their ids. `expiry_of` returns when the interrupt of a request
-    for an approval expires, in the format of ISO 8601; None if it does not. `open_requests` are requests for approvals
-    from before this run that remain open at its end, and `closed_ids` requests of this run that no longer are.
-    `approved_ids` are earlier calls that this run is to have. `problems` says what is wrong with an answer to one
-    of the open requests, by its id.
+    The batches must satisfy the event grammar, and every ItemEnded must have its final item. `results` are sent first:
+    the results of earlier calls that were not run, by the ids of the calls. `expiry_of` returns the time at which the
+    interrupt of a request for an approval expires, as text in the format of ISO 8601, or None.
+
+    `open_requests` are earlier requests for approvals that remain open at the end of this run. `closed_ids` are
+    requests of this run that have been closed. `approved_ids` are earlier calls that this run continues. `problems`
+    describes invalid answers to open requests, by the ids of the requests.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class AguiEncoder(EventEncoder):
             self._write_text(event.index, event.part_index, part[key], frames)
 
     def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes], /) -> None:
-        """Writes a text without a template: the first of its part. It builds the template for those that follow."""
+        """Writes the first text of a part, and builds the template for the following texts."""
         entry = self._items[index]
         kind = entry.item["type"]
         entry.texts.setdefault(part_index, 0)
@@ -178,7 +179,7 @@ class AguiEncoder(EventEncoder):
             write_event(frames, {"type": "REASONING_MESSAGE_END", "messageId": message_id})
 
     def _write_missing_text(self, index: int, part_index: int | None, whole: str, frames: list[bytes]) -> None:
-        """Writes what a whole text has beyond the deltas."""
+        """Writes the rest of a whole text that the deltas did not contain."""
         if missing := whole[self._items[index].texts.get(part_index, 0) :]:
             self._write_text(index, part_index, missing, frames)
 

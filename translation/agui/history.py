@@ -1,8 +1,8 @@
-"""Compares the messages of a run with the items that are stored of its thread.
+"""Compares the messages of a run with the stored items of its thread.
 
-A client sends all messages of a thread with each run. The stored items say more than the messages: reasoning, lists of
-tools and approvals are in them. So as far as both agree, the stored items are the history, and what follows in the
-messages is the new input. Where they differ, the messages are right: their user may have edited or deleted some.
+A client sends all messages of a thread with each run. The stored items have more than the messages: reasoning, lists of
+tools and approvals. So as far as both agree, the stored items are the history, and the following messages are the new
+input. Where they differ, the messages count: their user may have edited or deleted some.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def join_history(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> Joi
             break
         matched += 1
     history = stored if matched == len(facts) else stored[: facts[matched][0]]
-    # What is not compared belongs to what follows it, except the outputs of calls.
+    # Entries that are not compared belong to the entries behind them, except the outputs of calls.
     first_new = compared[matched - 1] + 1 if matched else 0
     new = [entry for position, entry in enumerate(entries) if position >= first_new or entry.output_id is not None]
     answered = _answered_ids(history)
@@ -47,7 +47,7 @@ def join_history(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> Joi
 
 
 def open_requests(items: Sequence[Item]) -> list[Item]:
-    """Returns the requests for approvals and input among these items that nobody has answered, in their order."""
+    """Returns the requests for approvals and input among these items that have no answer, in their order."""
     closed = {
         item.get("approval_request_id") for item in items if item["type"] in ("mcp_approval_response", "mcp_call")
     }
@@ -55,12 +55,13 @@ def open_requests(items: Sequence[Item]) -> list[Item]:
 
 
 def _facts_of(item: Item) -> list[tuple[str, ...]]:
-    """Returns what of an item the client has in its messages; empty for items that it does not see or may not keep."""
+    """Returns the parts of an item that the client has in its messages; empty for items that it does not see or may not
+    keep."""
     if item["type"] == "message":
         fact = build_message_fact(item)
         return [] if fact is None else [fact]
     if (item["type"] == "mcp_call" and item.get("approval_request_id")) or item.get("continues"):
-        return []  # The client has the call of the request, or the first item of a call that asked for input.
+        return []  # The client knows the call of the request, or the first item of a call that asked for input.
     call = view_call(item)
     return [] if call is None else [build_call_fact(call)]
 
@@ -73,9 +74,9 @@ def _agree(stored: tuple[str, ...], sent: tuple[str, ...] | None) -> bool:
 
 
 def _changed_outputs(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> set[str]:
-    """Returns the ids of the calls that the client has another result of than the one that is stored.
+    """Returns the ids of the calls whose result at the client differs from the stored one.
 
-    It may have come late, after the model was told that there is none, or its user has deleted it.
+    The result may have come late, after the model got a placeholder for it, or the user has deleted it.
     """
     sent = {call_id: entry.item["output"] for entry in reversed(entries) if (call_id := entry.output_id)}
     outputs = [item for item in stored if item["type"] == "function_call_output"]
@@ -83,9 +84,9 @@ def _changed_outputs(stored: Sequence[Item], entries: Sequence[MessageEntry]) ->
 
 
 def _awaited_calls(stored: Sequence[Item]) -> set[str]:
-    """Returns the ids of the calls without an output that are no calls of functions, such as those of a local shell.
+    """Returns the ids of the calls without an output that are not calls of functions, such as calls of a local shell.
 
-    The client has their outputs as those of functions, so they are read as calls of functions as well.
+    The client has their outputs as outputs of functions, so they are read as calls of functions as well.
     """
     answered = _answered_ids(stored)
     calls = [call for item in stored if item["type"] not in CALL_TYPES and (call := view_call(item)) is not None]
@@ -93,7 +94,7 @@ def _awaited_calls(stored: Sequence[Item]) -> set[str]:
 
 
 def _answered_ids(items: Sequence[Item]) -> set[str]:
-    """Returns the ids of the calls whose outputs are among these items, and of those that the gateway runs itself."""
+    """Returns the ids of the calls whose outputs are among these items, and of the calls that the gateway runs."""
     answered: set[str] = set()
     for item in items:
         if is_call_output(item):

@@ -39,12 +39,12 @@ NO_REQUEST_STATES: Final = RequestStates()
 
 @dataclass(slots=True)
 class ResumedRequests:
-    """How a run goes on after interrupts. `items` come first in its input; `sources` are the fields that they are from.
+    """The answers of a run to the interrupts of its thread.
 
-    `results` are what the client is to see as the results of calls that are not run, by the ids of the calls.
-    `unanswered` is not empty if the answers leave a request open: then the run must not begin, and these are all
-    requests that are open. `problems` says what is wrong with an answer to one of them. `approved_ids` are the calls
-    that the run is to have.
+    `items` come first in its input; `sources` are the fields of the request that they come from. `results` are the
+    results for the client of calls that are not run, by the ids of the calls. `unanswered` is not empty if the answers
+    leave a request open: then the run must not start, and these are all open requests. `problems` describes invalid
+    answers to them. `approved_ids` are the earlier calls that the run continues.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -61,7 +61,10 @@ class ResumedRequests:
         self.sources.append(source)
 
     def deny(self, request: Item, result: str | None = DENIED) -> None:
-        """Adds the denial of a request, with what its client is to see; None if the call has a result of its own."""
+        """Adds the denial of a request.
+
+        `result` is the call's result for the client; None if the call will have its own.
+        """
         self.add({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": False})
         if result is None:
             self.approved_ids.append(_call_id_of(request))
@@ -70,10 +73,11 @@ class ResumedRequests:
 
 
 def read_resume(run_input: Json, joined: JoinedHistory, request_states: RequestStates) -> ResumedRequests:
-    """Returns how a validated run answers the requests of its thread. Raises InvalidRequest for a malformed answer.
+    """Returns the answers of a validated run to the requests of its thread.
 
-    An answer to a request that is not open is left out: its client may have sent it before. A client of 0.0.x that goes
-    on without answers denies all of them, because it may not know interrupts.
+    Raises InvalidRequest for a malformed answer. An answer to a request that is not open is ignored: its client may
+    have sent it before. A client of 0.0.x that continues without answers denies all requests, because it may not know
+    interrupts.
     """
     resumed = ResumedRequests()
     requests = open_requests(joined.history)
@@ -109,7 +113,7 @@ def read_resume(run_input: Json, joined: JoinedHistory, request_states: RequestS
 
 
 def _call_id_of(request: Item) -> str:
-    """Returns the id by which the client knows the call of a request."""
+    """Returns the client's id of the call of a request."""
     return str(request.get("continues") or request["id"])
 
 
@@ -118,7 +122,7 @@ def _read_answers(
 ) -> dict[str, tuple[int, Item]]:
     """Returns the answers to open requests, with their positions, by the ids of the requests.
 
-    One that does not answer what a call asks for is a problem, and the request stays open.
+    An answer that does not fit the request is a problem, and the request stays open.
     """
     answers: dict[str, tuple[int, Item]] = {}
     entries: Sequence[Json] = run_input.get("resume") or ()
@@ -140,10 +144,10 @@ def _read_answers(
 
 
 def _read_input(entry: Json, requested: RequestedInput) -> Item:
-    """Returns the answer to a request for input, which may not fit.
+    """Returns the answer to a request for input. Its content is not validated.
 
-    A payload like that of an approval accepts or declines, unless the form has such a field itself. It may have the
-    content beside it.
+    A payload in the form of an approval accepts or declines, unless the form has such a field itself. It may also have
+    the content.
     """
     answer: Item = {"type": "mcp_approval_response", "approval_request_id": entry["interruptId"], "approve": False}
     if entry["status"] == "cancelled":

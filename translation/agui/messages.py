@@ -11,16 +11,16 @@ from translation.hosted.calls import is_json_object
 from translation.representation.json_types import Item, Json
 
 NO_RESULT: Final = "no result: the call was not answered"
-"""What the model reads as the output of a call that the client did not answer."""
+"""The output of a call that the client did not answer, for the model."""
 
 _REASONING_ID_PREFIX: Final = "rs_"
 _MESSAGE_ID_PREFIX: Final = "msg_"
 
 
 class MessageEntry(NamedTuple):
-    """One item of the client's messages. `fact` is what is compared with stored items; None for what is not compared.
+    """One item of the client's messages. `position` is the index of its message.
 
-    `position` is the index of its message.
+    `fact` is compared with stored items. Items without it are not compared.
     """
 
     item: Item
@@ -63,9 +63,9 @@ def pair_outputs(
 ) -> tuple[list[MessageEntry], list[MessageEntry]]:
     """Returns the entries with one output directly behind the calls it belongs to, and the entries that were left out.
 
-    `open_ids` are calls before the entries that have no output yet, `answered_ids` those that have one. A call that the
-    client did not answer gets an output that says so: no model accepts a call without one, and the client may never be
-    able to answer it. A second output of a call is left out, and so is one whose call is not known.
+    `open_ids` are calls before the entries that have no output yet, `answered_ids` are calls that have one. A call that
+    the client did not answer gets a placeholder as output: no model accepts a call without one, and the client may
+    never be able to answer it. A second output of a call is left out, and so is the output of an unknown call.
     """
     outputs: dict[str, MessageEntry] = {}
     dropped: list[MessageEntry] = []
@@ -91,7 +91,7 @@ def pair_outputs(
     for entry in entries:
         kind = entry.item["type"]
         if kind == "function_call":
-            # The calls of one message are one round. Those of another message follow after the outputs.
+            # The calls of one message are one round. Calls of another message follow after the outputs.
             if waiting and waiting[0].position != entry.position:
                 answer()
             if entry.item["call_id"] not in outputs:
@@ -106,7 +106,7 @@ def pair_outputs(
 
 
 def build_message_fact(item: Item) -> tuple[str, ...] | None:
-    """Returns what a message item has in common with the client's own copy of it; None for one without content."""
+    """Returns the part of a message item that its copy at the client must equal; None for an item without content."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     texts = [part.get("text") or part.get("refusal") or "" for part in parts if _is_text(part)]
@@ -116,7 +116,7 @@ def build_message_fact(item: Item) -> tuple[str, ...] | None:
 
 
 def build_call_fact(call: ToolCallView) -> tuple[str, ...]:
-    """Returns what a call has in common with the client's own copy of it."""
+    """Returns the part of a call that its copy at the client must equal."""
     return ("call", call.call_id, call.name, call.arguments)
 
 
@@ -142,12 +142,15 @@ def _read_assistant(message: Json, position: int) -> list[MessageEntry]:
 
 
 def _own_id(message: Json) -> Json:
-    """Returns the id of a message as a key of its item, if it is one of the gateway's. Some upstreams refuse others."""
+    """Returns the id of a message as a key of its item, if the gateway created it. Some upstreams refuse other ids."""
     return {"id": message["id"]} if message["id"].startswith(_MESSAGE_ID_PREFIX) else {}
 
 
 def _read_reasoning(message: Json, position: int, entries: list[MessageEntry]) -> None:
-    """Adds a reasoning message. The parts of one item are messages in a row, whose ids begin with that of the item."""
+    """Adds a reasoning message.
+
+    The parts of one item are consecutive messages, whose ids begin with the id of the item.
+    """
     item_id, _, part = message["id"].rpartition(":")
     is_own = item_id.startswith(_REASONING_ID_PREFIX) and part.isdecimal()
     text, encrypted = message.get("content"), message.get("encryptedValue")

@@ -37,12 +37,12 @@ class OpenItem:
         """The parts of a message that are refusals."""
 
     def count_text(self, part_index: int | None, text: str) -> None:
-        """Adds a text to what was sent of a part, or of the item itself, which has begun."""
+        """Adds a text to the sent text of a part, or of the item itself, which has begun."""
         self.texts[part_index] += len(text)
 
     @property
     def call_id(self) -> str:
-        """The id of the call that the item is; the item's own id if it is none."""
+        """The id of the call, for an item that is a call; otherwise the item's own id."""
         call = view_call(self.item)
         item_id: str = self.item["id"]
         return item_id if call is None else call.call_id

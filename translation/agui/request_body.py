@@ -58,17 +58,20 @@ class RunRequest(NamedTuple):
     losses: Sequence[Loss]
     names: "RunParamNames"
     results: Mapping[str, str]
-    """What became of calls that wait for an approval and will not be run: their results, by the ids of the calls."""
+    """The results of calls that wait for an approval and will not be run, by the ids of the calls."""
     unanswered: Sequence[Item]
     """All open requests for approvals and input, if the run does not answer each of them. It must not begin then."""
     approved_ids: Sequence[str]
-    """The earlier calls that the run is to have."""
+    """The earlier calls that the run continues."""
     problems: Mapping[str, str]
-    """What is wrong with answers to open requests, by their ids."""
+    """Descriptions of invalid answers to open requests, by the ids of the requests."""
 
 
 class RunParamNames(Mapping[str, str]):
-    """Maps a parameter of the Responses body to the client's. `sources` are where each item of its input came from."""
+    """Maps a parameter of the Responses body to the client's.
+
+    `sources` are the fields that the items of its input come from.
+    """
 
     def __init__(self, sources: Sequence[str], tool_count: int) -> None:
         self._sources = sources
@@ -128,7 +131,7 @@ def build_run_request(
     if tools or hosted:
         body["tools"] = [*tools, *hosted]
     if isinstance(include := body.get("include") or [], list) and _SEALED_REASONING not in include:
-        # The client keeps the messages, so it also has to keep what their reasoning was.
+        # The client keeps the messages, so it also has to keep their reasoning.
         body["include"] = [*include, _SEALED_REASONING]
     sources = [*resumed.sources, *(f"messages[{entry.position}]" for entry in joined.entries)]
     names = RunParamNames(sources, len(tools))
@@ -167,9 +170,9 @@ def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list
 
 
 def _build_instructions(run_input: Json, props: Json) -> str:
-    """Returns the instructions of a run: the forwarded ones, and what its client says about the situation.
+    """Returns the instructions of a run: the forwarded ones, and the client's description of the situation.
 
-    These are no messages, because they hold for this run only.
+    These are no messages, because they are valid for this run only.
     """
     texts = [given] if isinstance(given := props.get("instructions"), str) and given else []
     facts = [f"{fact['description']}: {_text_of(fact['value'])}" for fact in run_input.get("context") or ()]

@@ -1,4 +1,4 @@
-"""What a run is, apart from the input of its model: its ids, the version of its client, and its state."""
+"""The properties of a run besides the input of its model: its ids, the version of its client, and its state."""
 
 import re
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _VERSION: Final = re.compile(r"(\d{1,4})\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """The ids and options of one run.
+    """The ids and options of one run. `is_versioned` says that the client declared version 1.0 or later.
 
-    `is_versioned` says that the client declared version 1.0 or later. Clients of 0.0.x declare none. They refuse a
-    stream with an event or an outcome that they do not know, so they get only what all of them know.
+    Clients of 0.0.x declare no version. They refuse a stream with an event or an outcome that they do not know, so they
+    get only events that all of them know.
     """
 
     thread_id: str
@@ -27,7 +27,7 @@ class RunHead:
     is_versioned: bool = False
     state: Any = None
     is_state_restored: bool = False
-    """Whether the state is that of the thread, which the client does not have."""
+    """Whether the state is the stored one of the thread, which the client does not have."""
     messages: Sequence[Json] = ()
     """The messages of the client."""
     sends_raw_events: bool = False
@@ -55,10 +55,10 @@ def is_versioned(body: Json) -> bool:
 
 
 def choose_state(body: Json, stored: Any) -> Any:
-    """Returns the state that a validated run starts from: that of its client, or else that of its thread.
+    """Returns the initial state of a validated run: the client's, or else the stored one of its thread.
 
-    A client without a state sends none, or an empty one, as the official clients do before they have any. It gets the
-    stored one, unless it asks for none.
+    A client without a state sends none, or an empty one, as the official clients do at first. It gets the stored state,
+    unless it explicitly requests none.
     """
     sent = body.get("state")
     if not is_empty_state(sent):
@@ -68,5 +68,5 @@ def choose_state(body: Json, stored: Any) -> Any:
 
 
 def is_empty_state(state: Any) -> bool:
-    """Whether a state says nothing."""
+    """Whether a state is empty."""
     return state is None or state in ({}, [], "")

@@ -19,15 +19,14 @@ _APPROVAL_SCHEMA: Final[Json] = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-"""The schema of the payload that answers an interrupt for an approval, or for an address that the user is to open."""
+"""The schema of the payload that answers an interrupt for an approval, or for an address that the user has to open."""
 
 
 class RunEnd:
-    """What the last event of a run reports. It grows while the run goes on.
+    """The data of the last event of a run. It grows during the run.
 
-    `requests` are the requests for approvals and input that remain open. `problems` says what is wrong with an answer
-    to one of them. `expiry_of` returns when one of them expires, as text in
-    the format of ISO 8601; None if it does not.
+    `requests` are the requests for approvals and input that remain open. `problems` describes invalid answers to them.
+    `expiry_of` returns the time at which a request expires, as text in the format of ISO 8601, or None.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class RunEnd:
         self._problems = problems or {}
 
     def finish(self, event: Finished) -> None:
-        """Takes the end of the reply."""
+        """Records the end of the reply."""
         self.usage = event.usage or self.usage
         self.reason = event.reason
         details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
@@ -68,8 +67,11 @@ class RunEnd:
         return [{"type": "RUN_ERROR", "message": failed.message, "code": failed.code} | self._build_usage()]
 
     def build_finish(self) -> Sequence[Json]:
-        """Returns the end of a run that did not fail. An interrupt follows what its client needs to restore it: the
-        state, and for clients of 1.x the messages."""
+        """Returns the end of a run that did not fail.
+
+        Before an interrupt come the events that its client needs to restore it: the state, and for clients of 1.x the
+        messages.
+        """
         events: list[Json] = []
         finished = self._finished()
         if self.requests:

@@ -1,6 +1,6 @@
 """The schema of `RunAgentInput`, the body of an AG-UI run.
 
-Source: the AG-UI specification 1.0, and what clients of 0.0.x send. Members that are not listed here are ignored, as
+Source: the AG-UI specification 1.0, and requests of clients of 0.0.x. Members that are not listed here are ignored, as
 the specification demands.
 """
 

@@ -1,4 +1,4 @@
-"""Shows items of the Responses API that are calls of tools as AG-UI has them: a tool call, and its result as text."""
+"""Renders items of the Responses API that are calls of tools for AG-UI: as a tool call, and its result as text."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -10,10 +10,13 @@ from translation.hosted.tools import ToolKey, model_name_of
 from translation.representation.json_types import Item, Json
 
 STREAMED_TYPES: Final = frozenset({"function_call", "mcp_call"})
-"""Types of calls whose arguments are sent as they are generated. Those of other calls are built from the whole item."""
+"""Types of calls whose arguments are sent as they are generated.
+
+The arguments of other calls are built from the whole item.
+"""
 
 _FACT_KEYS: Final = frozenset({"id", "type", "status", "call_id", "output", "created_by"})
-"""Keys of a call that are not what it asks for."""
+"""Keys of a call that are not part of its arguments."""
 
 
 class ToolCallView(NamedTuple):
@@ -25,11 +28,11 @@ class ToolCallView(NamedTuple):
 
 
 def view_call(item: Item) -> ToolCallView | None:
-    """Returns the call that an output item is; None for items that are no calls.
+    """Returns an output item as a call; None for items that are no calls.
 
-    The call of a hosted tool has the id of its item. One that was approved has the id of the request for the approval,
+    The call of a hosted tool has the id of its item. An approved call has the id of the request for the approval,
     because for the client both are one call. A request for an approval is a call as well. All items of a call that asks
-    for input are one call: that of its first item.
+    for input are one call, with the id of the first item.
     """
     kind = item["type"]
     if kind == "function_call":
@@ -64,7 +67,7 @@ def is_call_output(item: Item) -> bool:
 
 
 def render_output(item: Item) -> str:
-    """Returns the output of a call that an upstream ran itself, as text: what a shell printed, or JSON."""
+    """Returns the output of a call that an upstream ran itself, as text: the output of a shell, or JSON."""
     output = item.get("output")
     if isinstance(output, str):
         return output
@@ -102,7 +105,7 @@ _HOSTED_ARGUMENTS: Final[dict[str, Callable[[Item], Json]]] = {
     "code_interpreter_call": lambda item: {"code": item.get("code") or ""},
     "image_generation_call": lambda item: {},
 }
-"""Type of a hosted call -> what it was called with."""
+"""Type of a hosted call -> the function that returns its arguments."""
 
 _RESULTS: Final[dict[str, Callable[[Item], str]]] = {
     "mcp_call": output_text_of,

@@ -16,7 +16,7 @@ class ChunkDecoder(ABC):
     ended = False
     """Whether the turn has ended."""
     delta_run: Final = None
-    """There is no fast path for runs of similar deltas: every chunk goes through `decode_payloads`."""
+    """Always None, because there is no fast path: every chunk goes through `decode_payloads`."""
 
     @abstractmethod
     def feed(self, chunk: Json) -> list[Event]:

@@ -16,11 +16,12 @@ class NumberingEncoder(Protocol):
 
 
 class DeltaTemplate:
-    """Both sides of one run: the upstream's bytes around each text (`run`), and the client's frame (`frame_format`).
+    """Both sides of one delta run: the upstream's bytes around each text (`run`), and the client's frame
+    (`frame_format`).
 
-    `frame_format` is a `%`-format for the text as JSON. With an `encoder` it is one for the sequence number and the
-    text. `append` stores a text in the reply. `observers` are called with every text: `append`, those of the run, and
-    those of the stages.
+    `frame_format` is a `%`-format for the text as JSON. With an `encoder` it is a format for the sequence number and
+    the text. `append` stores a text in the reply. `observers` are called with every text: `append`, the observers of
+    the run, and the ones of the stages.
     """
 
     __slots__ = ("encoder", "frame_format", "observers", "run")

@@ -1,4 +1,4 @@
-"""The order of a stream for every client dialect: batches are fed, then the end is concluded once."""
+"""The lifecycle of a stream for every client dialect: batches are fed, then the end is concluded once."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ def _skip_event(_encoder: Any, _event: Any, _frames: list[bytes]) -> None:
 
 
 class TextFrames(NamedTuple):
-    """How the deltas of one text are written: a `%`-format for the text as JSON, and what is called with each text."""
+    """The output for deltas of one text: a `%`-format for the text as JSON, and the function to call with each."""
 
     frame_format: bytes
     append: TextObserver
@@ -104,7 +104,7 @@ class EventEncoder(ABC):
 
     @abstractmethod
     def _write_text(self, index: int, part_index: int | None, text: str, frames: list[bytes], /) -> None:
-        """Writes a delta of a text that has no `TextFrames` yet, and may add them to `_texts` for those that follow."""
+        """Writes a delta of a text without `TextFrames`, and may add them to `_texts` for the following deltas."""
 
     @abstractmethod
     def _encode_end(self, finished: Finished, /) -> bytes:

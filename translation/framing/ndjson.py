@@ -16,7 +16,7 @@ class LineDecoder:
     """
 
     at_boundary: Final = False
-    """There is no fast path for reads that begin at a line: every read is split into lines."""
+    """Always False, because there is no fast path: every read is split into lines."""
 
     def __init__(self, max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
@@ -38,9 +38,9 @@ class LineDecoder:
         return self._split_lines(whole)
 
     def finish(self) -> list[Frame]:
-        """Returns what the upstream sent after its last line end, as at most one frame.
+        """Returns the bytes after the last line end, as at most one frame.
 
-        The line may be whole or cut; parsing its payload tells which.
+        The line may be whole or cut: only parsing shows which.
         """
         rest = b"".join(self._buffer)
         self._buffer.clear()

@@ -110,9 +110,9 @@ class FrameDecoder:
         return wholes
 
     def finish(self) -> list[Frame]:
-        """Returns what the upstream sent after its last blank line, as at most one frame.
+        """Returns the bytes after the last blank line, as at most one frame.
 
-        The frame may be whole or cut; parsing its payload tells which.
+        The frame may be whole or cut: only parsing shows which.
         """
         rest = b"".join(self._buffer).rstrip(b"\n")
         self._buffer.clear()

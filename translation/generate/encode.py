@@ -25,7 +25,7 @@ class GenerateEncoder:
 
     @property
     def failed(self) -> Failed | None:
-        """The failure that ended the turn, if there is one."""
+        """The failure that ended the turn; None if it did not fail."""
         return self._reply.failed
 
     def feed(self, batch: Sequence[Event]) -> bytes:
@@ -70,7 +70,7 @@ class GenerateCollector:
 
     @property
     def failed(self) -> Failed | None:
-        """The failure that ended the turn, if there is one. There is no reply then."""
+        """The failure that ended the turn; None if it did not fail. A failed turn has no reply."""
         return self._reply.failed
 
     def result(self) -> Json:

@@ -32,7 +32,7 @@ _REPLY_KEYS: dict[tuple[str, str | None], _ReplyKey] = {
 """(item type, part type) -> the key of the reply that its text is added to."""
 
 _FINISH_REASONS = {"length": "length", "content_filter": "content_filter"}
-"""Finish reason of a turn -> that of the reply. Any other is `stop`, or `tool_calls` if there are calls."""
+"""Finish reason of a turn -> finish reason of the reply. Any other is `stop`, or `tool_calls` if there are calls."""
 
 _PARAGRAPH_GAP = "\n\n"
 
@@ -62,7 +62,7 @@ class GenerateReply:
 
     def __init__(self, model: str) -> None:
         self.failed: Failed | None = None
-        """The failure of the turn, if there is one. There is no whole reply then."""
+        """The failure of the turn; None if it did not fail. A failed turn has no whole reply."""
         self.finished = False
         """Whether the turn ended without a failure, so that `result` is whole."""
         self._model = model

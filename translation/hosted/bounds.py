@@ -1,4 +1,4 @@
-"""How long a loop of a model and tools may go on, and how large the schemas of its tools may be.
+"""The limits of a loop of a model and tools, and of the schemas of its tools.
 
 The configuration uses these values, so this module imports no library.
 """
@@ -12,19 +12,19 @@ class LoopBounds:
     """The bounds of one response. The configuration sets them, and `max_tool_calls` of a request lowers `calls`."""
 
     rounds: int = 32
-    """In how many rounds the model is offered the tools. It is asked once more without them."""
+    """The number of rounds in which the model is offered the tools. One more round without them may follow."""
     calls: int = 64
-    """How many calls of hosted tools are run."""
+    """The number of calls of hosted tools that are run."""
     identical_calls: int = 3
-    """The same call with the same result is not run this many times: the last one is answered with a hint."""
+    """Of this many identical calls with the same result, the last one is not run: it is answered with a hint."""
     seconds: float | None = None
-    """After this time the tools are withdrawn; None if there is no limit. The caller has the clock."""
+    """The time in seconds after which the tools are removed; None if there is no limit. The caller has the clock."""
     errors_in_a_row: int = 5
     """After this many calls in a row that failed the tools are withdrawn, so that the model has to answer."""
     argument_bytes: int = 200_000
     """The longest arguments of a call. A reply with longer ones ends there, as if the upstream had cut it."""
     open_approvals: int = 32
-    """How many approvals one response may ask for."""
+    """The number of approvals that one response may request."""
     runs_with_client_calls: bool = True
     """Whether calls of a round are run in which the client has calls to answer, so that the reply ends with it."""
     total_result_bytes: int = 20 * 1024 * 1024

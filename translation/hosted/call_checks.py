@@ -33,9 +33,9 @@ class CallChecks:
         self._result_bytes = 0
         self._call_count = 0
         self._request_count = 0
-        """How many calls wait for an approval."""
+        """The number of calls that wait for an approval."""
         self._error_count = 0
-        """How many calls failed since the last one that did not."""
+        """The number of calls that failed since the last success."""
         self._repetitions = RepetitionCounter(bounds.identical_calls)
 
     def settle_unless_runnable(self, call: HostedCall, *, withdrawal: str | None = None) -> None:
@@ -51,8 +51,11 @@ class CallChecks:
         call.outcome = build_execution_error(fault)
 
     def limit_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Returns the outcome of a call that was run: as an error if all results together would be too large, or if
-        too much is asked of the client."""
+        """Returns the outcome of a call that was run.
+
+        It becomes an error if all results together would be too large, or if the call requests too much from the
+        client.
+        """
         if outcome.requested_input is not None:
             if self._request_count >= self._bounds.open_approvals:
                 return build_execution_error(f"input_required: {self._request_limit_text}")
@@ -66,7 +69,7 @@ class CallChecks:
         return outcome
 
     def count_outcome(self, call: HostedCall, outcome: ToolOutcome) -> None:
-        """Counts the outcome of a call that was run, and notes in the call what the model should know of it."""
+        """Counts the outcome of a call that was run, and adds a note for the model to the call if one is due."""
         self._error_count = self._error_count + 1 if outcome.failed else 0
         call.model_note = self._repetitions.end_call(call, outcome)
 
@@ -95,7 +98,7 @@ class CallChecks:
         }
 
     def restore(self, saved: Json, running: Iterable[HostedCall]) -> None:
-        """Goes on with the counts that `save` returned. `running` are the calls that are still to end."""
+        """Restores the counts that `save` returned. `running` are the calls that have not ended."""
         self._call_count, self._error_count, self._result_bytes = saved["calls"], saved["errors"], saved["bytes"]
         self._repetitions.restore(saved["repetitions"], running)
 

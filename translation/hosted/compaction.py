@@ -1,7 +1,7 @@
-"""Splits a context with calls of hosted tools for its compaction: what is summarized, and what stays word for word.
+"""Splits a context with calls of hosted tools for its compaction: into items to summarize and items to retain.
 
 Models read such calls as function calls. Clients get them back as items of the API, so that lists of tools and requests
-for approvals in the sealed part of a compaction are what they were.
+for approvals stay unchanged in the sealed part of a compaction.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,10 +12,10 @@ from translation.representation.json_types import Item
 
 
 class HostedContextParts(NamedTuple):
-    """A context that is to be compacted.
+    """A context to be compacted. `instructions` are system and developer messages.
 
-    `instructions` are system and developer messages, `summarizable` is replaced by the summary, and `retained` follows
-    it, as the model reads them. `sealed` is what is retained as items of the API.
+    The summary replaces `summarizable`. `retained` follows it, as the model reads it. `sealed` are the retained items
+    as items of the API.
     """
 
     instructions: list[Item]
@@ -32,11 +32,11 @@ def split_hosted_context(
     *,
     awaits_answer: bool,
 ) -> HostedContextParts:
-    """Splits what a model reads, in terms of function calls.
+    """Splits a context in terms of function calls.
 
-    `sources` has the items of the API for the calls of hosted tools, by their `call_id`. `open_ids` are those of the
-    calls that may still be approved, which stay. `lists` are the lists of tools, which stay too. `awaits_answer` is
-    that of `split_for_compaction`.
+    `sources` has the items of the API for the calls of hosted tools, by their `call_id`. `open_ids` are the ids of the
+    calls that may still be approved; they are retained. So are `lists`, the lists of tools. `awaits_answer` is passed
+    to `split_for_compaction`.
     """
     instructions, summarizable, retained = split_for_compaction(items, awaits_answer=awaits_answer)
     waiting = [item for item in summarizable if item.get("call_id") in open_ids]

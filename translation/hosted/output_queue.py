@@ -1,4 +1,4 @@
-"""Keeps the events of a reply in order: what follows a call of a hosted tool waits until that call has ended."""
+"""Keeps the events of a reply in order: events behind a call of a hosted tool wait until that call has ended."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ class OutputQueue:
 
     def __init__(self) -> None:
         self.item_count = 0
-        """How many items have an index."""
+        """The number of items that have an index."""
         self._ready: list[Event] = []
         self._waiting: deque[Event | HostedCall | ApprovalRequest] = deque()
-        """Is empty, or begins with a call that is not settled, or with a request that is not stored."""
+        """The events that wait. The first entry is a call that is not settled, or a request that is not stored."""
 
     def take_index(self) -> int:
         """Returns the index of the next item."""
@@ -43,13 +43,13 @@ class OutputQueue:
         self.release()
 
     def put_approval_request(self, call: HostedCall, item_id: str) -> None:
-        """Adds the item by which the client is asked for an approval of a call."""
+        """Adds the item that asks the client to approve a call."""
         assert call.tool is not None
         item = build_approval_request(call, item_id)
         self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool))
 
     def put_input_request(self, call: HostedCall, item_id: str, requested: RequestedInput) -> None:
-        """Adds the item by which the client is asked for the input that a call needs. The call is in the output."""
+        """Adds the item that asks the client for the input of a call. The call is in the output."""
         assert call.tool is not None
         call.input_request_id = item_id
         requested = replace(requested, call_id=call.client_id)
@@ -68,19 +68,19 @@ class OutputQueue:
 
     @property
     def approval_requests(self) -> list[ApprovalRequest]:
-        """The requests for approvals that are to be stored."""
+        """The requests for approvals that must be stored."""
         return [entry for entry in self._waiting if isinstance(entry, ApprovalRequest) and not entry.is_stored]
 
     @property
     def waiting(self) -> list[Event | HostedCall]:
-        """What waits, once all requests are stored: it is empty, or begins with a call that is not settled."""
+        """The waiting events and calls, once all requests are stored. The first entry is a call that is not settled."""
         waiting: list[Event | HostedCall] = []
         for entry in self._waiting:
             waiting += _request_events(entry) if isinstance(entry, ApprovalRequest) else [entry]
         return waiting
 
     def restore(self, item_count: int, waiting: Iterable[Event | HostedCall]) -> None:
-        """Takes over from another queue: `item_count` items have an index, and this waits."""
+        """Restores the state of another queue, which had indexed `item_count` items and had these entries waiting."""
         self.item_count = item_count
         self._waiting.extend(waiting)
         self.release()

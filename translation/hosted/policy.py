@@ -1,6 +1,6 @@
-"""Which of a server's tools a request may use, and which calls need an approval: `allowed_tools`, `require_approval`.
+"""Decides which of a server's tools a request may use, and which calls need an approval.
 
-Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
+It applies `allowed_tools` and `require_approval`. Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 """
 
 from typing import Any

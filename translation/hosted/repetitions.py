@@ -32,12 +32,15 @@ class _Results:
 
 
 class RepetitionCounter:
-    """Counts calls of one response with the same arguments and the same result. Of `limit` such calls the last one is
-    not run. Calls whose results change, such as those that wait for something, are not counted."""
+    """Counts calls of one response with the same arguments and the same result.
+
+    The last of `limit` identical calls is not run. Calls whose results change, such as calls that wait for something,
+    are not counted.
+    """
 
     def __init__(self, limit: int) -> None:
         self.is_exceeded = False
-        """Whether a call was not run because of this, so that the tools are to be withdrawn."""
+        """Whether a call was not run because of the limit. Then the tools are removed from further rounds."""
         self._limit = limit
         self._results: dict[tuple[ToolKey, str], _Results] = {}
         self._running: Counter[tuple[ToolKey, str]] = Counter()
@@ -48,14 +51,17 @@ class RepetitionCounter:
         return {"exceeded": self.is_exceeded, "results": results}
 
     def restore(self, saved: Json, running: Iterable[HostedCall]) -> None:
-        """Goes on with the counts that `save` returned. `running` are the calls that are still to end."""
+        """Restores the counts that `save` returned. `running` are the calls that have not ended."""
         self.is_exceeded = saved["exceeded"]
         for server, name, arguments, digest, count in saved["results"]:
             self._results[ToolKey(server, name), arguments] = _Results(digest, count)
         self._running.update(call.fingerprint for call in running)
 
     def begin_call(self, call: HostedCall) -> str | None:
-        """Counts a call that is about to be run. Returns what the model reads if it is not to be run."""
+        """Counts a call that is about to be run.
+
+        Returns the error for the model if the call must not be run, else None.
+        """
         fingerprint = call.fingerprint
         made = self._results.get(fingerprint, _Results()).count + self._running[fingerprint]
         if made + 1 >= self._limit:
@@ -65,7 +71,7 @@ class RepetitionCounter:
         return None
 
     def end_call(self, call: HostedCall, outcome: ToolOutcome) -> str:
-        """Counts the outcome of a call. Returns what is added to the result for the model, possibly nothing."""
+        """Counts the outcome of a call. Returns a note to append to the result for the model, possibly empty."""
         fingerprint = call.fingerprint
         self._running[fingerprint] -= 1
         digest = sha256(orjson.dumps([outcome.output, outcome.error, [*outcome.media]])).hexdigest()

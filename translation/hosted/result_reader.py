@@ -16,7 +16,10 @@ _MAX_PAGE_CHARS: Final = 20_000
 _MAX_PATTERN_CHARS: Final = 500
 _MAX_LINE_CHARS: Final = 400
 _LINE_STEP: Final = 300
-"""Longer lines are searched and shown in pieces of `_MAX_LINE_CHARS`, which begin so far apart that they overlap."""
+"""Longer lines are searched and returned in pieces of `_MAX_LINE_CHARS`.
+
+The pieces begin this far apart, so they overlap.
+"""
 
 READ_RESULT: Final = HostedTool(
     key=ToolKey(_LABEL, _NAME),

@@ -16,7 +16,7 @@ _MAX_QUOTED_CHARS: Final = 200
 _LINE_END: Final = "\n"
 
 _BACKTRACKING: Final = re.compile(r"\(\?<?[=!]|\(\?>|\\[1-9]|\\k<")
-"""What an engine with linear time does not have: assertions about what precedes or follows, and back references."""
+"""Constructs that an engine with linear time lacks: look-around assertions and back references."""
 
 _NESTED_REPETITION: Final = re.compile(r"[+*}][^()]*\)[+*{]")
 _TOO_EXPENSIVE: Final = "its schema has a pattern that is too expensive: {!r}"
@@ -25,8 +25,8 @@ _TOO_EXPENSIVE: Final = "its schema has a pattern that is too expensive: {!r}"
 def find_schema_fault(schema: Any, limits: SchemaLimits) -> str | None:
     """Returns why a tool with this schema cannot be used, as the rest of a sentence; None if it can.
 
-    Nothing is fetched: a schema that refers to another document is at fault. So is one with a pattern that could take
-    an upstream very long.
+    Nothing is fetched, so a schema that refers to another document is at fault. So is a schema with a pattern that
+    could take an upstream very long.
     """
     if not isinstance(schema, dict):
         return "its schema is not an object"
@@ -60,7 +60,7 @@ def _find_invalid(schema: Json) -> str | None:
 
 
 def _is_deeper_than(schema: Json, max_depth: int) -> bool:
-    """Whether objects are nested deeper. Lists do not count, but what is in them does."""
+    """Whether objects are nested deeper than the limit. Lists do not count, but their entries do."""
     level: list[Any] = [schema]
     for _ in range(max_depth):
         level = [child for node in level for child in _children_of(node)]

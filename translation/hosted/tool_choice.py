@@ -13,8 +13,8 @@ _NO_TOOL: Final = "Tool choice {choice!r} not found in 'tools' parameter."
 class RoundChoices:
     """The tool choices of the rounds of one response. `turn` has the client's own tools.
 
-    A choice that requires a call holds for the first round only, unless an approved call came before: otherwise the
-    model could never answer. Raises InvalidRequest for a choice that requires a call of a tool that there is not.
+    A choice that requires a call applies to the first round only, unless an approved call came before: otherwise the
+    model could never answer. Raises InvalidRequest for a choice that requires a call of a missing tool.
     """
 
     def __init__(self, turn: Turn, catalogue: ToolCatalogue) -> None:

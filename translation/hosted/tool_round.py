@@ -35,10 +35,10 @@ _NOT_BESIDE_CLIENT_CALLS: Final = "Tool call skipped: it was made together with 
 
 
 class ToolRound:
-    """Takes the events of one round and puts those of its items into `output`.
+    """Takes the events of one round, and puts the events of its items into `output`.
 
-    `own_names` are the names of the client's own tools. `withdrawal` is the reason why the round is the last one, which
-    has no hosted tools; None if it has them.
+    `own_names` are the names of the client's own tools. `withdrawal` is the reason why the round has no hosted tools
+    and is the last one; None if it has them.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class ToolRound:
 
     @property
     def item_count(self) -> int:
-        """How many items of the round are in the reply as they are."""
+        """The number of items of the round that are in the reply unchanged."""
         return len(self._indexes)
 
     @property
     def hosted_names(self) -> set[str]:
-        """The names by which the model called hosted tools."""
+        """The names of the hosted tools that the model called."""
         return {call.model_name for call in self._calls.values()}
 
     def collect(self, batch: Sequence[Event]) -> None:
@@ -88,7 +88,7 @@ class ToolRound:
         self._collector.feed(batch)
 
     def start_item(self, event: ItemStarted) -> None:
-        """Takes the start of an item: of a call of a hosted tool, or of any other."""
+        """Takes the start of an item, which may be a call of a hosted tool."""
         item = event.item
         if self._is_hosted_call(item):
             self._start_call(event.index, item)
@@ -115,7 +115,7 @@ class ToolRound:
         index = self._indexes[round_index]
         if index == round_index:
             self._output.put(event)
-        elif type(event) is Delta:  # Most events are deltas, and `replace` takes several times as long.
+        elif type(event) is Delta:  # Most events are deltas, and `replace` would take several times as long.
             self._output.put(Delta(index, event.part_index, event.text, event.logprobs, event.token_ids))
         else:
             self._output.put(replace(event, index=index))
@@ -131,8 +131,10 @@ class ToolRound:
         return (self._indexes[index], part_index), self._collector.text_appender(text_key)
 
     def join_warnings(self, facts: Json, warnings: list[Json]) -> Json:
-        """Returns facts of the round with the `warnings` about calls of all rounds, to which those of this one are
-        added. What is wrong with a call of a hosted tool is in its item."""
+        """Returns the facts of the round. Its `warnings` about calls are joined with the ones of earlier rounds.
+
+        Problems of a call of a hosted tool are in its item instead.
+        """
         joined = {**facts}
         if own := joined.pop(TOOL_WARNINGS, None):
             warnings += [warning for warning in own if warning.get("name") not in self.hosted_names]
@@ -141,7 +143,7 @@ class ToolRound:
         return joined
 
     def finish(self, reason: FinishReason) -> FinishReason | None:
-        """Ends the round. Returns the reason why the reply ends with it; None if it goes on.
+        """Ends the round. Returns the reason why the reply ends with it; None if the reply continues.
 
         If the round was cut, none of its calls is run.
         """
@@ -189,7 +191,7 @@ class ToolRound:
         return entries
 
     def _is_hosted_call(self, item: Item) -> bool:
-        """Whether an item is a call of a hosted tool, or of a tool that there is not."""
+        """Whether an item is a call of a hosted tool, or of a tool that does not exist."""
         is_function = item["type"] == "function_call" and not item.get("namespace")
         return is_function and item.get("name") not in self._own_names
 
@@ -227,7 +229,7 @@ class ToolRound:
                 self._output.put(Delta(call.index, None, text))
 
     def _end_call(self, call: HostedCall, event: ItemEnded) -> None:
-        """Ends the arguments of a call, and decides what comes of it."""
+        """Ends the arguments of a call, and decides whether it is run."""
         item = event.item or {}
         is_cut = (item.get("status") or event.status) == "incomplete"
         whole = item.get("arguments")

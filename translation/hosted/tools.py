@@ -1,4 +1,4 @@
-"""The tools of servers that the gateway calls, under the names by which models know them."""
+"""The tools of MCP servers that the gateway calls, and their names for models."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,18 +31,18 @@ class HostedTool:
     parameters: Json
     description: str | None = None
     is_read_only: bool = False
-    """What the server says of it. It is a hint, which an untrusted server may give falsely."""
+    """The server's hint that the tool changes nothing. An untrusted server may give it falsely."""
     needs_approval: bool = True
     origin: str = ""
-    """Where its server is. An approval holds for one origin."""
+    """The address of its server. An approval is valid for one origin."""
     prefix: str | None = None
-    """What its name begins with for models. None is the label of its server, and an empty text is nothing."""
+    """The prefix of its name for models. None stands for the label of its server; an empty text is no prefix."""
     is_repeatable: bool = False
     """Whether a call may be sent a second time if the outcome of the first is not known."""
 
     @property
     def definition_digest(self) -> str:
-        """A digest of all that an approval of a call relies on: the origin, the name, what it says, its schema."""
+        """A digest of everything that an approval of a call relies on: origin, name, description and schema."""
         parts = [self.origin, *self.key, self.description, self.parameters]
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -60,11 +60,10 @@ def digest_arguments(arguments: str) -> str:
 
 
 def model_name_of(key: ToolKey, prefix: str | None = None) -> str:
-    """Returns the name by which models know a tool: `<prefix>_<name>`, in at most 64 letters, digits, `_` and `-`.
+    """Returns the model's name of a tool: `<prefix>_<name>`, in at most 64 letters, digits, `_` and `-`.
 
-    The prefix is the label of the server unless there is one. With an empty prefix it is the name alone.
-
-    A name that has to be changed for that ends in a digest, so that two different tools have different names.
+    The prefix defaults to the label of the server. Without a prefix it is the name alone. A name that has to be changed
+    gets a digest at its end, so that two different tools have different names.
     """
     prefix = key.server if prefix is None else prefix
     plain = f"{prefix}_{key.name}" if prefix else key.name
@@ -83,7 +82,7 @@ def _shorten(legal: str, key: ToolKey, attempt: int = 0) -> str:
 
 @dataclass(frozen=True)
 class ToolCatalogue:
-    """The tools of one response, by the names by which the model knows them. It never changes."""
+    """The tools of one response, by their names for the model. It never changes."""
 
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
     own_tools: Mapping[str, HostedTool] = field(default_factory=dict)
@@ -101,18 +100,19 @@ class ToolCatalogue:
         return cls(_name_tools(tools, used), _name_tools(own_tools, used))
 
     def find(self, model_name: str) -> HostedTool | None:
-        """Returns the tool that a model calls by this name; None if there is none."""
+        """Returns the tool with this name for the model; None if there is none."""
         return self.tools.get(model_name) or self.own_tools.get(model_name)
 
     def name_of(self, key: ToolKey) -> str:
-        """Returns the name by which the model knows a tool, also if it is no longer listed."""
+        """Returns the model's name of a tool, even if it is no longer listed."""
         tools = [*self.tools.items(), *self.own_tools.items()]
         named = [(name, tool) for name, tool in tools if tool.key.server == key.server]
         prefix = named[0][1].prefix if named else None
         return next((name for name, tool in named if tool.key == key), model_name_of(key, prefix))
 
     def guess_key(self, model_name: str) -> ToolKey:
-        """Returns a key for a tool that there is not: of the server whose prefix its name has, or else of the first."""
+        """Returns a key for a tool that does not exist: of the server whose prefix its name has, or else of the first
+        server."""
         servers = {_prefix_of(tool): tool.key.server for tool in self.tools.values()}
         for prefix in sorted(filter(None, servers), key=len, reverse=True):
             if model_name.startswith(f"{prefix}_"):
@@ -121,10 +121,10 @@ class ToolCatalogue:
 
     @cached_property
     def functions(self) -> Sequence[Json]:
-        """The tools of servers as function tools of the Responses API, which any upstream can be sent.
+        """The tools of servers as function tools of the Responses API, which any upstream accepts.
 
-        Those of one server are sorted by name: a server may list them in another order each time, and a prompt with
-        another order is none that an upstream has cached.
+        The tools of one server are sorted by name: a server may list them in another order each time, and another order
+        would miss the upstream's prefix cache.
         """
         places = {tool.key.server: place for place, tool in enumerate(self.tools.values())}
         by_name = sorted(self.tools.items(), key=lambda named: (places[named[1].key.server], named[1].key.name))
@@ -137,7 +137,7 @@ class ToolCatalogue:
 
 
 def _name_tools(tools: Iterable[HostedTool], used: set[str]) -> dict[str, HostedTool]:
-    """Returns the tools by names that are not in `used`, and adds those to it."""
+    """Returns the tools under unique names that are not in `used`, and adds the names to `used`."""
     named: dict[str, HostedTool] = {}
     keys: set[ToolKey] = set()
     for tool in tools:

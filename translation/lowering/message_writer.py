@@ -15,9 +15,10 @@ _SYSTEM_ROLES: Final = ("system", "developer")
 
 
 class MessageWriter(ABC):
-    """Writes items to messages: consecutive items of the assistant become one message, its tool messages follow it.
+    """Writes items to messages: consecutive items of the assistant become one message, and its tool messages follow it.
 
-    An upstream dialect with such messages derives from it, and writes what differs: the content of messages and calls.
+    An upstream dialect with such messages derives from this class, and writes the parts in which it differs: the
+    content of messages, and the calls.
     """
 
     def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:

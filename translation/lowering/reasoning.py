@@ -17,8 +17,8 @@ def render_past_reasoning(item: Item) -> str:
 def with_readable_content(item: Item) -> Item:
     """Returns a reasoning item whose content has the text of its summary, if it has no content of its own.
 
-    Servers of open models read the content only. What they sent may have become a summary on its way to the client. An
-    item with `encrypted_content` is returned as the same object: its upstream reads that, and no content beside it.
+    Servers of open models read the content only, and it may have become a summary on its way to the client. An item
+    with `encrypted_content` is returned as the same object: its upstream reads that instead of the content.
     """
     if item.get("content") or item.get("encrypted_content") or not (text := render_past_reasoning(item)):
         return item
@@ -40,8 +40,8 @@ def is_signature_only(item: Item) -> bool:
 def find_reasoning_losses(unsupported: Json) -> list[Loss]:
     """Returns the losses of the keys of `reasoning` that an upstream does not support.
 
-    `summary: auto` is no loss, because the readable reasoning is sent to the client as a summary. Its length is that of
-    the model's own text, so any other `summary` is reported as a change.
+    `summary: auto` is no loss, because the readable reasoning is sent to the client as a summary. The model decides how
+    long it is, so any other `summary` is reported as a change.
     """
     losses = [Loss(f"reasoning.{key}", "dropped") for key in unsupported if key != "summary"]
     if unsupported.get("summary") not in (None, "auto"):

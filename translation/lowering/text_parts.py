@@ -59,7 +59,7 @@ def text_of_part(part: Json) -> str:
 
 
 def find_single_text(parts: Sequence[Json]) -> str | None:
-    """Returns the text of content that is one part of text, as that of most messages is; None for any other."""
+    """Returns the text of content that is a single part of text, as in most messages; None for any other content."""
     return parts[0].get("text") or "" if len(parts) == 1 and parts[0].get("type") in _PLAIN_TEXT_TYPES else None
 
 

@@ -1,4 +1,4 @@
-"""What other APIs than Responses cannot express of items: losses, and the refusal of whole items."""
+"""Items that only the Responses API can express: finds the losses, and refuses whole items."""
 
 from collections.abc import Sequence
 from typing import Final

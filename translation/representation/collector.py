@@ -68,7 +68,7 @@ class PartState:
         return self._final
 
     def snapshot(self) -> Json:
-        """Returns the whole object as it is now. After `end` it returns the final object."""
+        """Returns a copy of the object in its current state. After `end` it returns the final object."""
         if self._final is not None:
             return self._final
         whole = dict(self.start)
@@ -127,7 +127,7 @@ class ItemState:
             part.add_logprobs(delta.logprobs)
 
     def part_at(self, part_index: int | None) -> PartState:
-        """Returns the state of a part, or with None that of the item's own text."""
+        """Returns the state of a part, or with None the state of the item's own text."""
         return self.own_text if part_index is None else self.parts[part_index]
 
     def end(self, final: Item | None, status: ItemStatus) -> Item:
@@ -145,7 +145,7 @@ class ItemState:
         return self._final or self.end(None, "incomplete")
 
     def snapshot(self) -> Item:
-        """Returns the item as it is now. After `end` it returns the final item."""
+        """Returns a copy of the item in its current state. After `end` it returns the final item."""
         if self._final is not None:
             return self._final
         whole = self.start.copy() if self._own_text is None else {**self._own_text.snapshot()}

@@ -1,4 +1,4 @@
-"""The interface of a run of deltas: reads that differ in one text only, so that they need not be decoded."""
+"""The interface of a delta run: frames that differ in one text only, so that they need not be decoded."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -7,7 +7,7 @@ TextKey: TypeAlias = tuple[int, int | None]
 """The index of an item, and of a part of it. The part is None for the text of the item itself, such as arguments."""
 
 TextObserver: TypeAlias = Callable[[str], object]
-"""Called with each text of a run, in order."""
+"""Called with each text of a delta run, in order."""
 
 
 class DeltaRun(Protocol):

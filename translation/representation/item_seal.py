@@ -6,7 +6,7 @@ from translation.representation.json_types import Item
 
 
 class ItemSeal(Protocol):
-    """Seals what only an item's upstream can use, before the item is sent to the client.
+    """Seals data of items for their upstream, before the items are sent to the client.
 
     The methods return the same object if there is nothing to seal.
     """
@@ -25,6 +25,6 @@ class ItemSeal(Protocol):
 
 
 def seal_item(item: Item, seal: ItemSeal | None) -> str:
-    """Returns what the client has to send back with a complete item, sealed; empty if there is nothing."""
+    """Returns the sealed data that the client has to send back with a complete item; empty if there is none."""
     sealed = "" if seal is None else seal.seal_done_item(item).get("encrypted_content")
     return sealed if isinstance(sealed, str) else ""

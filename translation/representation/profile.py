@@ -43,8 +43,10 @@ class Profile:
     """`merge_leading`: leading system and developer messages become one, later ones stay where they are. `merge_all`:
     later ones are moved into the first, which is a loss. `keep`: nothing is changed."""
     volatile_lines: tuple[str, ...] = ()
-    """Patterns of lines in the instructions and leading system messages that change from request to request. They are
-    moved to the end of the newest message, so that the upstream can reuse what it has cached of the prompt."""
+    """Patterns of lines in the instructions and leading system messages that change from request to request.
+
+    They are moved to the end of the newest message, so that the upstream can reuse its cache of the prompt.
+    """
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role that a developer message is sent with."""
     reasoning_part: ReasoningPart = "reasoning_text"
@@ -54,17 +56,22 @@ class Profile:
     """The field of an assistant message that past reasoning is sent back in. `none` drops it, which is a loss."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     thinking_switch: ThinkingSwitch = "none"
-    """How `thinking: true|false` is sent: as `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp, as
-    `reasoning.enabled` of OpenRouter, or not at all, which is a loss."""
+    """The form of `thinking: true|false`: `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp,
+    `reasoning.enabled` of OpenRouter, or none, which is a loss."""
     thinking_form: ThinkingForm = "by_model"
-    """How the Messages API, Gemini and Ollama are asked to think. `adaptive`: by an effort. `budget`: by a number of
-    tokens, or for Ollama by an on/off switch. `by_model`: the name of the model decides. For an unknown name that is
-    `adaptive` in the Messages API, the switch for Ollama, and nothing for Gemini."""
+    """The form of thinking in requests of the Messages API, Gemini and Ollama.
+
+    `adaptive`: an effort. `budget`: a number of tokens, or for Ollama an on/off switch. `by_model`: the name of the
+    model decides. An unknown name means `adaptive` in the Messages API, the switch for Ollama, and nothing for Gemini.
+    """
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
     """The chat field for `reasoning.effort`: `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
     forced_tool: ForcedTool = "named"
-    """How a `tool_choice` of one tool is sent. `named`: by its name. `alone`: no other tool is sent, and the choice is
-    `required`. llama.cpp's server needs that: it treats any object as `auto` and reports it in its own log only."""
+    """The form of a `tool_choice` of one tool. `named`: its name.
+
+    `alone`: no other tool is sent, and the choice is `required`. llama.cpp's server needs that: it treats any object as
+    `auto` and reports it in its own log only.
+    """
     media_in_tool_messages: bool = False
     """Whether the upstream reads images in tool messages. If not, they follow in a user message after those."""
     extra_params: frozenset[str] = frozenset()
@@ -83,15 +90,20 @@ class Profile:
     effort_budgets: Mapping[str, int] = field(default_factory=dict)
     """`reasoning.effort` -> tokens for thinking. Any other effort stands for a share of `max_thinking_tokens`."""
     tool_parser: str = "openai"
-    """How calls are read. `openai`: the upstream reports them. Any other name: that parser reads them from the text."""
+    """The way in which calls are read. `openai`: the upstream reports them.
+
+    Any other name: that parser reads them from the text.
+    """
     text_tool_calls: str = "none"
     """For upstreams without tools: the tools are described in the prompt, and the parser of this name reads the calls
     from the text. `none` does neither."""
     single_tool_block: bool = False
     """Whether the answer ends with its first block of calls."""
     tool_validation: ToolValidation = "drop"
-    """What happens to a call in text that does not fit its tool's schema. `drop` leaves it out, `report` sends it. Both
-    add a warning."""
+    """The treatment of a call in text that does not fit its tool's schema. `drop` leaves it out, `report` sends it.
+
+    Both add a warning.
+    """
     max_tool_args_bytes: int = 200_000
     """The longest arguments of a call that are parsed, in bytes: from text, or as an object. Longer ones stay text and
     get a warning."""
@@ -99,12 +111,17 @@ class Profile:
     """Whether a chat message with calls gets an empty reasoning field if it has none. DeepSeek and Kimi refuse a
     message without one."""
     replay_ids: ReplayIds = "reasoning"
-    """Which ids of past items are sent to a Responses upstream. `reasoning`: those of reasoning items, which OpenAI
-    requires. `keep`: all. `drop`: none, for servers that store no items and refuse an unknown id."""
+    """The past items whose ids are sent to a Responses upstream.
+
+    `reasoning`: reasoning items, as OpenAI requires. `keep`: all items. `drop`: none, for servers that store no items
+    and refuse an unknown id.
+    """
     call_signatures: CallSignatures = "by_model"
-    """What Gemini is sent for a past call without a signature. `placeholder`: the placeholder that Gemini's
-    documentation names. `by_model`: the placeholder, if the model requires a signature. `none`: nothing. In chat, the
-    placeholder goes into `extra_content`, and `by_model` sends nothing."""
+    """The signature that Gemini is sent for a past call without one.
+
+    `placeholder`: the placeholder that Gemini's documentation names. `by_model`: the placeholder, if the model requires
+    a signature. `none`: nothing. In chat, the placeholder goes into `extra_content`, and `by_model` sends nothing.
+    """
     schema_shims: frozenset[SchemaShim] = frozenset()
     """Changes to tools: `no_empty_required` removes an empty `required`, `no_schema_key` removes `$schema`,
     `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` removes the descriptions of
@@ -117,8 +134,10 @@ class Profile:
     max_tool_calls_per_turn: int | None = None
     """The number of calls in one reply. Further calls are left out with a warning. None sets no limit."""
     cite_documents: bool = False
-    """Whether the Messages API is asked to cite the files of a request, which it does not do by default. It cannot cite
-    in an answer that must match a schema, so it is not asked there."""
+    """Whether the Messages API is told to cite the files of a request, which it does not do by default.
+
+    It cannot cite in an answer that must match a schema, so such requests are not changed.
+    """
     fix_empty_final: EmptyFinalFix = False
     """Whether a completed reply without text and calls gets a message. Its text is the reasoning, or a note that there
     is no answer. `retry`: the turn is generated once more before that."""

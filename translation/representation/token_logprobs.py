@@ -28,7 +28,7 @@ class TokenLogprobs:
             self._tokens.append((entry, len(encoded)))
 
     def clear(self) -> None:
-        """Drops the tokens, because what was written is not their text."""
+        """Drops the tokens, because the written text does not come from them."""
         self._bytes.clear()
         self._tokens.clear()
 

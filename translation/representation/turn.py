@@ -73,11 +73,11 @@ class Turn:
     thinking: bool | None = None
     """The `thinking` extension: True asks for reasoning, False forbids it, None leaves it to the model."""
     sealed_reasoning: bool = False
-    """Whether the reply is to include `reasoning.encrypted_content`, which the client can send back on a later turn."""
+    """Whether the reply must include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     search_sources: bool = False
-    """Whether the reply is to include the sources of its web searches."""
+    """Whether the reply must include the sources of its web searches."""
     cache_mark: Json | None = None
-    """The client's mark for the beginning of the prompt, for upstreams that cache only what is marked."""
+    """The client's cache marker for the beginning of the prompt, for upstreams that cache only marked prompts."""
     stream: bool = True
     """Whether the upstream is asked for a stream of chunks, or for one whole response."""
     input_grammars: Mapping[str, Json] = field(default_factory=dict)

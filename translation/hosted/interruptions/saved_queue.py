@@ -1,4 +1,4 @@
-"""The output that waits behind a call, as JSON: what a new owner of the response still has to send."""
+"""The output that waits behind a call, as JSON: another process that continues the response has to send it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +25,7 @@ _EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     event_type.__name__: event_type
     for event_type in (Annotated, Delta, ItemEnded, ItemStarted, Opaque, PartEnded, PartStarted, Progressed)
 }
-"""The types of events that can wait: those of items."""
+"""The types of events that can wait: the events of items."""
 
 
 def save_queue(entries: Iterable[Event | HostedCall]) -> list[Json]:
@@ -42,7 +42,10 @@ def save_queue(entries: Iterable[Event | HostedCall]) -> list[Json]:
 def restore_queue(
     saved: Sequence[Json], catalogue: ToolCatalogue, inputs: Mapping[str, UserInput]
 ) -> list[Event | HostedCall]:
-    """Returns the entries that `save_queue` saved. `inputs` is what the user gave to calls, by their requests."""
+    """Returns the entries that `save_queue` saved.
+
+    `inputs` has the user's input for calls, by the ids of their requests.
+    """
     return [_restore_entry(entry, catalogue, inputs) for entry in saved]
 
 

@@ -1,4 +1,4 @@
-"""What has been sent of a reply whose loop was interrupted, and how it goes on without changing that."""
+"""The part of a reply that was sent before its loop was interrupted, and the events that end it."""
 
 from collections.abc import Container, Iterable, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ _REPEATABLE_TYPES: Final = frozenset({"mcp_call", "reasoning", *_CONTEXT_TYPES})
 
 
 class SentOutput:
-    """The items of a reply, as far as its events were sent. `events` are those, from the start of the reply."""
+    """The items of a reply as far as they were sent. `events` are the sent events, from the start of the reply."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._states: list[ItemState] = []
@@ -35,7 +35,7 @@ class SentOutput:
 
     @property
     def item_count(self) -> int:
-        """How many items were begun."""
+        """The number of items that were begun."""
         return len(self._states)
 
     def has_ended(self, index: int) -> bool:
