@@ -198,6 +198,7 @@ GEMINI_CONFIG = {
     "maxOutputTokens": ParameterSample(99),
     "mediaResolution": ParameterSample("MEDIA_RESOLUTION_LOW"),
     "presencePenalty": ParameterSample(0.5),
+    "responseFormat": ParameterSample({"text": {"mimeType": "APPLICATION_JSON"}}),
     "responseJsonSchema": ParameterSample({"type": "object", "properties": {}}, _JSON_TYPE),
     "responseLogprobs": ParameterSample(True),
     "responseMimeType": ParameterSample("application/json"),

@@ -89,11 +89,11 @@ _ANTHROPIC = """\
   properties of all of them, which is a loss. The arguments come back as they would have.
 - A tool output with the status `incomplete` is sent as an error (`is_error`). If it contains images or files, the status is a loss
   instead. A turn that the API pauses (`pause_turn`) becomes an incomplete response.
-- **Citations**: the gateway asks for citations of the files of a request (`citations: {enabled: true}` on every document, also in
-  tool outputs), because clients expect sources in annotations and the API has no other way to return them. A cited passage of a
+- **Citations**: the gateway requests citations of the files of a request (`citations: {enabled: true}` on every document, also in
+  tool outputs). Clients expect sources in annotations, and the API has no other way to return them. A cited passage of a
   text, a page or a block becomes a `file_citation` with the file's name (for a `file_url` the end of its path), at the end of the
   words that rely on it. The annotation has no field for the passage itself. The API refuses citations beside a JSON schema, and
-  chat clients can only get citations of URLs: in both cases the gateway does not ask for them. Citations cost some input tokens,
+  chat clients can only get citations of URLs: in both cases the gateway does not request them. Citations cost some input tokens,
   which `cite_documents: false` saves.
 - **`web_search`** is the API's own tool. Its pages are `action.sources`, and cited in annotations; a failed search has the API's code as
   `error`. Its results are [sealed](reasoning.md), and returned to it in later turns.
@@ -110,11 +110,11 @@ _GEMINI = """\
   `low` are 1024, `medium` is 8192, `high` is 24576, anything above is the model's maximum. `none` is 0, or 128 with a loss for 2.5
   Pro. `thinking: true` leaves the amount to the model.
 - `reasoning.max_tokens` is sent as a number of tokens, within the bounds of the model, and `effort_budgets` take precedence over
-  all levels. The API returns a summary of the thoughts, which the gateway always asks for.
+  all levels. The API returns a summary of the thinking, which the gateway always requests.
 - **Signatures** are [sealed](reasoning.md) in reasoning items. Chat clients get them as `reasoning_details`. The gateway sends them
   back at their original position, with `previous_response_id` or when a client sends the items again. A call without a signature,
   because another model made it or a client dropped it, is sent to Gemini 3 with the placeholder that Gemini's documentation names.
-  Past reasoning is sent back as thoughts, also that of other models. `replay_reasoning` can send it in think tags, or not at all.
+  Past reasoning, also of other models, is sent back as thinking. `replay_reasoning` can send it in think tags, or not at all.
 - Consecutive messages of one role become one content, except those that follow results. A conversation that does not begin with a
   user message gets one, which is a loss.
 - **Results** of functions are sent under `output`. An output with status `incomplete`, or a JSON object whose only key is `error`,
@@ -234,7 +234,7 @@ silently ignores it instead, restrict that model's `capabilities`."""  # noqa: E
 
 _MORE = """\
 [Profiles](dialects.md#profiles) lists how each type's requests and replies differ, and which request fields beyond OpenAI's are
-forwarded to it. [Parameters](dialects.md#parameters-of-responses) lists what becomes of every parameter."""  # noqa: E501
+forwarded to it. [Parameters](dialects.md#parameters-of-responses) lists the effect of every parameter."""  # noqa: E501
 
 _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
     **{f"`{kind}`": (kind, PROVIDER_DEFAULTS[kind].dialects) for kind in PROVIDER_DEFAULTS},
