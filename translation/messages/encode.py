@@ -33,6 +33,7 @@ from translation.representation.events import (
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import text_of
+from translation.tools.arguments import RAW_ARGUMENTS_KEY
 from translation.tools.searches import SEARCH_ITEM, is_counted
 
 PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
@@ -46,7 +47,7 @@ _BlockEvent: TypeAlias = ItemStarted | PartStarted | Delta | Annotated | PartEnd
 class _ItemBlocks:
     """An item that has begun, with the indexes of its blocks: by part, or under None if the item is one block."""
 
-    __slots__ = ("blocks", "has_block_per_part", "state", "stopped")
+    __slots__ = ("arguments", "blocks", "has_block_per_part", "is_raw", "state", "stopped")
 
     def __init__(self, item: Item) -> None:
         self.state = ItemState(item)
@@ -54,6 +55,10 @@ class _ItemBlocks:
         self.blocks: dict[int | None, int] = {}
         self.stopped: set[int | None] = set()
         """The keys of blocks that have ended."""
+        self.arguments: str | None = None
+        """The beginning of a call's arguments, until enough of it has come; None before it and after it."""
+        self.is_raw = False
+        """Whether the arguments of a call are written within an object, because they are none."""
 
 
 class MessagesEncoder(EventEncoder):
@@ -155,7 +160,7 @@ class MessagesEncoder(EventEncoder):
             block = {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": {}}
             self._open_block(event.index, None, block, frames)
             if item.get("arguments"):
-                self._write_text(event.index, None, item["arguments"], frames, is_initial=True)
+                self._write_arguments(event.index, item["arguments"], frames)
         elif item["type"] == SEARCH_ITEM:
             use = build_search_use(item)
             self._open_block(event.index, None, {**use, "input": {}}, frames)
@@ -186,8 +191,43 @@ class MessagesEncoder(EventEncoder):
         if not is_initial:
             entry.state.add_delta(Delta(index, part_index, text))
         kind = entry.state.type
-        if not text or kind not in _TEXT_DELTAS or (kind == "reasoning" and self._thinking != "text"):
+        if kind == "function_call":
+            self._write_arguments(index, text, frames)
+        elif text and kind in _TEXT_DELTAS and not (kind == "reasoning" and self._thinking != "text"):
+            self._write_first_text(index, part_index, text, frames)
+
+    def _write_arguments(self, index: int, text: str, frames: list[bytes]) -> None:
+        """Writes a piece of a call's arguments. Any text but the JSON of an object is written within an object.
+
+        Clients parse the arguments with each delta, and fail at one that does not continue the beginning of an object.
+        """
+        entry = self._items[index]
+        if entry.is_raw:
+            self._write_raw(entry, text, frames)
             return
+        beginning = (entry.arguments or "") + text
+        is_object = _begins_object(beginning)
+        entry.arguments = beginning if is_object is None else None
+        if is_object:
+            self._write_first_text(index, None, beginning, frames)
+        elif is_object is False:
+            self._begin_raw(entry, beginning, frames)
+
+    def _begin_raw(self, entry: _ItemBlocks, text: str, frames: list[bytes]) -> None:
+        entry.is_raw = True
+        self._write_json(entry, f'{{"{RAW_ARGUMENTS_KEY}":"', frames)
+        self._write_raw(entry, text, frames)
+
+    def _write_raw(self, entry: _ItemBlocks, text: str, frames: list[bytes]) -> None:
+        if text:
+            self._write_json(entry, orjson.dumps(text).decode()[1:-1], frames)
+
+    def _write_json(self, entry: _ItemBlocks, text: str, frames: list[bytes]) -> None:
+        self._write_deltas(entry.blocks[None], [{"type": "input_json_delta", "partial_json": text}], frames)
+
+    def _write_first_text(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
+        entry = self._items[index]
+        kind = entry.state.type
         delta_type, key, start = _TEXT_DELTAS[kind]
         block_key = None if kind == "reasoning" else part_index  # the parts of a reasoning item are one block
         if block_key not in entry.blocks:
@@ -270,8 +310,16 @@ class MessagesEncoder(EventEncoder):
         del self._items[event.index]
 
     def _end_call(self, index: int, entry: _ItemBlocks, item: Item, frames: list[bytes]) -> None:
-        if (index, None) not in self._texts and item.get("arguments"):
-            self._write_text(index, None, item["arguments"], frames, is_initial=True)
+        is_written = (index, None) in self._texts or entry.is_raw
+        if not is_written and entry.arguments is None and item.get("arguments"):
+            self._write_arguments(index, item["arguments"], frames)
+        if entry.arguments is not None and entry.arguments.strip():
+            if item.get("status") == "incomplete":
+                self._write_json(entry, entry.arguments, frames)
+            else:
+                self._begin_raw(entry, entry.arguments, frames)
+        if entry.is_raw:
+            self._write_json(entry, '"}', frames)
         self._stop_block(entry, None, frames)
         for block in reply_objects.build_call_carrier(item, self._seal):
             self._write_whole_block(block, frames)
@@ -282,6 +330,17 @@ class MessagesEncoder(EventEncoder):
         self._write_deltas(index, deltas, frames)
         frames.append(_encode({"type": "content_block_stop", "index": index}))
 
+
+def _begins_object(text: str) -> bool | None:
+    """Whether a text is the beginning of a JSON object; None if too little of it has come to know."""
+    first = text.lstrip(_JSON_BLANKS)
+    if not first.startswith("{"):
+        return False if first else None
+    second = first[1:].lstrip(_JSON_BLANKS)
+    return second[0] in '"}' if second else None
+
+
+_JSON_BLANKS: Final = " \t\n\r"
 
 _TEXT_DELTAS: Final[Mapping[str, tuple[str, str, Json]]] = {
     "message": ("text_delta", "text", {"type": "text", "text": ""}),
