@@ -117,7 +117,7 @@ def _fork_server() -> socket.socket:
 
 
 @cache
-def _import_what_needs(subcommand: str) -> None:
+def _import_modules_of(subcommand: str) -> None:
     """Imports the modules that a subcommand imports when it needs them, so that forked processes share them."""
     from gateway.process.huge_pages import use_huge_pages
     from gateway.process.serving import hide_terminal_packages
@@ -168,7 +168,7 @@ def _serve_forks(requests: socket.socket) -> bool:
         while not message.endswith(b"\n"):
             message += requests.recv(_MESSAGE_BYTES)
         stdout, stderr, exit_pipe = files
-        _import_what_needs(json.loads(message)["arguments"][0])
+        _import_modules_of(json.loads(message)["arguments"][0])
         # A process may end before it is known here.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()

@@ -59,7 +59,7 @@ def answer(upstream: ScriptedUpstream) -> Answer:
 @pytest.fixture
 def gateway(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
     """`demo` is the embedded model; every other name is a model of the chat upstream. It has the default store."""
-    with serving({**before(upstream.url), "store": kept_in(tmp_path / "state.db")}) as running:
+    with serving({**before(upstream.url), "store": store_section(tmp_path / "state.db")}) as running:
         yield running
 
 
@@ -84,7 +84,7 @@ def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway
     with llama(folder / "server.log") as engine:
         tiny = {"provider": "engine", "thinking_switch": "chat_template_kwargs", "request_defaults": {"temperature": 0}}
         config = {
-            "store": kept_in(folder / "state.db"),
+            "store": store_section(folder / "state.db"),
             "providers": {"engine": {"type": engine.kind, "base_url": f"{engine.url}/v1"}},
             "models": {"tiny": tiny},
         }
@@ -93,18 +93,18 @@ def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway
 
 
 @pytest.fixture(params=["chat", "responses"])
-def keeper(request: pytest.FixtureRequest, upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
+def stateful_gateway(request: pytest.FixtureRequest, upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
     """A gateway that keeps state, before the chat upstream, or before one that speaks Responses: a second gateway,
     between it and the same chat upstream, which could keep state too and must never be asked to."""
     with ExitStack() as running:
         config = before(upstream.url)
         back = None
         if request.param == "responses":
-            back = running.enter_context(serving({**config, "store": kept_in(tmp_path / "upstream.db")}))
+            back = running.enter_context(serving({**config, "store": store_section(tmp_path / "upstream.db")}))
             config = before(back.v1, dialects=["responses"], unlisted_models="forward")
-        yield running.enter_context(serving({**config, "store": kept_in(tmp_path / "state.db")}))
+        yield running.enter_context(serving({**config, "store": store_section(tmp_path / "state.db")}))
         if back is not None:
-            assert kept_by(back) == []
+            assert list_stored_objects(back) == []
 
 
 @pytest.fixture
@@ -137,12 +137,12 @@ def serving_over(api: str, upstream_url: str, **sections: Any) -> Iterator[Gatew
         yield gateway
 
 
-def kept_in(file: Path) -> dict[str, str]:
+def store_section(file: Path) -> dict[str, str]:
     """The section `store` for a SQLite file."""
     return {"url": databases.sqlite(file)}
 
 
-def kept_by(gateway: Gateway) -> list[dict[str, Any]]:
+def list_stored_objects(gateway: Gateway) -> list[dict[str, Any]]:
     """The responses and chat completions in a gateway's store."""
     pages = [
         httpx.get(f"{gateway.v1}/{path}", params={"limit": 100}, trust_env=False).json()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.client_processes import AGENT_APIS, ANSWER_KEYS, InstalledClients
 from tests.clients.coding_agents.codex import Codex, items, message_texts
-from tests.clients.conftest import before, kept_by, kept_in
+from tests.clients.conftest import before, list_stored_objects, store_section
 from tests.serving import Gateway, serving
 
 
@@ -18,13 +18,13 @@ from tests.serving import Gateway, serving
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("state")
     demo = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
-    with serving({**demo, "store": kept_in(folder / "upstream.db")}) as upstream:
+    with serving({**demo, "store": store_section(folder / "upstream.db")}) as upstream:
         config = before(upstream.v1, dialects=["responses"])
         with serving(
-            {**config, "models": {"*": {"provider": "upstream"}}, "store": kept_in(folder / "state.db")}
+            {**config, "models": {"*": {"provider": "upstream"}}, "store": store_section(folder / "state.db")}
         ) as front:
             yield front
-        assert kept_by(upstream) == []
+        assert list_stored_objects(upstream) == []
 
 
 @pytest.mark.parametrize(("program", "api"), AGENT_APIS)

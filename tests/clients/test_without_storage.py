@@ -7,7 +7,7 @@ import pytest
 from tests.clients.client_processes import ANSWER_KEYS, InstalledClients
 from tests.clients.coding_agents.codex import Codex, items, message_texts
 from tests.clients.coding_agents.test_opencode import PACKAGES, Opencode, titled
-from tests.clients.conftest import Answer, kept_by
+from tests.clients.conftest import Answer, list_stored_objects
 from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
@@ -19,7 +19,7 @@ async def test_codex_stores_nothing(built_in: bool, codex: Codex, gateway: Gatew
     answer(chat_calls(("exec_command", '{"cmd":"true"}')), chat_text("Done."))
     chosen = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}") if built_in else ()
     assert message_texts(await codex.do(*chosen, "Do nothing.")) == ["Done."]
-    assert kept_by(gateway) == []
+    assert list_stored_objects(gateway) == []
 
 
 async def test_opencode_stores_nothing(
@@ -27,7 +27,7 @@ async def test_opencode_stores_nothing(
 ) -> None:
     answer(titled(chat_text("Good day."), chat_text("never")))
     await Opencode(clients, gateway, PACKAGES["responses"], tmp_path).do("Say good day.")
-    assert kept_by(gateway) == []
+    assert list_stored_objects(gateway) == []
 
 
 async def test_the_ai_sdk_stores_only_what_it_is_configured_to(
@@ -36,9 +36,9 @@ async def test_the_ai_sdk_stores_only_what_it_is_configured_to(
     answer(ADDS, chat_text("It is 42."))
     env = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
     await clients.run_program("frameworks/ai_sdk.mjs", "tools", STORE="false", **env)
-    assert kept_by(gateway) == []
+    assert list_stored_objects(gateway) == []
     await clients.run_program("frameworks/ai_sdk.mjs", "text", **env)
-    assert len(kept_by(gateway)) == 1
+    assert len(list_stored_objects(gateway)) == 1
 
 
 @pytest.mark.parametrize("program", ANSWER_KEYS)

@@ -12,34 +12,34 @@ from tests.upstream import Script, anthropic, gemini, json_reply, ollama
 Json = dict[str, Any]
 
 
-def said_by_anthropic(given: Any) -> Script:
+def anthropic_reply(given: Any) -> Script:
     return json_reply(anthropic.message({**anthropic.call_block("add"), "input": given}, stop_reason="tool_use"))
 
 
-def said_by_gemini(given: Any) -> Script:
+def gemini_reply(given: Any) -> Script:
     return json_reply(gemini.last({"functionCall": {"name": "add", "args": given}}))
 
 
-def said_by_ollama(given: Any) -> Script:
+def ollama_reply(given: Any) -> Script:
     return json_reply(ollama.last(tool_calls=[{"function": {"name": "add", "arguments": given}}]))
 
 
-def told_to_anthropic(body: Json) -> Any:
+def anthropic_input(body: Json) -> Any:
     return body["messages"][1]["content"][0]["input"]
 
 
-def told_to_gemini(body: Json) -> Any:
+def gemini_input(body: Json) -> Any:
     return body["contents"][1]["parts"][0]["functionCall"]["args"]
 
 
-def told_to_ollama(body: Json) -> Any:
+def ollama_input(body: Json) -> Any:
     return body["messages"][1]["tool_calls"][0]["function"]["arguments"]
 
 
 APIS: dict[str, tuple[Callable[[Any], Script], Callable[[Json], Any]]] = {
-    "anthropic": (said_by_anthropic, told_to_anthropic),
-    "gemini": (said_by_gemini, told_to_gemini),
-    "ollama": (said_by_ollama, told_to_ollama),
+    "anthropic": (anthropic_reply, anthropic_input),
+    "gemini": (gemini_reply, gemini_input),
+    "ollama": (ollama_reply, ollama_input),
 }
 
 NOT_JSON, NO_OBJECT = "the arguments are not valid JSON", "the arguments are not an object"

@@ -54,7 +54,7 @@ async def respond(client: AsyncOpenAI, *, stream: bool = False, **asked: Any) ->
     return final
 
 
-def going_on(first: Any) -> list[Any]:
+def continuing_input(first: Any) -> list[Any]:
     return [*QUESTION, *resent(first.output), *returned(first.output)]
 
 
@@ -68,7 +68,7 @@ async def test_an_unstored_tool_loop_carries_everything_its_upstream_needs(kind:
                 first = await respond(client, input=QUESTION, **asked)
                 check_sealed(first.output)
                 assert any(item.type == "reasoning" and item.encrypted_content for item in first.output)
-                second = await respond(client, input=going_on(first), **asked)
+                second = await respond(client, input=continuing_input(first), **asked)
         assert second.output_text == "Three."
         assert UPSTREAMS[kind].needed in sent(upstreams[kind])
 
@@ -88,7 +88,7 @@ async def test_a_relay_seals_readable_reasoning_if_requested(included: bool, str
                 first = await respond(client, input=QUESTION, **asked)
                 assert first.output[0].content[0].text == THOUGHT
                 assert bool(first.output[0].encrypted_content) is included
-                assert (await respond(client, input=going_on(first), **asked)).output_text == "Three."
+                assert (await respond(client, input=continuing_input(first), **asked)).output_text == "Three."
         assert (THOUGHT in sent(upstream)) is included
 
 
@@ -101,7 +101,9 @@ async def test_output_of_any_model_can_be_sent_to_every_other_model_without_its_
                 }
                 for maker, first in firsts.items():
                     for other in UPSTREAMS:
-                        answer = await respond(client, model=model_of(other), input=going_on(first), **STATELESS)
+                        answer = await respond(
+                            client, model=model_of(other), input=continuing_input(first), **STATELESS
+                        )
                         assert answer.output_text == "Three.", (maker, other)
                         told = sent(upstreams[other])
                         own = [UPSTREAMS[maker].needed] if other == maker else []
@@ -116,8 +118,8 @@ async def test_another_model_reads_the_readable_part_or_the_reply_reports_the_lo
             async with client_of(gateway) as client:
                 first = await respond(client, model=model_of("anthropic"), input=QUESTION, **STATELESS)
                 raw = client.responses.with_raw_response
-                read = await raw.create(model=model_of("vllm"), input=going_on(first), **STATELESS)
-                lost = await raw.create(model=model_of("openai"), input=going_on(first), **STATELESS)
+                read = await raw.create(model=model_of("vllm"), input=continuing_input(first), **STATELESS)
+                lost = await raw.create(model=model_of("openai"), input=continuing_input(first), **STATELESS)
         assert THOUGHT in sent(upstreams["vllm"])
         assert "reasoning dropped" not in read.headers.get("x-gateway-loss", "")
         assert THOUGHT not in sent(upstreams["openai"])
@@ -196,7 +198,7 @@ async def test_modified_and_foreign_seals_are_refused_with_their_place() -> None
             async with client_of(gateway, "key-of-ann") as ann, client_of(gateway, "key-of-bob") as bob:
                 for kind in ("anthropic", "openai"):
                     asked: dict[str, Any] = {"model": model_of(kind), **STATELESS}
-                    history = going_on(await respond(ann, input=QUESTION, **asked))
+                    history = continuing_input(await respond(ann, input=QUESTION, **asked))
                     text = history[1]["encrypted_content"]
                     swapped = text[:40] + ("A" if text[40] != "A" else "B") + text[41:]
                     changed = [history[0], {**history[1], "encrypted_content": swapped}, *history[2:]]
@@ -237,7 +239,7 @@ async def test_seals_outlive_the_server_if_their_key_does(
     async with every_upstream("anthropic") as upstreams:
         with gateway_before(upstreams, **placed(before)) as gateway:
             async with client_of(gateway) as client:
-                history = going_on(await respond(client, input=QUESTION, **asked))
+                history = continuing_input(await respond(client, input=QUESTION, **asked))
         with gateway_before(upstreams, **placed(after)) as gateway:
             async with client_of(gateway) as client:
                 if lasts:
@@ -254,7 +256,7 @@ async def test_without_the_key_nothing_is_sealed_or_unsealed() -> None:
     async with every_upstream("anthropic") as upstreams:
         with gateway_before(upstreams) as elsewhere:
             async with client_of(elsewhere) as client:
-                history = going_on(await respond(client, input=QUESTION, **asked))
+                history = continuing_input(await respond(client, input=QUESTION, **asked))
         upstreams["anthropic"].script(UPSTREAMS["anthropic"].calling)
         with gateway_before(upstreams, store=away) as gateway:
             async with client_of(gateway) as client:

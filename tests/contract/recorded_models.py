@@ -65,13 +65,13 @@ class Source:
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         recording = GOLDEN / turn.model
         if turn.items[-1] == turn.items[0]:
-            return Told(events_of(recording))
+            return RecordedTurn(events_of(recording))
         dialect = recording.parent.name
         if dialect == "completion":
             return _generated(turn, profile)
         lower = lower_to_harmony if dialect == "harmony" else DIALECTS[dialect].lower  # type: ignore[index]
         body = lower(turn, profile).body
-        return Told([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
+        return RecordedTurn([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise AssertionError("what is recorded is translated")
@@ -89,7 +89,7 @@ class Source:
 
 
 @dataclass
-class Told:
+class RecordedTurn:
     """A turn that is answered with these events."""
 
     events: list[Event]
@@ -176,7 +176,7 @@ class Gateway:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
         return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
 
-    async def say(self, api: str, **body: Any) -> Json:
+    async def fetch_reply(self, api: str, **body: Any) -> Json:
         """The answer to a request."""
         return await (await self.accept(api, **body)).produce_reply()
 
@@ -197,7 +197,7 @@ async def sent(opened: AcceptedRequest) -> bytes:
     exchange: Any = opened.run.plan.exchange
     if isinstance(exchange, ScriptedExchange):
         return b""
-    if isinstance(exchange, Told | Relayed):
+    if isinstance(exchange, RecordedTurn | Relayed):
         return orjson.dumps(exchange.body)
     if isinstance(exchange, HttpExchange | HttpRelay):
         body = exchange._body

@@ -43,11 +43,11 @@ def outputs_of(output: list[Item]) -> list[Item]:
     return [{"type": "function_call_output", "call_id": each, "output": f"result of {each}"} for each in ids]
 
 
-async def check_told(gateway: Gateway, api: str, target: str, texts: list[str], **body: Any) -> None:
+async def check_accepted(gateway: Gateway, api: str, target: str, texts: list[str], **body: Any) -> None:
     """The request is accepted, and what is sent for it holds the texts."""
-    told = await sent(await gateway.accept(api, model=target, **body))
+    sent_body = await sent(await gateway.accept(api, model=target, **body))
     for text in texts:
-        assert orjson.dumps(text)[1:-1] in told or target == "scripted", target
+        assert orjson.dumps(text)[1:-1] in sent_body or target == "scripted", target
 
 
 def texts_in(parts: Any) -> list[str]:
@@ -57,35 +57,35 @@ def texts_in(parts: Any) -> list[str]:
 
 
 @recorded([*ANSWERS, *FAILED])
-@pytest.mark.parametrize("asked", [{}, SEALED], ids=["open", "sealed"])
-async def test_items_of_one_model_are_accepted_for_every_other(recording: Path, asked: Json, gateway: Gateway) -> None:
-    kept = {"store": False, **asked}
-    asked_first = {"model": model_of(recording), "input": "Hi", **kept}
+@pytest.mark.parametrize("params", [{}, SEALED], ids=["open", "sealed"])
+async def test_items_of_one_model_are_accepted_for_every_other(recording: Path, params: Json, gateway: Gateway) -> None:
+    unstored = {"store": False, **params}
+    first_request = {"model": model_of(recording), "input": "Hi", **unstored}
     if recording in FAILED:
-        said = await gateway.stream(**asked_first)
+        reply = await gateway.stream(**first_request)
     else:
-        said = await gateway.say("responses", **asked_first)
-    output: list[Item] = said["output"]
-    if asked and any(item["type"] == "reasoning" for item in output):
+        reply = await gateway.fetch_reply("responses", **first_request)
+    output: list[Item] = reply["output"]
+    if params and any(item["type"] == "reasoning" for item in output):
         assert any(item.get("encrypted_content") for item in output)
     outputs = outputs_of(output)
     texts = [text for item in output if item["type"] == "message" for text in texts_in(item["content"])]
     texts += [result["output"] for result in outputs]
     for target in targets_of(recording):
         again = [HI, *output, *outputs, GO_ON]
-        await check_told(gateway, "responses", target, ["Hi", *texts, "Go on."], input=again, **kept)
+        await check_accepted(gateway, "responses", target, ["Hi", *texts, "Go on."], input=again, **unstored)
 
 
 @recorded(ANSWERS)
 async def test_messages_of_one_model_are_accepted_for_every_other(recording: Path, gateway: Gateway) -> None:
     hi, go_on = {"role": "user", "content": "Hi"}, {"role": "user", "content": "Go on."}
-    said = await gateway.say("chat", model=model_of(recording), messages=[hi])
-    message: Json = said["choices"][0]["message"]
+    reply = await gateway.fetch_reply("chat", model=model_of(recording), messages=[hi])
+    message: Json = reply["choices"][0]["message"]
     calls = message.get("tool_calls") or ()
     results = [{"role": "tool", "tool_call_id": call["id"], "content": f"result of {call['id']}"} for call in calls]
     texts = ["Hi", (message["content"] or "").strip(), *(each["content"] for each in results), "Go on."]
     for target in targets_of(recording):
-        await check_told(gateway, "chat", target, texts, messages=[hi, message, *results, go_on])
+        await check_accepted(gateway, "chat", target, texts, messages=[hi, message, *results, go_on])
 
 
 def test_every_provider_type_is_a_target_and_every_dialect_a_source() -> None:

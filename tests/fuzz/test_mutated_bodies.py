@@ -58,7 +58,7 @@ async def test_a_damaged_body_is_answered_or_refused_by_name(path: str, dialect:
                         continue
                     assert read(path, reply, stream=body.get("stream") is True).ending == "completed"
                     sent = upstream.requests[-1].json
-                    VALIDATORS[dialect](_as_our_own(sent))
+                    VALIDATORS[dialect](_without_upstream_tiers(sent))
                     LIFTS[dialect](sent, relayed=True)
                 except Exception as error:
                     error.add_note(f"body {number}: {json.dumps(body)}")
@@ -71,6 +71,6 @@ def test_seeds_are_valid_before_they_are_damaged(path: str, validate: Callable[[
         validate(body)
 
 
-def _as_our_own(sent: Json) -> Json:
+def _without_upstream_tiers(sent: Json) -> Json:
     # Chat upstreams have tiers of their own, so chat clients may name any.
     return {name: value for name, value in sent.items() if name != "service_tier"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client_processes import InstalledClients
-from tests.clients.conftest import before, kept_in
+from tests.clients.conftest import before, store_section
 from tests.mcp_server import CountingServer
 from tests.serving import Gateway, serving
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
@@ -26,7 +26,7 @@ def hosting(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
         await (called if last["role"] == "user" else chat_text(f"It says: {last['content']}"))(exchange)
 
     upstream.on("/chat/completions", call_once)
-    config = {**before(upstream.url), "store": kept_in(tmp_path / "state.db"), "egress": {"allow": ["127.0.0.1"]}}
+    config = {**before(upstream.url), "store": store_section(tmp_path / "state.db"), "egress": {"allow": ["127.0.0.1"]}}
     with serving(config) as running:
         yield running
 

@@ -15,8 +15,8 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 
 
 @pytest.fixture(params=["frameworks/agents_state.py", "frameworks/agents_state.mjs"], ids=["Python", "JavaScript"])
-def agents(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> ClientProgram:
-    return clients.program(request.param, BASE_URL=keeper.v1)
+def agents(request: pytest.FixtureRequest, clients: InstalledClients, stateful_gateway: Gateway) -> ClientProgram:
+    return clients.program(request.param, BASE_URL=stateful_gateway.v1)
 
 
 def roles(upstream: ScriptedUpstream) -> list[str]:

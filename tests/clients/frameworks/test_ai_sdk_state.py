@@ -19,8 +19,8 @@ WHOLE = ["user", "assistant", "tool", "assistant", "user"]
 
 
 @pytest.fixture
-def sdk(clients: InstalledClients, keeper: Gateway) -> ClientProgram:
-    return clients.program("frameworks/ai_sdk_state.mjs", BASE_URL=keeper.v1)
+def sdk(clients: InstalledClients, stateful_gateway: Gateway) -> ClientProgram:
+    return clients.program("frameworks/ai_sdk_state.mjs", BASE_URL=stateful_gateway.v1)
 
 
 def thinks_and_adds() -> Script:

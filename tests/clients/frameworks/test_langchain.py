@@ -80,10 +80,12 @@ async def test_the_standard_tests_that_a_tiny_model_can_pass_do_over_messages(
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
 async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
-    case: str, clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    case: str, clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_calls(("add", '{"a":2,"b":40}')), chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
-    got = await clients.run_program("frameworks/langchain_state.py", case, BASE_URL=keeper.v1, MODEL="some-model")
+    got = await clients.run_program(
+        "frameworks/langchain_state.py", case, BASE_URL=stateful_gateway.v1, MODEL="some-model"
+    )
     assert got == {"text": "Ada.", "new": 1}
     roles = [message["role"] for message in upstream.requests[-1].json["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]

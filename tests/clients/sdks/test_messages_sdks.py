@@ -45,10 +45,10 @@ async def test_a_runner_of_tools_goes_on_without_a_thread(do: Do, answer: Answer
 
 
 async def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(
-    clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
-    got = await clients.run_program("sdks/messages.mjs", "tools", BASE_URL=keeper.url)
+    got = await clients.run_program("sdks/messages.mjs", "tools", BASE_URL=stateful_gateway.url)
     assert got["content"] == TEXT
     first, second = got["sent"]
     assert (first["thread"], second["thread"]["type"]) == ({"type": "create"}, "continue")

@@ -26,8 +26,8 @@ GONE = ["NotFoundError", None, None]
 
 
 @pytest.fixture(params=["sdks/openai_state.py", "sdks/openai_state.mjs"], ids=["Python", "JavaScript"])
-def sdk(request: pytest.FixtureRequest, clients: InstalledClients, keeper: Gateway) -> ClientProgram:
-    return clients.program(request.param, BASE_URL=keeper.v1)
+def sdk(request: pytest.FixtureRequest, clients: InstalledClients, stateful_gateway: Gateway) -> ClientProgram:
+    return clients.program(request.param, BASE_URL=stateful_gateway.v1)
 
 
 def sent_texts(request: Request) -> list[tuple[str, str]]:
@@ -103,12 +103,12 @@ async def test_a_background_response_is_polled(sdk: ClientProgram, answer: Answe
 async def test_a_stream_is_resumed_without_gap_or_repetition(sdk: ClientProgram, answer: Answer) -> None:
     going_on = asyncio.Event()
 
-    async def let_it(exchange: Exchange) -> None:
+    async def open_gate(exchange: Exchange) -> None:
         going_on.set()
         await chat_text("It may.")(exchange)
 
     end = [data_frame(chat_chunk({"content": "day."})), data_frame(chat_chunk({}, "stop")), DONE]
-    answer(streamed(Pause(going_on), *end), let_it)
+    answer(streamed(Pause(going_on), *end), open_gate)
     assert await sdk.do("resumed") == {
         "once": True,
         "deltas": ["Good ", "day."],
@@ -161,8 +161,11 @@ async def test_the_history_is_counted(sdk: ClientProgram) -> None:
 
 
 async def test_a_conversation_goes_on_over_a_websocket_of_the_javascript_sdk(
-    clients: InstalledClients, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+    clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
-    assert await clients.program("sdks/openai_state.mjs", BASE_URL=keeper.v1).do("websocket") == ["Good day.", "Again."]
+    assert await clients.program("sdks/openai_state.mjs", BASE_URL=stateful_gateway.v1).do("websocket") == [
+        "Good day.",
+        "Again.",
+    ]
     assert sent_texts(upstream.requests[1]) == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

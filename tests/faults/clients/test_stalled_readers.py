@@ -41,11 +41,11 @@ pytestmark = [
 ]
 
 
-class Telling:
+class LongReply:
     """A script of an upstream: three megabytes of text for some requests, one word for all others."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.frames_sent = 0
         """Frames that the kernel took."""
         self._moved = asyncio.Event()
 
@@ -58,12 +58,12 @@ class Telling:
         await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         for frame in [*[data_frame(chat_chunk({"content": _TEXT}))] * _FRAMES, _end(), DONE]:
             await exchange.send(frame)
-            self.told += 1
+            self.frames_sent += 1
             self._moved.set()
         await exchange.flush()
         exchange.close()
 
-    async def held(self) -> None:
+    async def wait_until_stalled(self) -> None:
         """Returns when no client has read anything for a while."""
         while True:
             self._moved.clear()
@@ -121,7 +121,7 @@ async def others_are_served(server: Command) -> None:
 async def test_a_thousand_clients_that_do_not_read_cost_bounded_memory_and_delay_no_others(
     tmp_path: Path,
 ) -> None:
-    telling = Telling()
+    telling = LongReply()
     async with ScriptedUpstream() as upstream:
         upstream.script(telling)
         with command({"store": {"url": None}, **config(upstream.url, "chat")}, tmp_path) as server:
@@ -133,8 +133,8 @@ async def test_a_thousand_clients_that_do_not_read_cost_bounded_memory_and_delay
                 paths = [PATHS[number % len(PATHS)] for number in range(READERS)]
                 begun = [stack.enter_async_context(stalled(server.url, path, gate)) for path in paths]
                 readers = await asyncio.gather(*begun)
-                await telling.held()
-                assert telling.told < READERS * _FRAMES / 2, "the upstreams were not held back"
+                await telling.wait_until_stalled()
+                assert telling.frames_sent < READERS * _FRAMES / 2, "the upstreams were not held back"
                 assert (resident(server) - at_rest) / READERS < BOUND
                 await others_are_served(server)
                 for reader in readers[: len(PATHS)]:

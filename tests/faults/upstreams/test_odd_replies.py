@@ -53,24 +53,24 @@ def whole_calls(*made: Json) -> Json:
     }
 
 
-def sees_calls(*made: tuple[str, str]) -> Seen:
+def expect_calls(*made: tuple[str, str]) -> Seen:
     return Seen(200, "completed", calls=made)
 
 
-def sees_text(text: str) -> Seen:
+def expect_text(text: str) -> Seen:
     return Seen(200, "completed", text=text)
 
 
 ARGUMENTS = '{"q":1}'
 TWO = (call(0, "same", "look_up", ARGUMENTS), call(1, "same", "add", ARGUMENTS))
 NO_IDS = (call(0, None, "look_up", ARGUMENTS), call(1, None, "add", ARGUMENTS))
-BOTH = sees_calls(("look_up", ARGUMENTS), ("add", ARGUMENTS))
-ONE = sees_calls(("look_up", ARGUMENTS))
+BOTH = expect_calls(("look_up", ARGUMENTS), ("add", ARGUMENTS))
+ONE = expect_calls(("look_up", ARGUMENTS))
 
 
 def raw_arguments(arguments: str) -> Case:
     made = call(0, "a", "look_up", arguments)
-    return Case(calls(made), whole_calls(made), sees_calls(("look_up", arguments)))
+    return Case(calls(made), whole_calls(made), expect_calls(("look_up", arguments)))
 
 
 CASES: dict[str, Case] = {
@@ -103,7 +103,7 @@ CASES: dict[str, Case] = {
         calls(call(0, "a", "look_up", '{"q"'), call(0, "a", "look_up", ":1}")), None, ONE
     ),
     "sends no arguments": Case(
-        calls(call(0, "a", "look_up", "")), whole_calls(call(0, "a", "look_up", "")), sees_calls(("look_up", "{}"))
+        calls(call(0, "a", "look_up", "")), whole_calls(call(0, "a", "look_up", "")), expect_calls(("look_up", "{}"))
     ),
     "sends arguments that are not JSON": raw_arguments('{"q": oops'),
     "sends an array as arguments": raw_arguments("[1,2]"),
@@ -111,7 +111,7 @@ CASES: dict[str, Case] = {
     "sends a megabyte of arguments": raw_arguments('{"q":"' + "x" * 1_000_000 + '"}'),
     "nests arguments 100 000 deep": raw_arguments(DEEP),
     "calls a tool nobody declared": Case(
-        calls(call(0, "a", "rm_rf", "{}")), whole_calls(call(0, "a", "rm_rf", "{}")), sees_calls(("rm_rf", "{}"))
+        calls(call(0, "a", "rm_rf", "{}")), whole_calls(call(0, "a", "rm_rf", "{}")), expect_calls(("rm_rf", "{}"))
     ),
     "calls in the old way": Case(
         stream({"function_call": {"name": "look_up", "arguments": ARGUMENTS}}, reason="function_call"),
@@ -121,33 +121,33 @@ CASES: dict[str, Case] = {
     "makes a thousand calls": Case(
         calls(*(call(at, f"c{at}", "add", "{}") for at in range(1000))),
         whole_calls(*(call(at, f"c{at}", "add", "{}") for at in range(1000))),
-        sees_calls(*[("add", "{}")] * 1000),
+        expect_calls(*[("add", "{}")] * 1000),
     ),
     "says stop after a call": Case(calls(call(0, "a", "look_up", ARGUMENTS), reason="stop"), None, ONE),
-    "says tool_calls without a call": Case(stream({"content": "hi"}, reason="tool_calls"), None, sees_text("hi")),
-    "has a finish reason of its own": Case(stream({"content": "hi"}, reason="eos"), None, sees_text("hi")),
+    "says tool_calls without a call": Case(stream({"content": "hi"}, reason="tool_calls"), None, expect_text("hi")),
+    "has a finish reason of its own": Case(stream({"content": "hi"}, reason="eos"), None, expect_text("hi")),
     "never says why it ended": Case(
         stream({"content": "hi"}, reason=None), None, Seen(200, "failed", "upstream_truncated", "hi")
     ),
     "changes its role": Case(
-        stream({"content": "h"}, {"role": "user", "content": "i"}), {"role": "user", "content": "hi"}, sees_text("hi")
+        stream({"content": "h"}, {"role": "user", "content": "i"}), {"role": "user", "content": "hi"}, expect_text("hi")
     ),
     "answers with content parts": Case(
         stream({"content": [{"type": "text", "text": "hi"}]}),
         {"content": [{"type": "text", "text": "hi"}]},
-        sees_text("hi"),
+        expect_text("hi"),
     ),
     "sends null for everything": Case(
         stream({"content": "hi", "tool_calls": None, "reasoning": None, "refusal": None}, {"content": None}),
         {"content": "hi", "tool_calls": None, "reasoning": None, "refusal": None, "audio": None},
-        sees_text("hi"),
+        expect_text("hi"),
     ),
     "says its reasoning twice": Case(
         stream({"reasoning": "hm", "reasoning_content": "hm"}, {"content": "hi"}),
         {"content": "hi", "reasoning": "hm", "reasoning_content": "hm"},
         Seen(200, "completed", text="hi", reasoning="hm"),
     ),
-    "sends a NUL": Case(stream({"content": "a\0b"}), {"content": "a\0b"}, sees_text("a\0b")),
+    "sends a NUL": Case(stream({"content": "a\0b"}), {"content": "a\0b"}, expect_text("a\0b")),
 }
 
 
@@ -212,11 +212,11 @@ RAW_CHUNKS: dict[str, tuple[bytes, Seen]] = {
     "a list": (b"[]", GARBLED),
     "a key twice": (
         b'{"choices":[{"index":0,"delta":{"content":"no","content":"hi"},"finish_reason":"stop"}]}',
-        sees_text("hi"),
+        expect_text("hi"),
     ),
     "two choices": (
         b'{"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"},{"index":1,"delta":{"content":"no"}}]}',
-        sees_text("hi"),
+        expect_text("hi"),
     ),
 }
 

@@ -22,7 +22,7 @@ ENDPOINTS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 
 
-def told_in_words(base_url: str, **model: object) -> Json:
+def text_tool_config(base_url: str, **model: object) -> Json:
     said = config(base_url, "chat")
     said["models"] = {"*": {"provider": "upstream", "text_tool_calls": "hermes", **model}}
     return said
@@ -33,7 +33,7 @@ def told_in_words(base_url: str, **model: object) -> Json:
 async def test_calls_written_as_text_are_calls(path: str, stream: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("Let me see.", F[:15], F[15:40], F[40:]))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
     assert seen == Seen(200, "completed", text="Let me see.", calls=(("f", '{"a": 1}'),))
 
@@ -42,7 +42,7 @@ async def test_calls_written_as_text_are_calls(path: str, stream: bool, gateway:
 async def test_tools_are_described_to_the_upstream_in_text(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("Hi."))
-        base_url = gateway(told_in_words(upstream.url, single_tool_block=True)).v1
+        base_url = gateway(text_tool_config(upstream.url, single_tool_block=True)).v1
         await ask(base_url, path, stream=True, tools=TOOLS[path], tool_choice="required")
         (asked,) = upstream.requests
     body = asked.json
@@ -57,7 +57,7 @@ async def test_a_call_that_does_not_fit_is_left_out(path: str, stream: bool, gat
     listed = '<tool_call>[{"name": "f", "arguments": {"a": "x"}}, {"name": "f", "arguments": {"a": 1}}]</tool_call>'
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(f"{UNFIT}{F}"), chat_text(listed[:40], listed[40:]))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         for _ in range(2):
             seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
             assert seen == Seen(200, "completed", calls=(("f", '{"a": 1}'),))
@@ -67,7 +67,7 @@ async def test_a_call_that_does_not_fit_is_left_out(path: str, stream: bool, gat
 async def test_a_whole_answer_names_the_calls_that_did_not_fit(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream, client() as asking:
         upstream.script(chat_text(f"{UNFIT}{F}"))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         reply = await asking.post(base_url + path, json=question(path, stream=False, tools=TOOLS[path]))
     assert reply.headers["x-gateway-loss"] == "tool_calls=f has a warning"
 
@@ -84,7 +84,7 @@ async def test_an_answer_of_nothing_but_a_bad_call_is_a_warning(
 ) -> None:
     async with ScriptedUpstream() as upstream, client() as asking:
         upstream.script(chat_text(text[:40], text[40:]))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         reply = await asking.post(base_url + path, json=question(path, stream=stream, tools=TOOLS[path]))
     assert reply.status_code == 200
     assert "The model" not in reply.text
@@ -99,7 +99,7 @@ async def test_an_answer_of_nothing_but_a_bad_call_reports_that_if_configured(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(CUT))
-        base_url = gateway(told_in_words(upstream.url, fix_empty_final=True)).v1
+        base_url = gateway(text_tool_config(upstream.url, fix_empty_final=True)).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
     assert seen == Seen(200, "completed", text="The model made a tool call that cannot be run.")
 
@@ -109,7 +109,7 @@ async def test_an_answer_of_nothing_but_a_bad_call_reports_that_if_configured(
 async def test_a_call_that_does_not_fit_may_be_forwarded(path: str, stream: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(UNFIT))
-        base_url = gateway(told_in_words(upstream.url, tool_validation="report")).v1
+        base_url = gateway(text_tool_config(upstream.url, tool_validation="report")).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
     assert seen == Seen(200, "completed", calls=(("f", '{"a": "x"}'),))
 
@@ -118,7 +118,7 @@ async def test_the_log_counts_calls_that_do_not_fit_without_their_content(tmp_pa
     unknown = '<tool_call>{"name": "secret", "arguments": {"a": "secret"}}</tool_call>'
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(f"Hi. {unknown}{unknown}"))
-        with command(told_in_words(upstream.url), tmp_path, forked=True) as gateway:
+        with command(text_tool_config(upstream.url), tmp_path, forked=True) as gateway:
             for stream in (True, False):
                 seen = await ask(gateway.v1, CHAT, stream=stream, tools=TOOLS[CHAT])
                 assert seen == Seen(200, "completed", text="Hi. ")
@@ -134,7 +134,7 @@ async def test_the_log_counts_calls_that_do_not_fit_without_their_content(tmp_pa
 async def test_a_client_that_wants_no_calls_gets_text(path: str, stream: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(F))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path], tool_choice="none")
     assert seen == Seen(200, "completed", text=F)
 
@@ -147,7 +147,7 @@ async def test_a_custom_tool_is_called_in_text_too(path: str, stream: bool, gate
     tools = [{"type": "custom", **freeform} if path == RESPONSES else {"type": "custom", "custom": freeform}]
     async with ScriptedUpstream() as upstream, client() as asking:
         upstream.script(chat_text('<tool_call>{"name": "run", "arguments": {"input": "ls"}}</tool_call>'))
-        said = told_in_words(upstream.url)
+        said = text_tool_config(upstream.url)
         base_url = gateway(said).v1
         reply = await asking.post(base_url + path, json=question(path, stream=stream, tools=tools))
     assert reply.status_code == 200
@@ -170,7 +170,7 @@ async def test_prose_and_calls_are_distinguished(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(*(written[at : at + 3] for at in range(0, len(written), 3))))
-        base_url = gateway(told_in_words(upstream.url)).v1
+        base_url = gateway(text_tool_config(upstream.url)).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
     calls = () if text is None else (("f", '{"a": 1}'),)
     assert seen == Seen(200, "completed", text=written if text is None else text, calls=calls)
@@ -181,7 +181,7 @@ async def test_prose_and_calls_are_distinguished(
 async def test_text_before_a_closing_think_tag_is_reasoning(path: str, stream: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("a", "</th", "ink>b"))
-        base_url = gateway(told_in_words(upstream.url, parsing_format="think_tags")).v1
+        base_url = gateway(text_tool_config(upstream.url, parsing_format="think_tags")).v1
         seen = await ask(base_url, path, stream=stream)
     assert seen == Seen(200, "completed", text="b", reasoning="a")
 
@@ -194,7 +194,7 @@ async def test_a_model_is_prompted_once_more_for_an_answer(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(first), chat_text("Here."), chat_text(first))
-        base_url = gateway(told_in_words(upstream.url, fix_empty_final="retry")).v1
+        base_url = gateway(text_tool_config(upstream.url, fix_empty_final="retry")).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
         assert (seen, len(upstream.requests)) == (Seen(200, "completed", text="Here."), 2)
         assert upstream.requests[0].json == upstream.requests[1].json

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ModelRequest:
     """One request, as far as it matters for the answer."""
 
     model: str
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ModelReply:
     """One answer."""
 
     thought: str = ""
@@ -55,7 +55,7 @@ class Refused:
     why: str
 
 
-def answer_question(asked: Asked) -> Said | Refused:
+def answer_question(asked: ModelRequest) -> ModelReply | Refused:
     if asked.model not in MODELS:
         return Refused(why="unknown")
     if asked.question.count("river") > WINDOW:
@@ -65,19 +65,19 @@ def answer_question(asked: Asked) -> Said | Refused:
     if asked.forgotten:
         return Refused(why="unsigned")
     if asked.limit == LIMIT:
-        return Said(text=("1, 2, ", "3, 4"), cut=True, tokens=LIMIT)
+        return ModelReply(text=("1, 2, ", "3, 4"), cut=True, tokens=LIMIT)
     thought = THOUGHT if asked.thinks else ""
     if asked.tools and not asked.has_result:
         if asked.forced or "search" in asked.tools:
-            return Said(thought=thought, calls=((asked.forced or "search", {"query": "weather"}),))
+            return ModelReply(thought=thought, calls=((asked.forced or "search", {"query": "weather"}),))
         cities = ("Paris", "Rome") if "Rome" in asked.question else ("Paris",)
-        return Said(thought=thought, calls=tuple(("get_weather", {"city": city}) for city in cities))
+        return ModelReply(thought=thought, calls=tuple(("get_weather", {"city": city}) for city in cities))
     if asked.has_schema:
-        return Said(thought=thought, text=(json.dumps({"a": 3, "b": 4, "sum": 7}),))
+        return ModelReply(thought=thought, text=(json.dumps({"a": 3, "b": 4, "sum": 7}),))
     if "Count to 12" in asked.question:
-        return Said(thought=thought, text=("9, 10, 11, ",) if asked.stop else ("9, 10, 11, ", "12"))
+        return ModelReply(thought=thought, text=("9, 10, 11, ",) if asked.stop else ("9, 10, 11, ", "12"))
     if "colour" in asked.question:
-        return Said(thought=thought, text=("Orange." if asked.has_image else "Which image?",))
+        return ModelReply(thought=thought, text=("Orange." if asked.has_image else "Which image?",))
     if asked.result:
-        return Said(thought=thought, text=("It is ", f"{asked.result}."))
-    return Said(thought=thought, text=("Hel", "lo."))
+        return ModelReply(thought=thought, text=("It is ", f"{asked.result}."))
+    return ModelReply(thought=thought, text=("Hel", "lo."))

@@ -2,13 +2,13 @@
 
 import json
 
-from tests.integration.doctor.sound_models import SIGNATURE, Asked, Json, Refused, Said
+from tests.integration.doctor.sound_models import SIGNATURE, Json, ModelReply, ModelRequest, Refused
 from tests.upstream import Script, error_reply, json_reply, responses_sse
 from tests.upstream.builders import RESPONSES_USAGE, message_item, response_snapshot
 from tests.upstream.request import Request
 
 
-def read_responses(request: Request) -> Asked:
+def read_responses(request: Request) -> ModelRequest:
     body = request.json
     given = body["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -19,7 +19,7 @@ def read_responses(request: Request) -> Asked:
     has_result = items[-1].get("type") == "function_call_output"
     thinks = bool((body.get("reasoning") or {}).get("effort"))
     sealed = any(item.get("encrypted_content") == SIGNATURE for item in items)
-    return Asked(
+    return ModelRequest(
         model=body["model"],
         question=question,
         tools=tuple(tool["name"] for tool in body.get("tools") or ()),
@@ -33,7 +33,7 @@ def read_responses(request: Request) -> Asked:
     )
 
 
-def write_responses(answer: Said | Refused, *, stream: bool) -> Script:
+def write_responses(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused) and answer.why == "stop":
         error = {"message": "Unknown parameter: 'stop'.", "param": "stop", "code": "unknown_parameter"}
         return json_reply({"error": {"type": "invalid_request_error", **error}}, 400)
@@ -58,17 +58,17 @@ def write_responses(answer: Said | Refused, *, stream: bool) -> Script:
     return responses_sse([*events, {"type": f"response.{ending}", "response": final}])
 
 
-def _thought(answer: Said) -> list[Json]:
+def _thought(answer: ModelReply) -> list[Json]:
     part = {"type": "summary_text", "text": answer.thought}
     item = {"id": "rs_1", "type": "reasoning", "summary": [part], "encrypted_content": SIGNATURE}
     return [item] if answer.thought else []
 
 
-def _message(answer: Said) -> list[Json]:
+def _message(answer: ModelReply) -> list[Json]:
     return [message_item("".join(answer.text))] if answer.text else []
 
 
-def _calls(answer: Said) -> list[Json]:
+def _calls(answer: ModelReply) -> list[Json]:
     return [
         {
             "id": f"fc_{number}",

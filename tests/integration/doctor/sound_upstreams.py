@@ -8,7 +8,16 @@ from typing import Any
 
 from gateway.doctor.checks.expectations import SAMPLE_IMAGE_URL
 from gateway.doctor.checks.hosted_probes import WEATHERS
-from tests.integration.doctor.sound_models import MODELS, SIGNATURE, WINDOW, Asked, Json, Refused, Said, answer_question
+from tests.integration.doctor.sound_models import (
+    MODELS,
+    SIGNATURE,
+    WINDOW,
+    Json,
+    ModelReply,
+    ModelRequest,
+    Refused,
+    answer_question,
+)
 from tests.integration.doctor.sound_responses import read_responses, write_responses
 from tests.unit.support.harmony import marked, real
 from tests.upstream import Reply, Script, anthropic, chat_sse, error_reply, gemini, harmony, ollama
@@ -34,11 +43,11 @@ def weather_in(body: str) -> str:
     return next((weather for weather in WEATHERS if weather in body), "")
 
 
-def read_chat(request: Request) -> Asked:
+def read_chat(request: Request) -> ModelRequest:
     body = request.json
     choice, last = body.get("tool_choice"), body["messages"][-1]
     template = body.get("chat_template_kwargs") or {}
-    return Asked(
+    return ModelRequest(
         model=body["model"],
         question=text_in(last["content"]),
         tools=tuple(tool["function"]["name"] for tool in body.get("tools") or ()),
@@ -51,7 +60,7 @@ def read_chat(request: Request) -> Asked:
     )
 
 
-def write_chat(answer: Said | Refused, *, stream: bool) -> Script:
+def write_chat(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused):
         told = {"unknown": (404, UNKNOWN, "model_not_found"), "long": (400, LONG, "context_length_exceeded")}
         status, words, code = told[answer.why]
@@ -73,14 +82,14 @@ def write_chat(answer: Said | Refused, *, stream: bool) -> Script:
     return chat_sse([*chunks, chat_chunk({}, reason), chat_chunk(usage=usage)])
 
 
-def read_anthropic(request: Request) -> Asked:
+def read_anthropic(request: Request) -> ModelRequest:
     body = request.json
     last, choice = body["messages"][-1]["content"], body.get("tool_choice") or {}
     blocks = last if isinstance(last, list) else [{"type": "text", "text": last}]
     has_result = any(block["type"] == "tool_result" for block in blocks)
     thinks = (body.get("thinking") or {}).get("type") in ("adaptive", "enabled")
     before = body["messages"][-2]["content"] if has_result else []
-    return Asked(
+    return ModelRequest(
         model=body["model"],
         question=text_in([block for block in blocks if block["type"] == "text"]),
         tools=tuple(tool["name"] for tool in body.get("tools") or ()),
@@ -94,7 +103,7 @@ def read_anthropic(request: Request) -> Asked:
     )
 
 
-def write_anthropic(answer: Said | Refused, *, stream: bool) -> Script:
+def write_anthropic(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused):
         told = {"unknown": (404, "not_found_error", UNKNOWN)}
         words = LONG if answer.why == "long" else UNSIGNED
@@ -118,13 +127,13 @@ def write_anthropic(answer: Said | Refused, *, stream: bool) -> Script:
     return json_reply(anthropic.message(*content, stop_reason=reason, usage=usage))
 
 
-def read_gemini(request: Request) -> Asked:
+def read_gemini(request: Request) -> ModelRequest:
     body = request.json
     parts, config = body["contents"][-1]["parts"], body.get("generationConfig") or {}
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
     has_result = any("functionResponse" in part for part in parts)
     before = body["contents"][-2]["parts"] if has_result else []
-    return Asked(
+    return ModelRequest(
         model=request.model,
         question=text_in(parts),
         tools=tuple(each["name"] for tool in body.get("tools") or () for each in tool["functionDeclarations"]),
@@ -138,7 +147,7 @@ def read_gemini(request: Request) -> Asked:
     )
 
 
-def write_gemini(answer: Said | Refused, *, stream: bool) -> Script:
+def write_gemini(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused):
         status, kind = (404, "NOT_FOUND") if answer.why == "unknown" else (400, "INVALID_ARGUMENT")
         words = {"unknown": UNKNOWN, "long": LONG}.get(answer.why, UNSIGNED)
@@ -155,10 +164,10 @@ def write_gemini(answer: Said | Refused, *, stream: bool) -> Script:
     return sse_reply(*map(data_frame, [*(gemini.chunk(part) for part in parts), ending]))
 
 
-def read_ollama(request: Request) -> Asked:
+def read_ollama(request: Request) -> ModelRequest:
     body = request.json
     last, options = body["messages"][-1], body.get("options") or {}
-    return Asked(
+    return ModelRequest(
         model=body["model"],
         question=last["content"],
         tools=tuple(tool["function"]["name"] for tool in body.get("tools") or ()),
@@ -170,7 +179,7 @@ def read_ollama(request: Request) -> Asked:
     )
 
 
-def write_ollama(answer: Said | Refused, *, stream: bool) -> Script:
+def write_ollama(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused):
         return ollama.ollama_error(*((404, UNKNOWN) if answer.why == "unknown" else (400, LONG)))
     counts = {**ollama.COUNTS, "eval_count": answer.tokens}
@@ -186,11 +195,11 @@ def write_ollama(answer: Said | Refused, *, stream: bool) -> Script:
     return ollama.ollama_lines([*chunks, ollama.last(reason, counts=counts)])
 
 
-def read_harmony(request: Request) -> Asked:
+def read_harmony(request: Request) -> ModelRequest:
     body = request.json
     prompt = real().decode(body["prompt"])
     users = re.findall(r"<\|start\|>user<\|message\|>(.*?)<\|end\|>", prompt, re.S)
-    return Asked(
+    return ModelRequest(
         model=body["model"],
         question=users[-1],
         tools=tuple(re.findall(r"^type (\w+) = ", prompt, re.M)),
@@ -202,7 +211,7 @@ def read_harmony(request: Request) -> Asked:
     )
 
 
-def write_harmony(answer: Said | Refused, *, stream: bool) -> Script:
+def write_harmony(answer: ModelReply | Refused, *, stream: bool) -> Script:
     if isinstance(answer, Refused):
         return json_reply(harmony.error(404 if answer.why == "unknown" else 400, LONG), 400)
     if answer.cut:
@@ -228,7 +237,7 @@ def token_by_token(text: str, *, stream: bool, most: int | None = None) -> Scrip
     return json_reply(whole | timings)
 
 
-DIALECTS: Mapping[str, tuple[Callable[[Request], Asked], Callable[..., Script]]] = {
+DIALECTS: Mapping[str, tuple[Callable[[Request], ModelRequest], Callable[..., Script]]] = {
     "/chat/completions": (read_chat, write_chat),
     "/responses": (read_responses, write_responses),
     "/messages": (read_anthropic, write_anthropic),

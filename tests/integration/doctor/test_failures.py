@@ -88,7 +88,7 @@ async def test_the_doctor_stops_at_once_when_interrupted(tmp_path: Path) -> None
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, cwd=tmp_path)
         async with asyncio.timeout(60):
-            request = await upstream_asked(upstream, process)
+            request = await wait_for_upstream_request(upstream, process)
             process.send_signal(signal.SIGINT)
             said, logged = await process.communicate()
             await request.closed
@@ -96,7 +96,7 @@ async def test_the_doctor_stops_at_once_when_interrupted(tmp_path: Path) -> None
     assert not (tmp_path / "page.html").exists()
 
 
-async def upstream_asked(upstream: ScriptedUpstream, process: asyncio.subprocess.Process):
+async def wait_for_upstream_request(upstream: ScriptedUpstream, process: asyncio.subprocess.Process):
     """Returns the first request. If the process ends before it, fails with its output."""
     ended = asyncio.create_task(process.wait())
     while not ended.done():

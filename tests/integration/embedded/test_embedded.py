@@ -55,7 +55,7 @@ def sdk(gateway: Command) -> Iterator[OpenAI]:
 
 
 @contextmanager
-def held(pid: int) -> Iterator[None]:
+def suspended(pid: int) -> Iterator[None]:
     """A process that does nothing meanwhile: so small a model has answered before anybody can look."""
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -142,7 +142,7 @@ def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Clien
     with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as left:
         lines = left.iter_lines()
         next(line for line in lines if "delta" in line)
-        with held(engine_of(gateway)):
+        with suspended(engine_of(gateway)):
             block_until(lambda: running(http, gateway) == 1)
             left.close()
             block_until(lambda: running(http, gateway) == 0)

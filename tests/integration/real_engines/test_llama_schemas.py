@@ -79,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield client
 
 
-def held_to(server: httpx.Client, schema: Json) -> set[str]:
+def read_grammar_rules(server: httpx.Client, schema: Json) -> set[str]:
     """The rules of the grammar that it makes of a schema in chat."""
     body = {
         "messages": [{"role": "user", "content": "Hi"}],
@@ -93,17 +93,17 @@ def held_to(server: httpx.Client, schema: Json) -> set[str]:
 
 @pytest.mark.parametrize(("schema", "more"), IGNORED, ids=str)
 def test_a_keyword_that_llama_cpp_ignores_is_reported(server: httpx.Client, schema: Json, more: Json) -> None:
-    assert held_to(server, {**schema, **more}) == held_to(server, schema)
+    assert read_grammar_rules(server, {**schema, **more}) == read_grammar_rules(server, schema)
     assert list_unenforced_keywords({**schema, **more}, uses_llguidance=False) == list(more)
 
 
 @pytest.mark.parametrize("pattern", ANY_TEXT, ids=str)
 def test_a_pattern_that_llama_cpp_reads_as_any_text_is_reported(server: httpx.Client, pattern: Json) -> None:
-    assert any('"\\"" char* "\\""' in rule for rule in held_to(server, {**TEXT, **pattern}))
+    assert any('"\\"" char* "\\""' in rule for rule in read_grammar_rules(server, {**TEXT, **pattern}))
     assert list_unenforced_keywords({**TEXT, **pattern}, uses_llguidance=False) == ["pattern"]
 
 
 @pytest.mark.parametrize(("schema", "more"), HEEDED, ids=str)
 def test_a_keyword_that_llama_cpp_applies_is_not_reported(server: httpx.Client, schema: Json, more: Json) -> None:
-    assert held_to(server, {**schema, **more}) != held_to(server, schema)
+    assert read_grammar_rules(server, {**schema, **more}) != read_grammar_rules(server, schema)
     assert list_unenforced_keywords({**schema, **more}, uses_llguidance=False) == []

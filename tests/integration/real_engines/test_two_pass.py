@@ -275,18 +275,20 @@ def test_a_keyword_that_the_engine_does_not_know_is_named_or_costs_nothing_else(
     colours = {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 1, "maxItems": 1, "uniqueItems": True}
     if engine.kind == "vllm":
         with pytest.raises(BadRequestError, match="uniqueItems"):
-            _held_to(client, colours)
+            _answer_by_schema(client, colours)
     else:
-        assert json.loads(_held_to(client, colours)) in (["red"], ["blue"])
+        assert json.loads(_answer_by_schema(client, colours)) in (["red"], ["blue"])
 
 
 def test_a_schema_that_the_engine_cannot_follow_is_not_left_out_silently(client: OpenAI, engine: Engine) -> None:
     told = "regex parse error" if engine.kind == "vllm" else "cannot constrain an answer to this schema"
     with pytest.raises(BadRequestError, match=told):
-        _held_to(client, {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}, "required": ["a"]})
+        _answer_by_schema(
+            client, {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}, "required": ["a"]}
+        )
 
 
-def _held_to(client: OpenAI, schema: Mapping[str, Any]) -> str:
+def _answer_by_schema(client: OpenAI, schema: Mapping[str, Any]) -> str:
     create: Any = client.responses.create
     form = {"type": "json_schema", "name": "form", "schema": schema}
     response = create(model="tiny", input="Hi", temperature=0, text={"format": form})

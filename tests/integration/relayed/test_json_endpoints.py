@@ -214,7 +214,7 @@ async def test_a_key_has_no_more_open_requests_than_its_limit() -> None:
 async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
     sent = 0
 
-    async def speak(exchange: Exchange) -> None:
+    async def send_audio(exchange: Exchange) -> None:
         nonlocal sent
         await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 400000000\r\n\r\n")
         while sent < 400_000_000:
@@ -222,7 +222,7 @@ async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
             sent += 250_000
 
     async with relaying() as (client, upstream):
-        upstream.on("/audio/speech", speak)
+        upstream.on("/audio/speech", send_audio)
         upstream.on("/embeddings", embeddings(FLOATS))
         async with client.audio.speech.with_streaming_response.create(model="mine", voice="alloy", input="x") as reply:
             await anext(reply.iter_bytes())

@@ -32,7 +32,7 @@ def background(store_url: str, **more: int) -> Json:
     return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
 
 
-async def is_kept(asking: Client, response_id: str) -> bool:
+async def is_stored(asking: Client, response_id: str) -> bool:
     """A response's beginning is written while its first tokens leave."""
     return (await asking.http.get(f"/responses/{response_id}")).status_code == 200
 
@@ -46,7 +46,7 @@ async def has_ended(asking: Client, response_id: str) -> bool:
     return (await asking.read(response_id))["status"] not in ACTIVE
 
 
-async def left_behind(asking: Client, response_id: str, store_url: str) -> Json:
+async def wait_until_orphaned(asking: Client, response_id: str, store_url: str) -> Json:
     """Returns a response of a killed server, once it is orphaned: at once if no other server can be working on it."""
     response = await asking.read(response_id)
     if response["status"] in ACTIVE and not store_url.startswith("sqlite"):

@@ -14,7 +14,7 @@ from tests import databases
 from tests.polling import wait_until
 from tests.serving import Command
 from tests.state.processes import database_observer
-from tests.state.processes.killed_servers import Before, Paused, has_ended, is_kept
+from tests.state.processes.killed_servers import Before, Paused, has_ended, is_stored
 from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -64,13 +64,13 @@ async def check_only_reads(asking: Client, upstream: ScriptedUpstream, claim: st
         assert (await stream.read_all())["type"] == "response.completed"
 
 
-async def fail_in_midst(asking: Client, upstream: ScriptedUpstream, spoil: Callable[[], None]) -> str:
+async def fail_in_mid_stream(asking: Client, upstream: ScriptedUpstream, spoil: Callable[[], None]) -> str:
     """Returns the id of a stream whose beginning was sent, and whose end could not be stored."""
     answer = Paused("Hello")
     upstream.on("/chat/completions", answer)
     async with asking.stream(input="Half") as stream:
         await stream.read_to("response.output_text.delta")
-        await wait_until(is_kept, asking, stream.response_id)
+        await wait_until(is_stored, asking, stream.response_id)
         spoil()
         answer.go_on.set()
         final = await stream.read_all()
@@ -102,7 +102,7 @@ async def test_a_full_disk_is_read_from_and_written_to_once_there_is_room(
         async with client(server) as asking:
             await before.fill(asking)
             kept = await before.bodies(asking)
-            half = await fail_in_midst(asking, upstream, lambda: fill(disk / "filler"))
+            half = await fail_in_mid_stream(asking, upstream, lambda: fill(disk / "filler"))
             await check_only_reads(asking, upstream, "its disk is full")
             assert await before.bodies(asking) == kept
             (disk / "filler").unlink()
@@ -129,7 +129,7 @@ async def test_a_file_that_may_not_grow_is_read_from_and_written_to_once_it_may(
             await before.fill(asking)
             kept = await before.bodies(asking)
             largest = (tmp_path / "state.db-wal").stat().st_size + 5000
-            half = await fail_in_midst(asking, upstream, lambda: limit_files(server, largest))
+            half = await fail_in_mid_stream(asking, upstream, lambda: limit_files(server, largest))
             await check_only_reads(asking, upstream, "its disk fails")
             assert await before.bodies(asking) == kept
             limit_files(server, resource.RLIM_INFINITY)
@@ -183,7 +183,7 @@ async def test_a_file_that_was_moved_away_is_reported_and_used_again_once_it_is_
         async with client(server) as asking:
             await before.fill(asking)
             kept = await before.bodies(asking)
-            half = await fail_in_midst(asking, upstream, move_away)
+            half = await fail_in_mid_stream(asking, upstream, move_away)
             await check_only_reads(asking, upstream, claim)
             assert (await asking.http.get(f"/responses/{half}")).status_code == 503
             away.rename(file)  # one rename

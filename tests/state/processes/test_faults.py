@@ -15,7 +15,7 @@ from tests import databases
 from tests.databases import Postgres
 from tests.polling import wait_until
 from tests.state.processes import database_observer
-from tests.state.processes.killed_servers import Paused, has_ended, is_kept
+from tests.state.processes.killed_servers import Paused, has_ended, is_stored
 from tests.state.replicas import Client, Json, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -89,7 +89,7 @@ async def is_well(asking: Client) -> bool:
     return await asking.wrong() is None
 
 
-def check_not_kept(final: Json) -> None:
+def check_not_stored(final: Json) -> None:
     """The last event of a stream whose end could not be written. Its code is one of the API's own."""
     error = final["response"]["error"]
     assert (final["type"], error["code"], error["type"]) == ("response.failed", "server_error", "store_unavailable")
@@ -157,13 +157,13 @@ async def test_a_database_lost_in_the_midst_of_streams_ends_each_once(
             for stream in (stored, stateless):
                 await stream.read_to("response.output_text.delta")
             await upstream.received(4)
-            await wait_until(is_kept, asking, stored.response_id)
+            await wait_until(is_stored, asking, stored.response_id)
             with fault(own_postgres):
                 answer.go_on.set()
                 began = time.monotonic()
                 final, refused = await stored.read_all(), await whole
                 assert time.monotonic() - began < DEADLINE_S + MARGIN_S
-                check_not_kept(final)
+                check_not_stored(final)
                 assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
                 assert (await stateless.read_all())["type"] == "response.completed"
                 upstream.on("/chat/completions", chat_text("Hi", " there"))
@@ -190,12 +190,12 @@ async def test_a_locked_database_delays_only_requests_that_need_it(
                     # The first token waits for no database.
                     await stream.read_to("response.output_text.delta")
                     answer.go_on.set()
-                    check_not_kept(await stream.read_all())
+                    check_not_stored(await stream.read_all())
                 assert time.monotonic() - began < DEADLINE_S + MARGIN_S
                 assert await asking.wrong() is not None
                 upstream.on("/chat/completions", chat_text("Hi", " there"))
                 await check_stateless(asking)
             await check_all_is_well(asking)
-            assert not await is_kept(asking, stream.response_id)
+            assert not await is_stored(asking, stream.response_id)
             assert await asking.read(before["id"]) == before
         await database_observer.check_whole(store_url)

@@ -22,9 +22,9 @@ from tests.state.processes.killed_servers import (
     Paused,
     background,
     check_interrupted,
-    is_kept,
+    is_stored,
     is_waiting,
-    left_behind,
+    wait_until_orphaned,
 )
 from tests.state.replicas import Client, Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream
@@ -72,7 +72,7 @@ async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
                 await stream.read_to("response.output_text.delta")
                 await stream.read_to("response.output_text.delta")
                 half = stream.response_id
-                await wait_until(is_kept, asking, half)
+                await wait_until(is_stored, asking, half)
                 if moment == "after its last delta":
                     await kill_before_commit(server, store_url, answer)
                 else:
@@ -80,7 +80,7 @@ async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
     upstream.on("/chat/completions", chat_text("Hi", " there"))
     with replica(tmp_path / "second", store_url, upstream.url, **settings) as server:
         async with client(server) as asking:
-            response = await left_behind(asking, half, store_url)
+            response = await wait_until_orphaned(asking, half, store_url)
             check_interrupted(response)
             assert response["output"] == []
             assert await asking.input_texts(half) == ["Half"]
@@ -115,7 +115,7 @@ async def test_a_commit_in_progress_at_a_kill_is_whole_or_absent(
             async with asking.stream(input="Half") as stream:
                 await stream.read_to("response.output_text.delta")
                 half = stream.response_id
-                await wait_until(is_kept, asking, half)
+                await wait_until(is_stored, asking, half)
                 postgres.sql(WAIT_AT_COMMIT, make_url(url).database or "")
                 await beside_it.execute(sql("SELECT pg_advisory_xact_lock(1)"))
                 answer.go_on.set()
@@ -131,7 +131,7 @@ async def test_a_commit_in_progress_at_a_kill_is_whole_or_absent(
             await beside_it.rollback()
     with replica(tmp_path / "second", url, upstream.url, **settings) as server:
         async with client(server) as asking:
-            response = await left_behind(asking, half, url)
+            response = await wait_until_orphaned(asking, half, url)
             if commits:
                 assert (response["status"], text(response)) == ("completed", "Hello")
             else:
@@ -152,7 +152,7 @@ async def test_a_commit_interrupted_anywhere_is_absent(upstream: ScriptedUpstrea
             upstream.on("/chat/completions", answer)
             async with asking.stream(input="Two", model=model, conversation=conversation) as stream:
                 await stream.read_to("response.output_text.delta")
-                await wait_until(is_kept, asking, stream.response_id)
+                await wait_until(is_stored, asking, stream.response_id)
                 begun = log.stat().st_size
                 answer.go_on.set()
                 final = (await stream.read_to("response.completed"))["response"]
@@ -191,26 +191,26 @@ async def test_a_busy_server_killed_at_any_moment_has_stored_what_it_acknowledge
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path
 ) -> None:
     settings = {"background": background(store_url)}
-    told: dict[str, Json] = {}
+    delivered: dict[str, Json] = {}
     begun: set[str] = set()
     for life, count in enumerate([*KILLED_AFTER, 0]):
         with replica(tmp_path / f"{life}", store_url, upstream.url, **settings) as server:
             async with client(server) as asking:
-                await check_kept(asking, told, begun - told.keys(), store_url)
-                lasts = len(told) + count
+                await check_stored(asking, delivered, begun - delivered.keys(), store_url)
+                lasts = len(delivered) + count
                 async with asyncio.TaskGroup() as clients:
                     for _ in range(CLIENTS if count else 0):
-                        clients.create_task(ask_until_it_dies(asking, server, told, begun, lasts))
-    assert len(told) >= sum(KILLED_AFTER)
+                        clients.create_task(send_until_killed(asking, server, delivered, begun, lasts))
+    assert len(delivered) >= sum(KILLED_AFTER)
 
 
-async def check_kept(asking: Client, told: dict[str, Json], untold: set[str], store_url: str) -> None:
-    for response_id, response in told.items():
+async def check_stored(asking: Client, delivered: dict[str, Json], undelivered: set[str], store_url: str) -> None:
+    for response_id, response in delivered.items():
         assert await asking.read(response_id) == response
-    for response_id in untold:
+    for response_id in undelivered:
         # Clients hear of the id first: whoever was cut off before the beginning was written finds nothing.
-        if await is_kept(asking, response_id):
-            response = await left_behind(asking, response_id, store_url)
+        if await is_stored(asking, response_id):
+            response = await wait_until_orphaned(asking, response_id, store_url)
             if response["status"] == "completed":
                 assert text(response) == "Hi there"
             else:
@@ -219,8 +219,8 @@ async def check_kept(asking: Client, told: dict[str, Json], untold: set[str], st
     await database_observer.check_whole(store_url)
 
 
-async def ask_until_it_dies(
-    asking: Client, server: Command, told: dict[str, Json], begun: set[str], lasts: int
+async def send_until_killed(
+    asking: Client, server: Command, delivered: dict[str, Json], begun: set[str], lasts: int
 ) -> None:
     """Sends requests until the server is killed, which happens after the chosen number of ends."""
     previous: Json = {}
@@ -232,7 +232,7 @@ async def ask_until_it_dies(
                 response = (await stream.read_to("response.completed"))["response"]
         except (httpx.TransportError, StopAsyncIteration, json.JSONDecodeError):
             return
-        told[response["id"]] = response
+        delivered[response["id"]] = response
         previous = {"previous_response_id": response["id"]}
-        if len(told) >= lasts and server.process.poll() is None:
+        if len(delivered) >= lasts and server.process.poll() is None:
             kill(server)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.polling import wait_until
-from tests.state.processes.killed_servers import Paused, background, check_interrupted, left_behind
+from tests.state.processes.killed_servers import Paused, background, check_interrupted, wait_until_orphaned
 from tests.state.replicas import PATIENCE_S, Client, Json, client, kill, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
@@ -66,7 +66,7 @@ async def test_a_thread_continues_from_the_message_before_the_interrupted_one(st
                     sent = [message["content"] for message in upstream.requests[-1].json["messages"]]
                     assert sent == ["I am Ada.", "Hi", "On"]
                 for message_id in cut:
-                    check_interrupted(response := await left_behind(asking, message_id, store_url))
+                    check_interrupted(response := await wait_until_orphaned(asking, message_id, store_url))
                     assert response["output"] == []
                     lost = await continue_message(asking.http, message_id)
                     assert lost.status_code == 404

@@ -77,7 +77,7 @@ def run(store_url: str, folder: Path, what: str, within: Sequence[str] = ()) -> 
     )
 
 
-async def keep_completion(server: Client) -> str:
+async def store_completion(server: Client) -> str:
     """The id of a stored chat completion that has lost something."""
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True, "thinking": True}
     answer = await server.http.post("/chat/completions", json=body)
@@ -118,7 +118,7 @@ async def test_old_and_new_servers_work_on_one_database(
                         assert await replayed.read_all() == final
                     assert replayed.events == stream.events
                     for keeping, asking in ((old, new), (new, old)):
-                        kept = await keep_completion(keeping)
+                        kept = await store_completion(keeping)
                         assert await losses(asking, kept) == "thinking=dropped"
                     upstream.on("/chat/completions", silence)
                     job = await old.create(input="Six", background=True)

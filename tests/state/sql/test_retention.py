@@ -52,7 +52,9 @@ async def finish(store: SqlStore, response_id: str, owner: str = OWNER) -> None:
     await store.finish_response(owner, ended, worker=WORKER)
 
 
-async def keep(store: SqlStore, response_id: str, parent_id: str | None = None, owner: str = OWNER, **more) -> None:
+async def store_response(
+    store: SqlStore, response_id: str, parent_id: str | None = None, owner: str = OWNER, **more
+) -> None:
     await begin(store, response_id, owner, parent_id=parent_id, **more)
     await finish(store, response_id, owner)
 
@@ -83,9 +85,9 @@ async def count(tables: Database, table, owner: str = OWNER) -> int:
 
 async def test_expired_objects_are_deleted_and_new_ones_stay(store, retention, tables):
     for number in range(3):
-        await keep(store, f"old_{number}")
+        await store_response(store, f"old_{number}")
         await age(tables, f"old_{number}", hours=2)
-    await keep(store, "new")
+    await store_response(store, "new")
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 3
     assert await store.load_response(OWNER, "old_1") is None
     assert (await store.load_response(OWNER, "new")).response["status"] == "completed"
@@ -94,7 +96,7 @@ async def test_expired_objects_are_deleted_and_new_ones_stay(store, retention, t
 
 async def test_expired_objects_are_deleted_in_many_small_steps(store, retention, tables):
     for number in range(120):
-        await keep(store, f"r{number}", f"r{number - 1}" if number % 10 else None)
+        await store_response(store, f"r{number}", f"r{number - 1}" if number % 10 else None)
     await converse(store, "conv_1")
     await complete(store, "c1")
     assert await retention.delete_expired(before=LATER) == 122
@@ -105,7 +107,7 @@ async def test_expired_objects_are_deleted_in_many_small_steps(store, retention,
 
 async def test_history_of_new_responses_stays_as_long_as_they_need_it(store, retention, tables):
     for place, name in enumerate(("a", "b", "c")):
-        await keep(store, name, ("a", "b")[place - 1] if place else None)
+        await store_response(store, name, ("a", "b")[place - 1] if place else None)
     for name in ("a", "b"):
         await age(tables, name, hours=2)
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 2
@@ -136,7 +138,9 @@ async def test_a_conversation_is_as_old_as_its_last_item(store, retention, table
 
 async def test_replicas_that_delete_expired_rows_at_once_count_each_row_once(store, retention):
     for number in range(130):
-        await keep(store, f"r{number}", f"r{number - 1}" if number % 7 else None, OWNER if number % 14 < 7 else OTHER)
+        await store_response(
+            store, f"r{number}", f"r{number - 1}" if number % 7 else None, OWNER if number % 14 < 7 else OTHER
+        )
     counts = await asyncio.gather(*[retention.delete_expired(before=LATER) for _ in range(3)])
     assert sum(counts) == 130
 
@@ -172,7 +176,7 @@ async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
 async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, retention, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
-            await keep(store, f"r{number}", f"r{number - 1}" if number else None, owner)
+            await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)
         await begin(store, "running", owner, logged=True, job_request={})
         call = CallRecord({"id": "mcp_1"}, 0, "started")
         await store.record_calls(owner, "running", [call], worker=WORKER, progress=None)
@@ -191,13 +195,13 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, reten
 
 async def test_export_has_everything_of_one_owner(store, retention):
     for number in range(70):
-        await keep(store, f"r{number:02}")
-    await keep(store, "child", "r00")
+        await store_response(store, f"r{number:02}")
+    await store_response(store, "child", "r00")
     await store.delete_response(OWNER, "r00")
     await converse(store, "conv_1")
     await complete(store, "c1")
     await store.store_approvals(OWNER, [build_approval("mcpr_1")])
-    await keep(store, "foreign", owner=OTHER)
+    await store_response(store, "foreign", owner=OTHER)
     exported = [row async for row in retention.export_owner(OWNER)]
     approval = exported.pop()
     assert (approval["object"], approval["id"], approval["state"]) == ("approval", "mcpr_1", "open")

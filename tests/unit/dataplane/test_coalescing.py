@@ -34,20 +34,20 @@ class Loop:
     def __init__(self) -> None:
         self.moments: list[tuple[float, Callable[[], None]]] = []
 
-    def call_later(self, seconds: float, come: Callable[[], None], context: Context) -> "Loop":
+    def call_later(self, seconds: float, fire_moment: Callable[[], None], context: Context) -> "Loop":
         assert not list(context)
-        self.moments.append((seconds, come))
+        self.moments.append((seconds, fire_moment))
         return self
 
     def cancel(self) -> None:
         self.moments.pop()
 
-    def come(self) -> None:
+    def fire_moment(self) -> None:
         """The next moment."""
-        [(seconds, come)] = self.moments
+        [(seconds, fire_moment)] = self.moments
         assert seconds == APART_S
         self.moments.clear()
-        come()
+        fire_moment()
 
 
 @dataclass
@@ -105,10 +105,10 @@ def test_everything_received_by_a_moment_is_read_then(together: ReadCoalescer, p
     one.there.send(b"a")
     one.there.send(b"b")
     two.there.send(b"c")
-    loop.come()
+    loop.fire_moment()
     assert (one.came, two.came) == ([b"ab"], [b"c"])
     two.there.send(b"d")
-    loop.come()
+    loop.fire_moment()
     assert (one.came, two.came) == ([b"ab"], [b"c", b"d"])
 
 
@@ -118,11 +118,11 @@ def test_the_end_of_a_stream_is_not_read_here(pair: Callable[[], Pair]) -> None:
     two.join(loop)
     one.there.send(b"last words")
     one.there.close()
-    loop.come()
+    loop.fire_moment()
     assert (one.came, one.left) == ([], 1)
     assert one.here.recv(100) == b"last words"
     two.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert two.came == [b"a"]
 
 
@@ -135,7 +135,7 @@ def test_the_last_bytes_of_a_half_closed_stream_are_not_read_here(together: Read
             one.join(loop)
             there.send(b"last words")
             there.shutdown(socket.SHUT_WR)
-            loop.come()
+            loop.fire_moment()
             assert (one.came, one.left) == ([], 1)
 
 
@@ -147,7 +147,7 @@ def test_a_reset_stream_is_not_read_here(together: ReadCoalescer) -> None:
         one.join(loop)
         there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         there.close()
-        loop.come()
+        loop.fire_moment()
         assert (one.came, one.left) == ([], 1)
 
 
@@ -157,7 +157,7 @@ def test_a_stream_that_leaves_while_another_is_read_is_not_read(pair: Callable[[
         each.join(loop)
         each.then = other.leave_coalescing
         each.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert one.came + two.came == [b"a"]
 
 
@@ -167,12 +167,12 @@ def test_a_stream_without_data_stays(pair: Callable[[], Pair]) -> None:
         each.join(loop)
         each.then = partial(other.here.recv, 100)
         each.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert one.came + two.came == [b"a"]
     one.then = two.then = lambda: None
     one.there.send(b"b")
     two.there.send(b"b")
-    loop.come()
+    loop.fire_moment()
     assert one.came + two.came in ([b"a", b"b", b"b"], [b"b", b"a", b"b"])
 
 
@@ -186,7 +186,7 @@ def test_after_the_last_stream_leaves_no_moments_are_scheduled(pair: Callable[[]
     assert not loop.moments
     two.join(loop)
     two.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert two.came == [b"a"]
 
 
@@ -209,7 +209,7 @@ def test_a_closed_socket_does_not_affect_the_next_with_its_descriptor(pair: Call
     two.join(loop)
     one.together.leave(number, one)
     two.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert two.came == [b"a"]
     two.here.close()
     two.together.leave(number, two)
@@ -227,10 +227,10 @@ def test_a_stream_whose_reader_raises_fails_and_others_are_read(pair: Callable[[
     for each in (one, two):
         each.join(loop)
         each.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert (one.failed, one.left, two.came) == ([defect], 1, [b"a"])
     two.there.send(b"b")
-    loop.come()
+    loop.fire_moment()
     assert two.came == [b"a", b"b"]
 
 
@@ -240,7 +240,7 @@ def test_a_stream_that_cannot_be_read_fails(pair: Callable[[], Pair], monkeypatc
     one.there.send(b"a")
     reset = ConnectionResetError()
     monkeypatch.setattr(os, "read", Mock(side_effect=reset))
-    loop.come()
+    loop.fire_moment()
     assert (one.failed, one.came) == ([reset], [])
 
 
@@ -251,7 +251,7 @@ def test_a_stream_with_more_than_one_read_leaves(pair: Callable[[], Pair], monke
         each.join(loop)
     one.there.send(b"abcde")
     two.there.send(b"abc")
-    loop.come()
+    loop.fire_moment()
     assert (one.came, one.left, two.came, two.left) == ([b"abcd"], 1, [b"abc"], 0)
 
 
@@ -268,7 +268,7 @@ def test_a_failed_registration_changes_nothing(
     assert not loop.moments
     one.join(loop)
     one.there.send(b"a")
-    loop.come()
+    loop.fire_moment()
     assert one.came == [b"a"]
 
 
@@ -278,7 +278,7 @@ def test_a_closed_loop_leaves_no_streams_to_the_next(pair: Callable[[], Pair]) -
     two.join(loop)
     one.there.send(b"a")
     two.there.send(b"b")
-    loop.come()
+    loop.fire_moment()
     assert (one.came, two.came) == ([], [b"b"])
     one.leave_coalescing()
     assert len(loop.moments) == 1
@@ -291,7 +291,7 @@ def moments_until_all_leave(loop: Loop, streams: list[Pair], *, bring_in_four: i
             return at
         if at % 4 < bring_in_four:
             streams[0].there.send(b"a")
-        loop.come()
+        loop.fire_moment()
     return None
 
 

@@ -287,7 +287,7 @@ async def test_coalescing_follows_the_configuration_of_the_provider(monkeypatch:
         join(self, number, stream, loop)
         joined.set()
 
-    async def until_it_is_read_with_others(exchange: Exchange) -> None:
+    async def send_until_joined(exchange: Exchange) -> None:
         await exchange.send(HEAD)
         while not joined.is_set():
             await exchange.send(DELTA)
@@ -296,7 +296,7 @@ async def test_coalescing_follows_the_configuration_of_the_provider(monkeypatch:
 
     monkeypatch.setattr(ReadCoalescer, "join", noted)
     async with ScriptedUpstream() as server, asyncio.timeout(30):
-        server.script(until_it_is_read_with_others)
+        server.script(send_until_joined)
         config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
         transport = build_transport(config, server.url)
         assert isinstance(transport, PooledTransport)

@@ -29,7 +29,7 @@ NEVER = 0.0
 
 
 class Peer(ChunkWriter):
-    """Keeps what is written to it."""
+    """Stores written bytes."""
 
     def __init__(self) -> None:
         self.ready = True
@@ -57,7 +57,7 @@ def frame(text: str) -> bytes:
     return sse.encode_data(orjson.dumps(text_chunk(text)))
 
 
-def begun(item_id: str = "msg_1") -> ResponsesEncoder:
+def begin_encoder(item_id: str = "msg_1") -> ResponsesEncoder:
     encoder = ResponsesEncoder(HEAD, lambda: 105)
     encoder.feed(
         [
@@ -70,7 +70,7 @@ def begun(item_id: str = "msg_1") -> ResponsesEncoder:
     return encoder
 
 
-def begun_message() -> MessagesEncoder:
+def begin_messages_encoder() -> MessagesEncoder:
     """An encoder whose frames have no numbers."""
     encoder = MessagesEncoder(message_id="msg_%d", model="m", thinking="text")
     part = {"type": "output_text", "text": "", "annotations": []}
@@ -85,8 +85,8 @@ def run() -> ChatDeltaRun:
     return run
 
 
-def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable[[bytes], int]:
-    path = make_fast_path(alike, peer)
+def make_forwarder(template: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable[[bytes], int]:
+    path = make_fast_path(template, peer)
     assert path is not None
     return path.forward_chunks
 
@@ -97,63 +97,63 @@ def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable
     sequence=st.integers(0, 1001),
 )
 def test_deltas_have_the_bytes_of_the_encoder(texts: list[str], size: str, sequence: int) -> None:
-    short, long, peer = begun(), begun(), Peer()
-    short.sequence = long.sequence = sequence
-    forward_chunks = passing(short.build_delta_template(run()), peer)
-    told = b""
+    fast, slow, peer = begin_encoder(), begin_encoder(), Peer()
+    fast.sequence = slow.sequence = sequence
+    forward_chunks = make_forwarder(fast.build_delta_template(run()), peer)
+    expected = b""
     for text in texts:
         assert forward_chunks(chunked(frame(text), size))
-        told += long.feed([Delta(0, 0, text)])
-    assert peer.body == told
-    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
-    assert short.response == long.response
+        expected += slow.feed([Delta(0, 0, text)])
+    assert peer.body == expected
+    assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
+    assert fast.response == slow.response
 
 
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), at_once=st.booleans())
 def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], at_once: bool) -> None:
-    short, long, peer = begun_message(), begun_message(), Peer()
-    forward_chunks = passing(short.build_delta_template(run()), peer)
+    fast, slow, peer = begin_messages_encoder(), begin_messages_encoder(), Peer()
+    forward_chunks = make_forwarder(fast.build_delta_template(run()), peer)
     chunks = [chunked(frame(text)) for text in texts]
     for read in [b"".join(chunks)] if at_once else chunks:
         assert forward_chunks(read) == len(read)
-    assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
-    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+    assert peer.body == slow.feed([Delta(0, 0, text) for text in texts])
+    assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
 
 
 def test_a_number_may_gain_a_digit_on_the_way() -> None:
-    short, long, peer = begun(), begun(), Peer()
-    forward_chunks = passing(short.build_delta_template(run()), peer)
+    fast, slow, peer = begin_encoder(), begin_encoder(), Peer()
+    forward_chunks = make_forwarder(fast.build_delta_template(run()), peer)
     assert all(forward_chunks(chunked(frame(f"{count}"))) for count in range(1200))
-    assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
+    assert peer.body == slow.feed([Delta(0, 0, f"{count}") for count in range(1200)])
 
 
 def test_an_item_may_have_any_id() -> None:
     item_id = "%d%b%%%x%%d"
-    short, long, peer = begun(item_id), begun(item_id), Peer()
-    assert passing(short.build_delta_template(run()), peer)(chunked(frame("two")))
-    assert peer.body == long.feed([Delta(0, 0, "two")])
+    fast, slow, peer = begin_encoder(item_id), begin_encoder(item_id), Peer()
+    assert make_forwarder(fast.build_delta_template(run()), peer)(chunked(frame("two")))
+    assert peer.body == slow.feed([Delta(0, 0, "two")])
 
 
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
 def test_chunks_of_one_read_are_translated_in_one_write(texts: list[str], sequence: int) -> None:
-    short, long, peer = begun(), begun(), Peer()
-    short.sequence = long.sequence = sequence
-    assert passing(short.build_delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
-    assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
-    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
-    assert short.response == long.response
+    fast, slow, peer = begin_encoder(), begin_encoder(), Peer()
+    fast.sequence = slow.sequence = sequence
+    assert make_forwarder(fast.build_delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert peer.body == slow.feed([Delta(0, 0, text) for text in texts])
+    assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
+    assert fast.response == slow.response
 
 
 def test_chunks_of_one_read_are_relayed_in_one_write() -> None:
     peer = Peer()
     data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
-    assert passing(RelayTemplate(run(), ()), peer)(data)
+    assert make_forwarder(RelayTemplate(run(), ()), peer)(data)
     assert peer.written == data
 
 
 def test_the_time_of_the_last_write_is_known() -> None:
     peer = Peer()
-    assert passing(begun().build_delta_template(run()), peer)(chunked(frame("two")))
+    assert make_forwarder(begin_encoder().build_delta_template(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
 
 
@@ -184,12 +184,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
 def test_other_chunks_are_left_to_the_caller(data: bytes) -> None:
-    encoder, peer = begun(), Peer()
-    assert not passing(encoder.build_delta_template(run()), peer)(data)
-    assert not passing(RelayTemplate(run(), ()), peer)(data)
+    encoder, peer = begin_encoder(), Peer()
+    assert not make_forwarder(encoder.build_delta_template(run()), peer)(data)
+    assert not make_forwarder(RelayTemplate(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
-    assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
-    assert not passing(begun_message().build_delta_template(run()), peer)(data)
+    assert encoder.feed([Delta(0, 0, "end")]) == begin_encoder().feed([Delta(0, 0, "end")])
+    assert not make_forwarder(begin_messages_encoder().build_delta_template(run()), peer)(data)
     assert not peer.written
 
 
@@ -199,12 +199,12 @@ def test_other_chunks_are_left_to_the_caller(data: bytes) -> None:
 def test_bytes_after_chunks_of_the_run_are_left_to_the_caller(data: bytes) -> None:
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
     taken = len(first)
-    short, long, peer, other = begun(), begun(), Peer(), Peer()
-    assert passing(short.build_delta_template(run()), peer)(first + data) == taken
-    assert passing(RelayTemplate(run(), ()), other)(first + data) == taken
-    assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
+    fast, slow, peer, other = begin_encoder(), begin_encoder(), Peer(), Peer()
+    assert make_forwarder(fast.build_delta_template(run()), peer)(first + data) == taken
+    assert make_forwarder(RelayTemplate(run(), ()), other)(first + data) == taken
+    assert peer.body == (slow.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
     assert bytes(other.written) == first[:taken]
-    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+    assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
 
 
 NOT_ONE_TEXT = {
@@ -215,18 +215,18 @@ NOT_ONE_TEXT = {
 
 @pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
 def test_chunks_that_are_not_one_text_each_are_not_translated(data: bytes) -> None:
-    encoder, peer = begun(), Peer()
-    assert not passing(encoder.build_delta_template(run()), peer)(data)
-    assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
+    encoder, peer = begin_encoder(), Peer()
+    assert not make_forwarder(encoder.build_delta_template(run()), peer)(data)
+    assert encoder.feed([Delta(0, 0, "end")]) == begin_encoder().feed([Delta(0, 0, "end")])
 
 
 @pytest.mark.parametrize(
-    "alike", [begun().build_delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"]
+    "template", [begin_encoder().build_delta_template(run()), RelayTemplate(run(), ())], ids=["delta", "relay"]
 )
-def test_nothing_is_written_to_a_client_that_does_not_read(alike: DeltaTemplate | RelayTemplate) -> None:
+def test_nothing_is_written_to_a_client_that_does_not_read(template: DeltaTemplate | RelayTemplate) -> None:
     peer = Peer()
     peer.ready = False
-    assert not passing(alike, peer)(chunked(frame("two")))
+    assert not make_forwarder(template, peer)(chunked(frame("two")))
     assert not peer.written
 
 
@@ -237,7 +237,7 @@ def test_model_names_are_changed_in_relayed_chunks() -> None:
     for each in (chunk({"role": "assistant", "content": ""}), text_chunk("one")):
         relay.feed(sse.encode_data(orjson.dumps(each)))
     assert relay.template is not None
-    assert passing(relay.template, peer)(chunked(frame("two, not the model")))
+    assert make_forwarder(relay.template, peer)(chunked(frame("two, not the model")))
     assert peer.body == relay.feed(frame("two, not the model"))
     assert b'"model":"ours"' in peer.body
     assert peer.sent_at > NEVER
@@ -273,7 +273,7 @@ def socket_peer(transport: SocketTransport) -> Peer:
 
 def test_the_compiled_core_writes_to_the_socket_itself() -> None:
     peer = socket_peer(transport := SocketTransport())
-    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert make_forwarder(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (delta, b"")
     assert peer.sent_at > NEVER
 
@@ -281,14 +281,14 @@ def test_the_compiled_core_writes_to_the_socket_itself() -> None:
 @pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
 def test_the_compiled_core_leaves_writes_to_a_transport_with_a_buffer(closing: bool, waiting: int) -> None:
     peer = socket_peer(transport := SocketTransport(closing, waiting))
-    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert make_forwarder(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (b"", delta)
 
 
 def test_bytes_beyond_the_socket_buffer_go_to_the_transport() -> None:
     peer = socket_peer(transport := SocketTransport())
     delta = chunked(frame("two" * 100_000))
-    forward_chunks = passing(RelayTemplate(run(), ()), peer)
+    forward_chunks = make_forwarder(RelayTemplate(run(), ()), peer)
     while not peer.written:
         assert forward_chunks(delta)
     kept = bytes(peer.written)
@@ -301,14 +301,14 @@ def test_bytes_beyond_the_socket_buffer_go_to_the_transport() -> None:
 def test_a_broken_socket_is_detected_by_the_transport() -> None:
     peer = socket_peer(transport := SocketTransport())
     transport.there.close()
-    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert make_forwarder(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert bytes(peer.written) == delta
     transport.here.close()
 
 
 def test_each_kind_of_template_has_a_fast_path() -> None:
-    for alike in (begun().build_delta_template(run()), RelayTemplate(run(), ())):
-        way = make_fast_path(alike, peer := Peer())
+    for template in (begin_encoder().build_delta_template(run()), RelayTemplate(run(), ())):
+        way = make_fast_path(template, peer := Peer())
         assert way is not None
         assert way.forward_chunks(data := chunked(frame("two"))) == len(data)
         assert peer.written

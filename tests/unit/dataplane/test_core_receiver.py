@@ -25,37 +25,37 @@ def chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-async def come(connection: UpstreamConnection, data: bytes) -> None:
-    # From the loop, as from a socket: whoever waits goes on in there.
+async def deliver(connection: UpstreamConnection, data: bytes) -> None:
+    # The loop calls it, as it does for a socket: the waiter resumes inside the call.
     asyncio.get_running_loop().call_soon(connection.data_received, data)
     await asyncio.sleep(0)
 
 
-def connected() -> UpstreamConnection:
+def make_connection() -> UpstreamConnection:
     connection = UpstreamConnection(ReadCoalescer(0))
     connection.connection_made(Mock())
     return connection
 
 
-async def begun() -> UpstreamConnection:
-    """A connection that has had the head of a reply."""
-    connection = connected()
+async def begin_reply() -> UpstreamConnection:
+    """Returns a connection that has received the head of a reply."""
+    connection = make_connection()
     sending = asyncio.ensure_future(connection.send(b"", None))
     await asyncio.sleep(0)
-    await come(connection, HEAD)
+    await deliver(connection, HEAD)
     await sending
     return connection
 
 
 class ConnectedPool(PooledTransport):
-    """One whose connections lead nowhere."""
+    """A pool whose connections lead nowhere."""
 
     def __init__(self) -> None:
         super().__init__()
         self.connections: list[UpstreamConnection] = []
 
     async def _dial(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
-        self.connections.append(connected())
+        self.connections.append(make_connection())
         return self.connections[-1]
 
 
@@ -74,12 +74,12 @@ class Reader:
         self.sink = FakeSink(self._push, self._pass_chunks)
 
     async def read(self) -> None:
-        connection = connected()
+        connection = make_connection()
         reading = asyncio.ensure_future(self._read(connection))
         await asyncio.sleep(0)
         for at, data in enumerate(self._data):
             self._at = at
-            await come(connection, data)
+            await deliver(connection, data)
         await reading
         assert connection.end_exchange()
 
@@ -152,7 +152,7 @@ async def test_the_first_chunks_of_a_long_read_are_parsed_before_the_rest_arrive
 
 
 async def test_nothing_is_pushed_after_a_cancelled_wait() -> None:
-    connection = await begun()
+    connection = await begin_reply()
     passed: list[bytes] = []
 
     def take(data: bytes) -> int:
@@ -168,12 +168,12 @@ async def test_nothing_is_pushed_after_a_cancelled_wait() -> None:
 
 
 async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> None:
-    connection = await begun()
+    connection = await begin_reply()
     connection.data_received(chunk(b"one") + END)
     assert (connection.take(), connection.end_exchange()) == (b"one", True)
     sending = asyncio.ensure_future(connection.send(b"", None))
     await asyncio.sleep(0)
-    await come(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nab\r\n")
+    await deliver(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nab\r\n")
     await sending
     assert connection.take() == b"ab\r\n"
     pushed: list[bytes] = []
@@ -202,7 +202,7 @@ async def test_bytes_after_a_reply_in_one_read_answer_no_other_request() -> None
     await asyncio.sleep(0)
     looks_chunked = chunk(b"a" * 30) * 3
     first = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(looks_chunked), looks_chunked)
-    await come(pool.connections[0], first + b"HTTP/1.1 200 OK\r\ncontent-length: 3000\r\n\r\n" + b"x" * 3000)
+    await deliver(pool.connections[0], first + b"HTTP/1.1 200 OK\r\ncontent-length: 3000\r\n\r\n" + b"x" * 3000)
     await asyncio.sleep(0)
     assert (answers, len(pool.connections)) == ([looks_chunked], 2)
     assert pool.connections[0].closed

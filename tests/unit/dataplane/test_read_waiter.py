@@ -18,12 +18,12 @@ async def test_the_waiter_resumes_before_arrive_returns() -> None:
         await arrival
         said.append("waiter")
 
-    def come() -> None:
+    def notify_waiter() -> None:
         arrival.notify()
         said.append("caller")
 
     waiting = asyncio.ensure_future(wait())
-    asyncio.get_running_loop().call_soon(come)
+    asyncio.get_running_loop().call_soon(notify_waiter)
     await waiting
     assert said == ["waiter", "caller"]
 

@@ -229,11 +229,11 @@ def read_stream(stream: bytes) -> list[Json]:
     assert (done, rest) == (b"data: [DONE]", b"")
     chunks = [orjson.loads(frame.removeprefix(b"data: ")) for frame in frames]
     for chunk in chunks:
-        CHUNK.validate_python(_as_the_sdk_knows_it(chunk), strict=True)
+        CHUNK.validate_python(_remove_fields_unknown_to_the_sdk(chunk), strict=True)
     return chunks
 
 
-def _as_the_sdk_knows_it(chunk: Json) -> Json:
+def _remove_fields_unknown_to_the_sdk(chunk: Json) -> Json:
     """The SDK's chunk type has no custom calls and no failed streams, though the API streams both."""
     known: Json = orjson.loads(orjson.dumps(chunk))
     for choice in known["choices"]:

@@ -119,7 +119,7 @@ def text_output(text: str, finish_reason: str | None = None, **rest: Any) -> Out
 
 
 @dataclass
-class Asked:
+class EngineRequest:
     input: Any
     params: Any
     request_id: str
@@ -151,7 +151,7 @@ class AsyncLLM:
         self.model_config = ModelConfig()
         self.vllm_config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto"))
         self.renderer = Renderer()
-        self.asked: list[Asked] = []
+        self.asked: list[EngineRequest] = []
         self.unfinished = 0
         self.hangs = False
         """It never comes to an end."""
@@ -170,7 +170,7 @@ class AsyncLLM:
     ) -> AsyncGenerator[Output, None]:
         if self.output_handler is None:
             self.output_handler = asyncio.get_running_loop().create_future()
-        self.asked.append(Asked(input, params, request_id, priority, reasoning_ended))
+        self.asked.append(EngineRequest(input, params, request_id, priority, reasoning_ended))
         if self.refuses_guides is not None and params.structured_outputs is not None:
             raise self.refuses_guides
         self.unfinished += 1

@@ -48,7 +48,7 @@ class Client:
             await self._got_more.wait_for(lambda: mark in self.body)
 
 
-async def alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]]) -> None:
+async def run_alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]]) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(stream)  # type: ignore[arg-type]
         await act()
@@ -63,10 +63,10 @@ class PushedWire(Source[bytes]):
     def __init__(self) -> None:
         self.closed = False
         self.has_content = True
-        self.made_alike: bytes | None = None
+        self.template_frames: bytes | None = None
         self.template: ReadTemplate[bytes] | None = self
         self.awaited = asyncio.Event()
-        self._came: bytes | Exception = b""
+        self._received: bytes | Exception = b""
         self._end = b""
         self._sink: Sink | None = None
         self._arrived = asyncio.Event()
@@ -75,19 +75,19 @@ class PushedWire(Source[bytes]):
         return self.iterate()
 
     def take(self) -> bytes:
-        came, self._came = self._came, b""
-        if isinstance(came, Exception):
-            raise came
-        self.ended = came.endswith(END)
+        received, self._received = self._received, b""
+        if isinstance(received, Exception):
+            raise received
+        self.ended = received.endswith(END)
         self._end = END if self.ended else b""
-        return came.removesuffix(END)
+        return received.removesuffix(END)
 
     def take_read(self, read: bytes) -> bytes:
-        assert read == self._came
+        assert read == self._received
         return self.take()
 
     def encode_read(self, read: bytes) -> bytes | None:
-        return self.made_alike
+        return self.template_frames
 
     async def wait_for_read(self, sink: Sink | None = None) -> None:
         self._sink = sink
@@ -98,22 +98,22 @@ class PushedWire(Source[bytes]):
     async def close(self, *, whole: bool = False) -> None:
         self.closed = True
 
-    async def come_alike(self, what: bytes, alike: bytes | None) -> bool:
-        """`come`, offered to the push as bytes that make the frames `alike`."""
-        self.made_alike = alike
-        return await self.come(what, offered=what)
+    async def deliver_run(self, what: bytes, template_frames: bytes | None) -> bool:
+        """`deliver`, offered to the push as bytes that make the frames `template_frames`."""
+        self.template_frames = template_frames
+        return await self.deliver(what, offered=what)
 
-    async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
+    async def deliver(self, what: bytes | Exception, offered: bytes = b"") -> bool:
         """Whether it was pushed on at once."""
         await self.awaited.wait()
-        if self.offer(what, offered):
+        if self.deliver_to_sink(what, offered):
             return True
         self.wake()
         return False
 
-    def offer(self, what: bytes | Exception, offered: bytes = b"") -> bool:
-        """`come`, for who waits already; it is not woken."""
-        self._came = what
+    def deliver_to_sink(self, what: bytes | Exception, offered: bytes = b"") -> bool:
+        """`deliver`, for who waits already; it is not woken."""
+        self._received = what
         assert self._sink is not None
         return self._sink.push(offered)
 

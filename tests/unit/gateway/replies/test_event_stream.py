@@ -19,7 +19,7 @@ from tests.unit.gateway.replies.event_stream_client import (
     OPENING,
     Client,
     PushedWire,
-    alongside,
+    run_alongside,
 )
 
 Step = bytes | Exception | asyncio.Event
@@ -97,7 +97,7 @@ async def test_no_status_is_sent_before_content() -> None:
         content.set()
         await client.has(END)
 
-    await alongside(streaming(FakeWire(OPENING, content, CONTENT, END), client), act)
+    await run_alongside(streaming(FakeWire(OPENING, content, CONTENT, END), client), act)
     assert client.body == OPENING + CONTENT + END
 
 
@@ -140,7 +140,7 @@ async def test_silence_before_content_is_filled_and_sends_status_200() -> None:
         assert client.body.startswith(OPENING)
         more.set()
 
-    await alongside(streaming(FakeWire(OPENING, more, UpstreamRateLimited("slow")), client, keepalive_s=0.01), act)
+    await run_alongside(streaming(FakeWire(OPENING, more, UpstreamRateLimited("slow")), client, keepalive_s=0.01), act)
     assert client.body.endswith(ALIVE + FAILED % b"UpstreamRateLimited")
     assert client.done
 
@@ -152,7 +152,7 @@ async def test_silence_after_content_is_filled() -> None:
         await client.has(CONTENT + ALIVE)
         more.set()
 
-    await alongside(streaming(FakeWire(CONTENT, more, END), client, keepalive_s=0.01), act)
+    await run_alongside(streaming(FakeWire(CONTENT, more, END), client, keepalive_s=0.01), act)
     assert client.body.replace(ALIVE, b"") == CONTENT + END
 
 
@@ -169,7 +169,7 @@ async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
         assert not wire.closed
         client.reads.set()
 
-    await alongside(streaming(wire, client), act)
+    await run_alongside(streaming(wire, client), act)
     assert client.body == CONTENT + CONTENT + END
 
 
@@ -182,7 +182,7 @@ async def test_no_keep_alive_is_sent_into_an_unfinished_frame() -> None:
         await asyncio.sleep(0.05)  # no event shows that no keep-alive was sent: this is five times the interval
         client.reads.set()
 
-    await alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)
+    await run_alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)
     assert client.body == CONTENT + END
 
 
@@ -194,7 +194,7 @@ async def test_the_end_of_draining_ends_a_stream_in_one_failure() -> None:
         drain.expire()
 
     wire = FakeWire(CONTENT, asyncio.Event())
-    await alongside(streaming(wire, client, drain=drain), act)
+    await run_alongside(streaming(wire, client, drain=drain), act)
     assert client.body == CONTENT + FAILED % b"ShuttingDown"
     assert client.done
     assert wire.closed
@@ -217,7 +217,7 @@ async def test_buffered_frames_are_sent_before_the_failure() -> None:
         await asyncio.sleep(0)
         client.reads.set()
 
-    await alongside(streaming(FakeWire(CONTENT, END), client, drain=drain), act)
+    await run_alongside(streaming(FakeWire(CONTENT, END), client, drain=drain), act)
     assert client.body == CONTENT + FAILED % b"ShuttingDown"
 
 
@@ -228,7 +228,7 @@ async def test_a_client_that_leaves_closes_the_upstream_and_gets_nothing_more() 
         await client.has(CONTENT)
         client.left.set()
 
-    await alongside(streaming(wire, client), act)
+    await run_alongside(streaming(wire, client), act)
     assert wire.closed
     assert client.body == CONTENT
 
@@ -286,11 +286,11 @@ async def test_silence_during_the_commit_is_filled() -> None:
     stream = EventStreamReply(wire, DrainState(), keepalive_s=0.01, headers={}, recorder=recording)
 
     async def act() -> None:
-        assert not await wire.come(END)
+        assert not await wire.deliver(END)
         await client.has(ALIVE)
         kept.set()
 
-    await alongside(stream({"type": "http"}, client.receive, client.send), act)
+    await run_alongside(stream({"type": "http"}, client.receive, client.send), act)
     assert client.body.replace(ALIVE, b"") == END
     assert client.done
 
@@ -320,7 +320,7 @@ async def test_the_end_of_draining_during_the_commit_is_a_failure() -> None:
         await recording.trying.wait()
         drain.expire()
 
-    await alongside(recorded(FakeWire(CONTENT, END), client, recording, drain), act)
+    await run_alongside(recorded(FakeWire(CONTENT, END), client, recording, drain), act)
     assert client.body == CONTENT + FAILED % b"ShuttingDown"
 
 

@@ -19,7 +19,7 @@ from tests.unit.gateway.replies.event_stream_client import (
     OPENING,
     Client,
     PushedWire,
-    alongside,
+    run_alongside,
 )
 
 
@@ -70,12 +70,12 @@ async def test_reads_of_a_stream_that_has_begun_are_sent_in_the_same_call() -> N
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(CONTENT)
+        assert await wire.deliver(CONTENT)
         assert client.body == CONTENT
-        assert await wire.come(b"")
-        assert not await wire.come(END)
+        assert await wire.deliver(b"")
+        assert not await wire.deliver(END)
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
 
 
@@ -85,11 +85,11 @@ async def test_reads_without_frames_do_not_end_a_silence() -> None:
     async def act() -> None:
         async with asyncio.timeout(5):
             while ALIVE not in client.body:
-                assert await wire.come(b"")
+                assert await wire.deliver(b"")
                 await asyncio.sleep(0)
-        await wire.come(END)
+        await wire.deliver(END)
 
-    await alongside(pushing(wire, client, keepalive_s=0.02), act)
+    await run_alongside(pushing(wire, client, keepalive_s=0.02), act)
     assert client.body == ALIVE + END
 
 
@@ -97,14 +97,14 @@ async def test_reads_of_a_delta_run_are_forwarded_without_being_decoded() -> Non
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come_alike(OPENING, CONTENT)
-        assert await wire.come_alike(OPENING, b"")
+        assert await wire.deliver_run(OPENING, CONTENT)
+        assert await wire.deliver_run(OPENING, b"")
         assert client.body == CONTENT
-        assert await wire.come_alike(OPENING, None)
+        assert await wire.deliver_run(OPENING, None)
         assert client.body == CONTENT + OPENING
-        assert not await wire.come_alike(END, None)
+        assert not await wire.deliver_run(END, None)
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert client.body == CONTENT + OPENING + END
 
 
@@ -114,12 +114,12 @@ async def test_reads_of_a_delta_run_are_decoded_if_the_client_is_not_ready() -> 
     async def act() -> None:
         await wire.awaited.wait()
         client.reads.clear()
-        assert not await wire.come_alike(OPENING, CONTENT)
+        assert not await wire.deliver_run(OPENING, CONTENT)
         client.reads.set()
         await client.has(OPENING)
-        await wire.come(END)
+        await wire.deliver(END)
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert client.body == OPENING + END
 
 
@@ -135,16 +135,16 @@ async def test_frames_before_content_are_buffered_and_begin_the_stream() -> None
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(OPENING)
-        assert await wire.come(b"")
+        assert await wire.deliver(OPENING)
+        assert await wire.deliver(b"")
         assert client.body == b""
         wire.has_content = True
-        assert await wire.come(CONTENT)
+        assert await wire.deliver(CONTENT)
         assert client.body == OPENING + CONTENT
-        assert await wire.come(CONTENT)
-        assert not await wire.come(END)
+        assert await wire.deliver(CONTENT)
+        assert not await wire.deliver(END)
 
-    await alongside(beginning(wire, client), act)
+    await run_alongside(beginning(wire, client), act)
     assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + CONTENT + END, True)
 
 
@@ -152,12 +152,12 @@ async def test_the_end_is_sent_in_the_same_call() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        await wire.come(CONTENT)
-        wire.offer(END)
+        await wire.deliver(CONTENT)
+        wire.deliver_to_sink(END)
         assert (client.body, client.done) == (CONTENT + END, True)
         wire.wake()
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert client.body == CONTENT + END
 
 
@@ -165,18 +165,18 @@ async def test_a_stream_begins_when_its_reader_is_ready() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(OPENING)
+        assert await wire.deliver(OPENING)
         wire.has_content = True
         client.reads.clear()
-        assert not await wire.come(CONTENT)
+        assert not await wire.deliver(CONTENT)
         for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.body == b""
         client.reads.set()
         await client.has(CONTENT)
-        assert not await wire.come(END)
+        assert not await wire.deliver(END)
 
-    await alongside(beginning(wire, client), act)
+    await run_alongside(beginning(wire, client), act)
     assert (client.status, client.body) == (200, OPENING + CONTENT + END)
 
 
@@ -184,11 +184,11 @@ async def test_a_stream_that_ends_without_content_is_sent_when_it_ends() -> None
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(OPENING)
-        assert not await wire.come(END)
+        assert await wire.deliver(OPENING)
+        assert not await wire.deliver(END)
 
     wire.has_content = False
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert (client.body, client.done) == (OPENING + END, True)
 
 
@@ -196,11 +196,11 @@ async def test_a_failure_that_arrives_before_content_is_raised() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(OPENING)
-        assert not await wire.come(UpstreamRateLimited("slow"))
+        assert await wire.deliver(OPENING)
+        assert not await wire.deliver(UpstreamRateLimited("slow"))
 
     with pytest.raises(ExceptionGroup) as raised:
-        await alongside(beginning(wire, client), act)
+        await run_alongside(beginning(wire, client), act)
     assert raised.group_contains(UpstreamRateLimited)
     assert (client.status, wire.closed) == (None, True)
 
@@ -209,17 +209,17 @@ async def test_no_keep_alive_waits_for_a_client_beyond_the_end() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        await wire.come(CONTENT)
+        await wire.deliver(CONTENT)
         client.reads.clear()
         # Several silences long, and enough for one that waits to be sent.
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await client.is_sent_to.wait()
         client.reads.set()
-        wire.offer(END)
+        wire.deliver_to_sink(END)
         wire.wake()
 
-    await alongside(pushing(wire, client, keepalive_s=0.01), act)
+    await run_alongside(pushing(wire, client, keepalive_s=0.01), act)
     assert (client.body, client.done) == (CONTENT + END, True)
 
 
@@ -237,32 +237,32 @@ async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(m
     async def act() -> None:
         monkeypatch.setattr(loop, "call_later", note_delay)
         client.reads.clear()
-        assert not await wire.come(CONTENT)
+        assert not await wire.deliver(CONTENT)
         # The first check since the last write may find a part of an interval left.
         assert [await delays.get() for _ in range(5)][2:] == [keepalive_s] * 3
         client.reads.set()
         await client.has(CONTENT)
-        await wire.come(END)
+        await wire.deliver(END)
 
     async with asyncio.timeout(5):
-        await alongside(pushing(wire, client, keepalive_s), act)
+        await run_alongside(pushing(wire, client, keepalive_s), act)
 
 
 async def test_reads_wait_for_a_client_that_is_not_ready() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(CONTENT)
+        assert await wire.deliver(CONTENT)
         client.reads.clear()
-        assert not await wire.come(OPENING)
+        assert not await wire.deliver(OPENING)
         for _ in range(5):  # turns of the loop, in which nothing may be sent
             await asyncio.sleep(0)
         assert client.body == CONTENT
         client.reads.set()
         await client.has(OPENING)
-        await wire.come(END)
+        await wire.deliver(END)
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert client.body == CONTENT + OPENING + END
 
 
@@ -270,9 +270,9 @@ async def test_a_failure_within_a_read_is_the_last_event() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert await wire.come(CONTENT)
-        assert not await wire.come(UpstreamBroken("cut"))
+        assert await wire.deliver(CONTENT)
+        assert not await wire.deliver(UpstreamBroken("cut"))
 
-    await alongside(pushing(wire, client), act)
+    await run_alongside(pushing(wire, client), act)
     assert client.body == CONTENT + FAILED % b"UpstreamBroken"
     assert (client.done, wire.closed) == (True, True)

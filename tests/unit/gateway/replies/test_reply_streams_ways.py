@@ -88,7 +88,7 @@ def normalizer(tools: Sequence[Json] = (), **profile: Any) -> ReplyNormalizer:
     return ReplyNormalizer(Turn(model="m", items=[], tools=list(tools)), Profile(**profile), counting_ids())
 
 
-def wire_of(
+def make_reply(
     server: Server, encoder: Any = None, calls: EventStage | None = None, profile: Profile = DEFAULT_PROFILE
 ) -> TranslatedReply:
     decoder = ChatDecoder(counting_ids(), profile)
@@ -96,12 +96,14 @@ def wire_of(
     return TranslatedReply(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
 
 
-async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: bool) -> tuple[bytes, int]:
+async def collect_frames(
+    server: Server, wire: TranslatedReply | RelayedReply, *, by_template: bool
+) -> tuple[bytes, int]:
     """Returns all frames of a stream, and how many reads used the fast path."""
-    frames, short = [], 0
+    frames, fast_reads = [], 0
     await wire.open()
     while not wire.ended:
-        offered = server.reads[0] if alike and len(server.reads) > 1 else None
+        offered = server.reads[0] if by_template and len(server.reads) > 1 else None
         if (
             offered is not None
             and wire.template is not None
@@ -109,10 +111,10 @@ async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: b
         ):
             server.reads.pop(0)
             frames.append(made)
-            short += 1
+            fast_reads += 1
         else:
             frames.append(wire.take())
-    return b"".join(frames) + conclude(wire), short
+    return b"".join(frames) + conclude(wire), fast_reads
 
 
 def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
@@ -254,29 +256,29 @@ async def test_streams_of_agents_are_the_same_on_every_way(
                 Turn(model="m", items=[], tools=[TOOL]), kinds=frozenset({"function"}), hosted=frozenset()
             )
             stage = ReplyNormalizer(rewritten.turn, Profile(), counting_ids(), rewritten.call_mapper)
-        wire = wire_of(server, calls=stage)
-        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+        wire = make_reply(server, calls=stage)
+        outcomes.append(((await collect_frames(server, wire, by_template=fast))[0], wire.result()))
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(("reads", "short"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
-async def test_streams_of_agents_use_the_fast_path(reads: list[bytes], short: int) -> None:
+@pytest.mark.parametrize(("reads", "fast_reads"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
+async def test_streams_of_agents_use_the_fast_path(reads: list[bytes], fast_reads: int) -> None:
     server = Server(reads)
-    assert (await sent(server, wire_of(server, calls=normalizer()), alike=True))[1] == short
+    assert (await collect_frames(server, make_reply(server, calls=normalizer()), by_template=True))[1] == fast_reads
 
 
 @pytest.mark.parametrize("part", ["reasoning_text", "summary_text"])
 async def test_reasoning_uses_the_fast_path_in_both_forms(part: Literal["reasoning_text", "summary_text"]) -> None:
-    reads, short = AGENT_STREAMS["reasoning"]
+    reads, fast_reads = AGENT_STREAMS["reasoning"]
     profile = Profile(reasoning_part=part)
     outcomes = []
     for fast in (True, False):
         server = Server(list(reads))
-        outcomes.append(await sent(server, wire_of(server, profile=profile), alike=fast))
-    assert [taken for _, taken in outcomes] == [short, 0]
+        outcomes.append(await collect_frames(server, make_reply(server, profile=profile), by_template=fast))
+    assert [taken for _, taken in outcomes] == [fast_reads, 0]
     assert outcomes[0][0] == outcomes[1][0]
     kind = {"reasoning_text": b"response.reasoning_text", "summary_text": b"response.reasoning_summary_text"}[part]
-    assert outcomes[0][0].count(b"event: " + kind + b".delta") == short
+    assert outcomes[0][0].count(b"event: " + kind + b".delta") == fast_reads
 
 
 @given(
@@ -291,17 +293,17 @@ async def test_any_stream_of_an_agent_is_the_same_however_it_is_split(pieces: li
     cut = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
     outcomes = []
     for server, fast in ((Server(cut), True), (Server([whole]), False)):
-        wire = wire_of(server, calls=normalizer())
-        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+        wire = make_reply(server, calls=normalizer())
+        outcomes.append(((await collect_frames(server, wire, by_template=fast))[0], wire.result()))
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(("reads", "short"), STREAMS.values(), ids=STREAMS)
-async def test_the_fast_path_sends_the_bytes_of_the_decoded_way(reads: list[bytes], short: int) -> None:
+@pytest.mark.parametrize(("reads", "fast_reads"), STREAMS.values(), ids=STREAMS)
+async def test_the_fast_path_sends_the_bytes_of_the_decoded_way(reads: list[bytes], fast_reads: int) -> None:
     servers = Server(reads), Server(reads)
-    wires = [wire_of(server) for server in servers]
-    frames, taken = await sent(servers[0], wires[0], alike=True)
-    assert (frames, taken) == (*(await sent(servers[1], wires[1], alike=False))[:1], short)
+    wires = [make_reply(server) for server in servers]
+    frames, taken = await collect_frames(servers[0], wires[0], by_template=True)
+    assert (frames, taken) == (*(await collect_frames(servers[1], wires[1], by_template=False))[:1], fast_reads)
     assert wires[0].result() == wires[1].result()
 
 
@@ -329,15 +331,15 @@ async def test_the_fast_path_sends_the_same_bytes_to_messages_clients(
     for fast in (True, False):
         server = Server(list(reads))
         encoder = MessagesEncoder(message_id="msg_1", model="m", thinking=thinking, seal=EchoingSeal())
-        outcomes.append(await sent(server, wire_of(server, encoder, normalizer()), alike=fast))
+        outcomes.append(await collect_frames(server, make_reply(server, encoder, normalizer()), by_template=fast))
     assert outcomes[0][0] == outcomes[1][0]
 
 
 async def test_messages_clients_get_text_by_the_fast_path() -> None:
-    reads, short = STREAMS["one by one"]
+    reads, fast_reads = STREAMS["one by one"]
     server = Server(list(reads))
     encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="none")
-    assert (await sent(server, wire_of(server, encoder), alike=True))[1] == short
+    assert (await collect_frames(server, make_reply(server, encoder), by_template=True))[1] == fast_reads
 
 
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
@@ -348,9 +350,9 @@ async def test_the_fast_path_sends_the_same_bytes_for_every_split(texts: list[st
     ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
     reads = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
     servers = Server(reads), Server([whole])
-    wires = [wire_of(server) for server in servers]
-    frames, _ = await sent(servers[0], wires[0], alike=True)
-    assert frames == (await sent(servers[1], wires[1], alike=False))[0]
+    wires = [make_reply(server) for server in servers]
+    frames, _ = await collect_frames(servers[0], wires[0], by_template=True)
+    assert frames == (await collect_frames(servers[1], wires[1], by_template=False))[0]
     assert wires[0].result() == wires[1].result()
 
 
@@ -359,10 +361,10 @@ async def test_other_streams_are_decoded(way: str) -> None:
     reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), STOP], 1)
     chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
     server = Server(reads)
-    wire = wire_of(server, calls=Watching()) if way == "its calls are mapped" else wire_of(server, chat)
-    frames, short = await sent(server, wire, alike=True)
+    wire = make_reply(server, calls=Watching()) if way == "its calls are mapped" else make_reply(server, chat)
+    frames, fast_reads = await collect_frames(server, wire, by_template=True)
     assert frames.endswith(sse.DONE_FRAME)
-    assert short == 0
+    assert fast_reads == 0
 
 
 async def test_a_relay_forwards_delta_runs_unchanged() -> None:
@@ -370,5 +372,5 @@ async def test_a_relay_forwards_delta_runs_unchanged() -> None:
     server = Server(reads)
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     wire = RelayedReply(HttpRelay(cast("Upstream", server), RELAY_DIALECTS["chat"], {}), relay)
-    assert await sent(server, wire, alike=True) == (b"".join(reads), 2)
+    assert await collect_frames(server, wire, by_template=True) == (b"".join(reads), 2)
     assert wire.ended

@@ -81,7 +81,7 @@ class Slow(Recorder):
         return []
 
 
-def held(*names: str | Exception, models: dict[str, Any] | None = None) -> tuple[Catalogue, Recorder]:
+def catalogue_of(*names: str | Exception, models: dict[str, Any] | None = None) -> tuple[Catalogue, Recorder]:
     """A catalogue over one upstream that lists these names, or fails."""
     a = Recorder("a", served=names[0] if isinstance(names[0], Exception) else [str(name) for name in names])
     return Catalogue(resolver(models or {"*": {"provider": "a"}}, a)), a
@@ -92,14 +92,14 @@ async def require(catalogue: Catalogue, name: str, allowed: tuple[str, ...] = EV
 
 
 async def test_listed_names_cost_one_list() -> None:
-    catalogue, a = held("qwen3:8b", "llama3:latest")
+    catalogue, a = catalogue_of("qwen3:8b", "llama3:latest")
     for name in ("qwen3:8b", "llama3", "Qwen3:8B", "llama3:latest"):
         await require(catalogue, name)
     assert a.asked == 1
 
 
 async def test_an_unlisted_name_is_refused_with_similar_ones() -> None:
-    catalogue, a = held("qwen3-8b", "qwen3-14b", "llama")
+    catalogue, a = catalogue_of("qwen3-8b", "qwen3-14b", "llama")
     with pytest.raises(
         UnknownModel, match=r"'qwen3-80b' does not exist: did you mean qwen3-8b or qwen3-14b\?"
     ) as unknown:
@@ -115,7 +115,7 @@ async def test_an_unlisted_name_is_refused_with_similar_ones() -> None:
 
 async def test_similar_names_are_those_that_the_key_may_use() -> None:
     models = {"mine-1": {"provider": "a"}, "*": {"provider": "a"}}
-    catalogue, _ = held("mine-2", "other", models=models)
+    catalogue, _ = catalogue_of("mine-2", "other", models=models)
     with pytest.raises(UnknownModel, match=r"did you mean mine-1 or mine-2\?"):
         await require(catalogue, "mine-3")
     with pytest.raises(UnknownModel, match="GET /v1/models"):
@@ -124,14 +124,16 @@ async def test_similar_names_are_those_that_the_key_may_use() -> None:
 
 async def test_a_model_that_was_loaded_since_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
-    catalogue, a = held("old")
+    catalogue, a = catalogue_of("old")
     await require(catalogue, "old")
     a.served = ["old", "new"]
     await require(catalogue, "new")
     assert a.asked == 2
 
 
-@pytest.mark.parametrize("failing", [held(UpstreamUnreachable("down")), held("")], ids=["down", "an empty name"])
+@pytest.mark.parametrize(
+    "failing", [catalogue_of(UpstreamUnreachable("down")), catalogue_of("")], ids=["down", "an empty name"]
+)
 async def test_an_unavailable_list_refuses_no_name(failing: tuple[Catalogue, Recorder]) -> None:
     catalogue, a = failing
     a.served = a.served if isinstance(a.served, Exception) else []
@@ -150,7 +152,7 @@ async def test_a_slow_list_delays_one_request(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_list_that_becomes_unavailable_refuses_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
-    catalogue, a = held("old")
+    catalogue, a = catalogue_of("old")
     await require(catalogue, "old")
     a.served = UpstreamUnreachable("down")
     await require(catalogue, "new")
@@ -159,14 +161,14 @@ async def test_a_list_that_becomes_unavailable_refuses_no_name(monkeypatch: pyte
 
 
 async def test_many_requests_wait_for_one_list() -> None:
-    catalogue, a = held("m")
+    catalogue, a = catalogue_of("m")
     await asyncio.gather(*(require(catalogue, "m") for _ in range(50)))
     assert a.asked == 1
 
 
 async def test_configured_names_are_not_checked_against_a_list() -> None:
     models: dict[str, Any] = {"mine": {"provider": "a"}, "alias-*": {"provider": "a", "model": "m"}}
-    catalogue, a = held("other", models=models)
+    catalogue, a = catalogue_of("other", models=models)
     for name in ("mine", "alias-1"):
         await require(catalogue, name)
     assert a.asked == 0

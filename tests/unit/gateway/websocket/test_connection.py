@@ -53,43 +53,43 @@ class Peer:
         self.clock = Clock()
         self.drain = DrainState()
         self.gone = False
-        self._said: asyncio.Queue[Json] = asyncio.Queue()
-        self._heard: asyncio.Queue[Json] = asyncio.Queue()
+        self._sent: asyncio.Queue[Json] = asyncio.Queue()
+        self._replies: asyncio.Queue[Json] = asyncio.Queue()
 
-    def say(self, event: Json) -> None:
-        self._said.put_nowait({"type": "websocket.receive", "text": json.dumps(event)})
+    def send_event(self, event: Json) -> None:
+        self._sent.put_nowait({"type": "websocket.receive", "text": json.dumps(event)})
 
     def leave(self) -> None:
-        self._said.put_nowait({"type": "websocket.disconnect", "code": 1001})
+        self._sent.put_nowait({"type": "websocket.disconnect", "code": 1001})
 
     async def receive(self) -> Json:
-        message = await self._said.get()
-        self._said.task_done()
+        message = await self._sent.get()
+        self._sent.task_done()
         return message
 
-    async def was_heard(self) -> None:
+    async def wait_until_received(self) -> None:
         """Waits until all sent messages were received."""
         async with asyncio.timeout(PATIENCE_S):
-            await self._said.join()
+            await self._sent.join()
 
     async def send(self, message: Any) -> None:
         if self.gone:
             raise ConnectionResetError
-        self._heard.put_nowait(message)
+        self._replies.put_nowait(message)
         if message["type"] == "websocket.close":
             self.leave()
 
-    async def hear(self) -> Json:
+    async def receive_event(self) -> Json:
         """The next event, or the message that closes the connection."""
         async with asyncio.timeout(PATIENCE_S):
-            message = await self._heard.get()
+            message = await self._replies.get()
         event: Json = json.loads(message["text"]) if message["type"] == "websocket.send" else message
         return event
 
-    async def hear_turn(self) -> list[Json]:
-        events = [await self.hear()]
+    async def receive_turn(self) -> list[Json]:
+        events = [await self.receive_event()]
         while events[-1]["type"] not in ("response.completed", "response.failed", "error"):
-            events.append(await self.hear())
+            events.append(await self.receive_event())
         return events
 
 
@@ -125,15 +125,15 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
 async def test_an_idle_connection_gets_an_event_at_its_time_limit() -> None:
     peer = Peer()
     async with connected(peer):
-        peer.say(CREATE)
-        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
+        peer.send_event(CREATE)
+        assert (await peer.receive_turn())[-1]["type"] == "response.completed"
         assert peer.clock.delay_s == HOUR_S
         peer.clock.fire()
-        event = await peer.hear()
+        event = await peer.receive_event()
         assert (event["type"], event["status"]) == ("error", 400)
         assert event["error"]["code"] == "websocket_connection_limit_reached"
         assert "(60 minutes)" in event["error"]["message"]
-        assert (await peer.hear())["code"] == 1000
+        assert (await peer.receive_event())["code"] == 1000
 
 
 async def test_a_client_that_leaves_stops_the_clock() -> None:
@@ -146,33 +146,33 @@ async def test_a_client_that_leaves_stops_the_clock() -> None:
 async def test_the_shutdown_counts_after_the_time_limit() -> None:
     peer = Peer()
     async with connected(peer):
-        peer.say(CREATE)
-        await peer.hear_turn()
+        peer.send_event(CREATE)
+        await peer.receive_turn()
         peer.clock.fire()
         peer.drain.begin()
-        assert (await peer.hear())["type"] == "error"
-        assert (await peer.hear())["code"] == 1000
+        assert (await peer.receive_event())["type"] == "error"
+        assert (await peer.receive_event())["code"] == 1000
 
 
 async def test_a_connection_that_opens_while_the_server_stops_is_closed() -> None:
     peer = Peer()
     peer.drain.begin()
     async with connected(peer):
-        assert (await peer.hear())["code"] == 1012
+        assert (await peer.receive_event())["code"] == 1012
 
 
 async def test_a_lost_peer_ends_the_connection_without_an_event() -> None:
     peer = Peer()
     async with connected(peer):
         peer.gone = True
-        peer.say({"type": "nonsense"})
+        peer.send_event({"type": "nonsense"})
 
 
 async def test_a_turn_with_a_lost_peer_ends() -> None:
     peer = Peer()
     async with connected(peer):
         peer.gone = True
-        peer.say(CREATE)
+        peer.send_event(CREATE)
         peer.leave()
 
 
@@ -187,11 +187,11 @@ async def test_an_internal_error_is_reported_and_the_connection_stays_open() -> 
 
     service.accept = fail
     async with connected(peer, service):
-        peer.say(CREATE)
-        (event,) = await peer.hear_turn()
+        peer.send_event(CREATE)
+        (event,) = await peer.receive_turn()
         assert (event["status"], event["error"]["code"]) == (500, "internal_error")
-        peer.say(CREATE)
-        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
+        peer.send_event(CREATE)
+        assert (await peer.receive_turn())[-1]["type"] == "response.completed"
         peer.leave()
 
 
@@ -224,8 +224,8 @@ async def test_the_terminal_event_of_an_unstored_end_is_not_sent() -> None:
 
     service.accept = open_recorded
     async with connected(peer, service):
-        peer.say(CREATE)
-        events = await peer.hear_turn()
+        peer.send_event(CREATE)
+        events = await peer.receive_turn()
         assert events[-1]["type"] == "error"
         assert (events[-1]["status"], events[-1]["error"]["code"]) == (503, "store_unavailable")
         assert "response.output_text.delta" in [event["type"] for event in events]
@@ -246,12 +246,12 @@ async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None) -> N
     service.accept = wait
     async with connected(peer, service):
         for _ in range(2):
-            peer.say({**CREATE, "stream_id": lane})
-        await peer.was_heard()
+            peer.send_event({**CREATE, "stream_id": lane})
+        await peer.wait_until_received()
         peer.clock.fire()
-        refused = await peer.hear()
+        refused = await peer.receive_event()
         assert (refused["type"], refused.get("stream_id")) == ("error", lane)
         go_on.set()
-        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
-        assert (await peer.hear())["type"] == "error"
-        assert (await peer.hear())["code"] == 1000
+        assert (await peer.receive_turn())[-1]["type"] == "response.completed"
+        assert (await peer.receive_event())["type"] == "error"
+        assert (await peer.receive_event())["code"] == 1000

@@ -28,7 +28,7 @@ WORDS = ("<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</t
 
 
 @dataclass
-class Told:
+class TurnResult:
     """The result of a turn."""
 
     events: list[Event]
@@ -61,7 +61,7 @@ class Told:
         return self.end.usage
 
 
-async def ask(engine: FakeEngine, profile: Profile = PROFILE, **turn: Any) -> Told:
+async def ask(engine: FakeEngine, profile: Profile = PROFILE, **turn: Any) -> TurnResult:
     """All of a turn; every run of the engine is over at its end."""
     exchange = prepare_engine_exchange(engine, Turn(model="m", items=[message("Hi")], **turn), profile)
     grammar = EventGrammar()
@@ -72,7 +72,7 @@ async def ask(engine: FakeEngine, profile: Profile = PROFILE, **turn: Any) -> To
             grammar.check(batch)
             events += batch
     assert all(run.closed for run in engine.runs)
-    return Told(events)
+    return TurnResult(events)
 
 
 def limited(tokens: int) -> Any:

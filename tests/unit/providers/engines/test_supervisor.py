@@ -65,7 +65,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def why_none(supervisor: Supervisor[FakeEngine]) -> EngineUnavailable:
+def read_unavailability(supervisor: Supervisor[FakeEngine]) -> EngineUnavailable:
     with pytest.raises(EngineUnavailable) as raised:
         _ = supervisor.engine
     return raised.value
@@ -77,8 +77,8 @@ async def test_entering_does_not_wait_and_the_state_is_known() -> None:
     async with supervisor.run_engine():
         await until(lambda: supervisor.engine_status.detail == "loading tiny.gguf")
         assert supervisor.engine_status.state == "starting"
-        assert str(why_none(supervisor)) == "the engine is starting: loading tiny.gguf"
-        assert why_none(supervisor).headers == {"retry-after": "1"}
+        assert str(read_unavailability(supervisor)) == "the engine is starting: loading tiny.gguf"
+        assert read_unavailability(supervisor).headers == {"retry-after": "1"}
 
 
 async def test_a_running_engine_is_available_and_ends_with_the_block() -> None:
@@ -91,7 +91,7 @@ async def test_a_running_engine_is_available_and_ends_with_the_block() -> None:
         assert supervisor.engine is world.engines[0]
     assert world.stopped == 1
     assert supervisor.engine_status.state == "down"
-    assert why_none(supervisor).provider == "tiny"
+    assert read_unavailability(supervisor).provider == "tiny"
 
 
 async def test_a_dead_engine_is_down_with_its_reason_and_then_started_again() -> None:
@@ -104,7 +104,7 @@ async def test_a_dead_engine_is_down_with_its_reason_and_then_started_again() ->
             world.engines[0].killed.set_result("killed by SIGKILL")
             await until(lambda: world.pauses == [MIN_BACKOFF_S])
             assert supervisor.engine_status == EngineStatus("down", "killed by SIGKILL")
-            assert str(why_none(supervisor)) == "the engine is down: killed by SIGKILL"
+            assert str(read_unavailability(supervisor)) == "the engine is down: killed by SIGKILL"
             assert world.stopped == 1, "what is left of it is cleared away before the next one starts"
             world.may_retry.release()
             await until(lambda: supervisor.engine_status.state == "ready")
@@ -140,7 +140,7 @@ async def test_clients_get_the_time_until_the_next_start() -> None:
             await until(lambda tries=tries: len(world.pauses) == tries)  # type: ignore[misc]
             world.may_retry.release()
         await until(lambda: len(world.pauses) == 4)
-        assert why_none(supervisor).headers == {"retry-after": "4"}
+        assert read_unavailability(supervisor).headers == {"retry-after": "4"}
 
 
 @pytest.mark.parametrize(("lived_s", "pause"), [(HEALTHY_S, MIN_BACKOFF_S), (HEALTHY_S - 1, 2 * MIN_BACKOFF_S)])

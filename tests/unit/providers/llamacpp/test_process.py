@@ -25,7 +25,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(process, "CHILD_COMMAND", (sys.executable, "-c", program))
 
 
-async def why_it_did_not_start() -> str:
+async def read_start_failure() -> str:
     with pytest.raises(EngineUnavailable) as raised:
         async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
             raise AssertionError("it started")
@@ -61,18 +61,18 @@ async def test_a_process_that_ends_during_its_start_reports_the_reason(
     program: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instead(monkeypatch, program)
-    assert await why_it_did_not_start() == reason
+    assert await read_start_failure() == reason
 
 
 async def test_an_endless_start_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "import time; " + HANGS)
     monkeypatch.setattr(process, "_START_TIMEOUT_S", 0.2)
-    assert await why_it_did_not_start() == "it was not ready within 0.2 s"
+    assert await read_start_failure() == "it was not ready within 0.2 s"
 
 
 async def test_without_the_library_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "is_xllamacpp_installed", lambda: False)
-    assert 'pip install "responses-gateway[llamacpp]"' in await why_it_did_not_start()
+    assert 'pip install "responses-gateway[llamacpp]"' in await read_start_failure()
 
 
 async def test_the_process_gets_its_model_and_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

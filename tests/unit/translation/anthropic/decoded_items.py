@@ -17,7 +17,7 @@ def items_of(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[Item]:
     return collect(events_of(*chunks, profile=profile))
 
 
-def said_item(text: str, status: str = "completed", number: int = 1, annotations: list[Json] | None = None) -> Item:
+def message_item(text: str, status: str = "completed", number: int = 1, annotations: list[Json] | None = None) -> Item:
     part = {"type": "output_text", "text": text, "annotations": annotations or [], "logprobs": []}
     return {"id": f"msg_{number}", "type": "message", "status": status, "role": "assistant", "content": [part]}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.support.translator_drivers import collect
-from tests.unit.translation.anthropic.decoded_items import RUN, events_of, items_of, said_item
+from tests.unit.translation.anthropic.decoded_items import RUN, events_of, items_of, message_item
 from tests.upstream.anthropic import (
     block,
     call_block,
@@ -70,7 +70,7 @@ def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> I
 def test_a_text() -> None:
     *_, finished = events = events_of(*text_events("Hel", "lo"))
     assert events[0] == Started("scripted-model", "msg_1")
-    assert collect(events) == [said_item("Hello")]
+    assert collect(events) == [message_item("Hello")]
     assert isinstance(finished, Finished)
     assert (finished.reason, finished.raw_reason) == ("stop", "end_turn")
     assert finished.usage is not None
@@ -86,17 +86,17 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     "thinking, then a text": (
         [*block(0, thinking_block(), *thought("H", "m.")), *block(1, text_block(), *text_deltas("a"))],
         [thinking_block("Hm.", "s1"), text_block("a")],
-        [thought_item("Hm.", signed("Hm.")), said_item("a")],
+        [thought_item("Hm.", signed("Hm.")), message_item("a")],
     ),
     "thinking without words": (
         [*block(0, thinking_block(), *thought()), *block(1, text_block(), *text_deltas("a"))],
         [thinking_block("", "s1"), text_block("a")],
-        [thought_item("", signed()), said_item("a")],
+        [thought_item("", signed()), message_item("a")],
     ),
     "thinking nobody may read": (
         [*block(0, REDACTED), *block(1, text_block(), *text_deltas("a"))],
         [REDACTED, text_block("a")],
-        [thought_item("", HIDDEN), said_item("a")],
+        [thought_item("", HIDDEN), message_item("a")],
     ),
     "one thought after the other": (
         [*block(0, thinking_block(), *thought("a")), *block(1, thinking_block(), *thought("b", signature="s2"))],
@@ -130,12 +130,12 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
             *block(2, text_block(), *text_deltas("b")),
         ],
         [text_block("a"), call_block("f"), text_block("b")],
-        [said_item("a"), call_item("{}"), said_item("b", number=2)],
+        [message_item("a"), call_item("{}"), message_item("b", number=2)],
     ),
     "texts in one": (
         [*block(0, text_block(), *text_deltas("a")), *block(1, text_block(), *text_deltas("b"))],
         [text_block("a"), text_block("b")],
-        [said_item("ab")],
+        [message_item("ab")],
     ),
     "a call without arguments": (
         block(0, call_block("f")),
@@ -157,7 +157,7 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     "what is newer than this": (
         [*block(0, RUN, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *text_deltas("a"))],
         [RUN, text_block("a")],
-        [said_item("a")],
+        [message_item("a")],
     ),
     "a search": (
         [
@@ -167,7 +167,7 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
             *block(3, text_block(), *text_deltas("c")),
         ],
         [text_block("a"), {**SEARCH, "input": {"query": "b"}}, FOUND, text_block("c")],
-        [said_item("a"), search_item("b", input={"query": "b"}), said_item("c", number=2)],
+        [message_item("a"), search_item("b", input={"query": "b"}), message_item("c", number=2)],
     ),
     "results nobody asked for": (block(0, FOUND), [FOUND], []),
 }
@@ -243,7 +243,7 @@ def test_a_call_that_was_cut_off_is_incomplete() -> None:
 
 def test_a_text_that_was_cut_off_is_incomplete() -> None:
     items = items_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("max_tokens"))
-    assert items == [said_item("a", "incomplete")]
+    assert items == [message_item("a", "incomplete")]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.translator_drivers import counting_ids
-from tests.unit.translation.anthropic.decoded_items import RUN, events_of, items_of, said_item
+from tests.unit.translation.anthropic.decoded_items import RUN, events_of, items_of, message_item
 from tests.upstream.anthropic import (
     block,
     call_block,
@@ -47,7 +47,7 @@ def test_stop_reasons_become_finish_reasons(word: str, reason: str) -> None:
 
 def test_a_turn_that_was_paused_is_not_complete() -> None:
     items = items_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("pause_turn"))
-    assert items == [said_item("a", "incomplete")]
+    assert items == [message_item("a", "incomplete")]
 
 
 def test_an_unknown_stop_reason_is_reported_after_the_answer() -> None:
@@ -149,9 +149,9 @@ def test_citations_are_annotations_on_the_text_of_their_block(citation: Any, ann
         *block(0, text_block(), *text_deltas("ab")),
         *block(1, text_block(), *text_deltas("c"), delta, *text_deltas("de")),
     ]
-    assert items_of(opening(), *stream, *closing()) == [said_item("abcde", annotations=annotations)]
+    assert items_of(opening(), *stream, *closing()) == [message_item("abcde", annotations=annotations)]
     whole = message(text_block("ab"), {**text_block("cde"), "citations": [citation]})
-    assert items_of(whole) == [said_item("abcde", annotations=annotations)]
+    assert items_of(whole) == [message_item("abcde", annotations=annotations)]
 
 
 def test_citations_count_from_the_beginning_of_their_message() -> None:
@@ -160,9 +160,9 @@ def test_citations_count_from_the_beginning_of_their_message() -> None:
         block(2, {**text_block(), "citations": [WEB]}, *text_deltas("cde")),
     )
     items = items_of(opening(), *first, *block(1, thinking_block(), *thought("x")), *last[:-1], *closing())
-    assert items[-1] == said_item("cde", number=2, annotations=[cited(0, 3)])
+    assert items[-1] == message_item("cde", number=2, annotations=[cited(0, 3)])
     items = items_of(opening(), *first, *block(1, RUN), *last, *closing())
-    assert items == [said_item("abcde", annotations=[cited(2, 5)])]
+    assert items == [message_item("abcde", annotations=[cited(2, 5)])]
 
 
 GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {

@@ -35,14 +35,14 @@ STARTED, CALLED, STOPPED = Started("m"), Finished("tool_calls"), Finished("stop"
 OBJECT = '{"a":1}'
 
 
-def tidier(*past: str, **profile: Any) -> ReplyNormalizer:
+def make_normalizer(*past: str, **profile: Any) -> ReplyNormalizer:
     history: list[Item] = [{"type": "function_call", "call_id": call_id} for call_id in past]
     return ReplyNormalizer(Turn(model="m", items=history), Profile(**profile), counting_ids())
 
 
-def tidy(tidying: ReplyNormalizer, events: Sequence[Event], *, ends: bool = True) -> list[Event]:
+def normalize(stage: ReplyNormalizer, events: Sequence[Event], *, ends: bool = True) -> list[Event]:
     """Returns the events of a normalizer, fed one by one and all at once, after checking their grammar."""
-    out = [event for each in events for event in tidying.feed([each])]
+    out = [event for each in events for event in stage.feed([each])]
     grammar = EventGrammar()
     grammar.check(out)
     if ends:
@@ -100,16 +100,16 @@ def test_a_reply_without_defects_is_unchanged() -> None:
         Noted(usage=Usage()),
         CALLED,
     ]
-    assert [event for event in tidy(tidier("b"), events) if event != Delta(2, None, "")] == [
+    assert [event for event in normalize(make_normalizer("b"), events) if event != Delta(2, None, "")] == [
         event for event in events if event != Delta(2, None, "")
     ]
 
 
 def test_a_batch_of_text_is_the_same_object() -> None:
-    tidying = tidier()
-    tidying.feed(message_events(0, "a")[:2])
+    stage = make_normalizer()
+    stage.feed(message_events(0, "a")[:2])
     batch = [Delta(0, 0, "b"), Delta(0, 0, "c")]
-    assert tidying.feed(batch) is batch
+    assert stage.feed(batch) is batch
 
 
 class Following:
@@ -123,22 +123,22 @@ class Following:
 
 
 def test_the_next_stage_gets_every_batch() -> None:
-    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
-    assert tidying.feed([Delta(0, 0, "a")]) == [Delta(0, 0, "a"), STARTED]
-    assert tidying.feed([STOPPED]) == [STOPPED, STARTED]
+    stage = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
+    assert stage.feed([Delta(0, 0, "a")]) == [Delta(0, 0, "a"), STARTED]
+    assert stage.feed([STOPPED]) == [STOPPED, STARTED]
 
 
 def test_an_id_of_the_history_is_given_to_no_other_call() -> None:
     ended = ItemEnded(1, {**items.new_function_call("fc_1", call_id="x", name="f"), "arguments": OBJECT})
     events = [STARTED, *call(0, "x", OBJECT), *call(1, "x", OBJECT, ended=ended), *call(2, "tc_1", OBJECT), CALLED]
-    out = tidy(tidier("x", "tc_1"), events)
+    out = normalize(make_normalizer("x", "tc_1"), events)
     assert calls_in(out) == [("x__2", OBJECT), ("x__3", OBJECT), ("tc_2", OBJECT)]
 
 
 def test_what_is_signed_for_a_call_is_signed_for_its_new_id() -> None:
     details = [{"type": "gemini.call", "call_id": "x", "signature": "s"}, "odd", {"type": "other"}]
     events = [STARTED, *thought(0, details=details), *call(1, "x", OBJECT), *call(2, "x", OBJECT), CALLED]
-    out = tidy(tidier("x"), events)
+    out = normalize(make_normalizer("x"), events)
     assert [call_id for call_id, _ in calls_in(out)] == ["x__2", "x__3"]
     assert collect(out)[0]["details"] == [{**details[0], "call_id": "x__2"}, *details[1:]]  # type: ignore[dict-item]
     assert details[0]["call_id"] == "x", "what came is not changed"  # type: ignore[index]
@@ -156,7 +156,7 @@ FENCED: dict[str, tuple[Sequence[str], str]] = {
 
 @pytest.mark.parametrize(("texts", "expected"), FENCED.values(), ids=FENCED)
 def test_arguments_are_taken_out_of_their_fence(texts: Sequence[str], expected: str) -> None:
-    assert calls_in(tidy(tidier(), [STARTED, *call(0, "a", *texts), CALLED])) == [("a", expected)]
+    assert calls_in(normalize(make_normalizer(), [STARTED, *call(0, "a", *texts), CALLED])) == [("a", expected)]
 
 
 def test_final_arguments_of_the_upstream_are_taken_out_of_their_fence_too() -> None:
@@ -171,7 +171,7 @@ def test_final_arguments_of_the_upstream_are_taken_out_of_their_fence_too() -> N
         ItemEnded(0, final),
         CALLED,
     ]
-    out = tidy(tidier(), events)
+    out = normalize(make_normalizer(), events)
     assert out[2:5] == [
         Delta(0, None, OBJECT),
         PartEnded(0, None, {"arguments": OBJECT}),
@@ -190,7 +190,7 @@ def test_arguments_that_began_with_their_call_are_read_with_it() -> None:
         ItemEnded(0),
         CALLED,
     ]
-    out = tidy(tidier(), events)
+    out = normalize(make_normalizer(), events)
     assert (calls_in(out), warnings_in(out)) == ([("a", OBJECT)], [])
 
 
@@ -204,7 +204,7 @@ FAULTY = {
 
 @pytest.mark.parametrize(("arguments", "why"), FAULTY.items())
 def test_unreadable_arguments_are_preserved_and_reported(arguments: str, why: str) -> None:
-    out = tidy(tidier(max_tool_args_bytes=40), [STARTED, *call(0, "a", *arguments), CALLED])
+    out = normalize(make_normalizer(max_tool_args_bytes=40), [STARTED, *call(0, "a", *arguments), CALLED])
     assert calls_in(out) == [("a", arguments)]
     assert out[-2:] == [Noted(facts={TOOL_WARNINGS: [{"name": "f", "why": why}]}), CALLED]
 
@@ -214,7 +214,7 @@ CUT = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": '{
 
 @pytest.mark.parametrize("ended", [ItemEnded(0, None, "incomplete"), ItemEnded(0, CUT)])
 def test_a_truncated_call_causes_no_warning(ended: ItemEnded) -> None:
-    out = tidy(tidier(), [STARTED, *call(0, "a", '{"a"', ended=ended), Finished("length")])
+    out = normalize(make_normalizer(), [STARTED, *call(0, "a", '{"a"', ended=ended), Finished("length")])
     assert warnings_in(out) == []
 
 
@@ -222,7 +222,7 @@ def test_a_truncated_call_causes_no_warning(ended: ItemEnded) -> None:
 def test_calls_out_of_text_were_judged_before(profile: Json) -> None:
     noted = Noted(facts={TOOL_WARNINGS: ["before"], "service_tier": "flex"})
     events = [STARTED, *call(0, "a", "`", "["), noted, Noted(facts={TOOL_WARNINGS: ["last"]}), CALLED]
-    out = tidy(tidier(**profile), events)
+    out = normalize(make_normalizer(**profile), events)
     assert calls_in(out) == [("a", "`[")]
     assert out[-3:] == [Noted(facts={"service_tier": "flex"}), Noted(facts={TOOL_WARNINGS: ["before", "last"]}), CALLED]
 
@@ -238,7 +238,7 @@ def test_freeform_input_is_not_checked() -> None:
             ItemEnded(0, final),
             CALLED,
         ]
-        assert tidy(tidier(), events) == events
+        assert normalize(make_normalizer(), events) == events
 
 
 def test_calls_over_the_limit_are_left_out_without_a_gap() -> None:
@@ -256,7 +256,7 @@ def test_calls_over_the_limit_are_left_out_without_a_gap() -> None:
         *call(3, "c", OBJECT),
         Finished("tool_calls", response=response),
     ]
-    out = tidy(tidier(max_tool_calls_per_turn=1), events)
+    out = normalize(make_normalizer(max_tool_calls_per_turn=1), events)
     assert [item["type"] for item in collect(out)] == ["function_call", "message"]
     assert collect(out)[1]["content"][0]["text"] == "xy"
     assert [event.index for event in out if isinstance(event, Opaque | Annotated)] == [1, 1]
@@ -267,14 +267,14 @@ def test_calls_over_the_limit_are_left_out_without_a_gap() -> None:
 
 def test_a_call_after_a_dropped_one_keeps_its_own_index() -> None:
     interleaved = [event for pair in zip(call(0, "a", OBJECT), call(1, "b", OBJECT), strict=True) for event in pair]
-    out = tidy(tidier(max_tool_calls_per_turn=1), [STARTED, *interleaved, *thought(2, "hm"), CALLED])
+    out = normalize(make_normalizer(max_tool_calls_per_turn=1), [STARTED, *interleaved, *thought(2, "hm"), CALLED])
     assert calls_in(out) == [("a", OBJECT)]
     assert [event.index for event in out if isinstance(event, ItemEnded)] == [0, 1]
 
 
 def test_buffered_text_is_sent_before_a_failure() -> None:
     failed = Failed("upstream_truncated", "broke off")
-    out = tidy(tidier(), [STARTED, *call(0, "a", "```json\n", "{")[:3], failed], ends=False)
+    out = normalize(make_normalizer(), [STARTED, *call(0, "a", "```json\n", "{")[:3], failed], ends=False)
     assert out[-2:] == [Delta(0, None, "```json\n{"), failed]
 
 
@@ -288,7 +288,9 @@ EMPTY: dict[str, tuple[Sequence[Event], str]] = {
 
 @pytest.mark.parametrize(("events", "text"), EMPTY.values(), ids=EMPTY)
 def test_an_empty_answer_gets_a_message(events: Sequence[Event], text: str) -> None:
-    out = tidy(tidier(fix_empty_final=True), [STARTED, *events, Finished("stop", response={"output": [], "id": "r"})])
+    out = normalize(
+        make_normalizer(fix_empty_final=True), [STARTED, *events, Finished("stop", response={"output": [], "id": "r"})]
+    )
     last = collect(out)[-1]
     assert (last["type"], last["content"][0]["text"]) == ("message", text)
     assert out[-1] == Finished("stop", response={"id": "r"})
@@ -313,44 +315,44 @@ SOUND: dict[str, tuple[Sequence[Event], Event]] = {
 @pytest.mark.parametrize(("events", "end"), SOUND.values(), ids=SOUND)
 def test_other_answers_get_no_message(events: Sequence[Event], end: Event) -> None:
     given = [STARTED, *events, end]
-    assert tidy(tidier(fix_empty_final=True), given) == given
+    assert normalize(make_normalizer(fix_empty_final=True), given) == given
 
 
 def test_an_empty_answer_stays_empty_unless_it_is_to_be_fixed() -> None:
-    assert tidy(tidier(), [STARTED, STOPPED]) == [STARTED, STOPPED]
+    assert normalize(make_normalizer(), [STARTED, STOPPED]) == [STARTED, STOPPED]
 
 
 def test_warnings_can_be_serialized() -> None:
-    out = tidy(tidier(), [STARTED, *call(0, "a", "["), CALLED])
+    out = normalize(make_normalizer(), [STARTED, *call(0, "a", "["), CALLED])
     assert orjson.dumps(warnings_in(out))
 
 
 def test_text_deltas_may_bypass_the_stage_until_text_must_be_inspected() -> None:
-    assert tidier().delta_observers((0, 0)) == ()
-    assert tidier(fix_empty_final=True).delta_observers((0, 0)) is None
+    assert make_normalizer().delta_observers((0, 0)) == ()
+    assert make_normalizer(fix_empty_final=True).delta_observers((0, 0)) is None
 
 
 def test_argument_deltas_bypass_the_stage_once_they_have_no_fence() -> None:
-    tidying = tidier()
-    assert tidying.delta_observers((0, None)) is None, "there is no call yet"
+    stage = make_normalizer()
+    assert stage.delta_observers((0, None)) is None, "there is no call yet"
     begin, first, *_ = call(0, "x", "{", "}")
-    tidying.feed([begin])
-    assert tidying.delta_observers((0, None)) is None
-    tidying.feed([first])
-    observers = tidying.delta_observers((0, None))
+    stage.feed([begin])
+    assert stage.delta_observers((0, None)) is None
+    stage.feed([first])
+    observers = stage.delta_observers((0, None))
     assert observers is not None
     for observe in observers:
         observe("not JSON")
-    (warned, _) = [*tidying.feed([PartEnded(0, None), ItemEnded(0)]), *tidying.feed([CALLED])][-2:]
+    (warned, _) = [*stage.feed([PartEnded(0, None), ItemEnded(0)]), *stage.feed([CALLED])][-2:]
     assert isinstance(warned, Noted), "what passed by was seen"
 
 
 def test_arguments_parsed_from_text_bypass_the_stage() -> None:
-    tidying = tidier(tool_parser="hermes")
-    tidying.feed(call(0, "x", "{")[:2])
-    assert tidying.delta_observers((0, None)) == ()
+    stage = make_normalizer(tool_parser="hermes")
+    stage.feed(call(0, "x", "{")[:2])
+    assert stage.delta_observers((0, None)) == ()
 
 
 def test_the_next_stage_decides_too() -> None:
-    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
-    assert tidying.delta_observers((0, 0)) is None
+    stage = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
+    assert stage.delta_observers((0, 0)) is None

@@ -19,7 +19,7 @@ from tests.unit.gateway.planning.every_field import (
     responses_parameter_fields,
 )
 from tests.unit.gateway.planning.every_field.field_cases import Case
-from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS, Heard, lower_for_upstream
+from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS, UpstreamRequest, lower_for_upstream
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.schema import request as gemini_schema
@@ -127,7 +127,7 @@ def _names(param: str | None, place: str) -> bool:
     return said[0] == wanted[0] and all(word in rest for word in short)
 
 
-def _losses(case: Case, before: Heard, after: Heard) -> list[Loss]:
+def _losses(case: Case, before: UpstreamRequest, after: UpstreamRequest) -> list[Loss]:
     """Returns the losses of the field itself: new ones, and those that name it most exactly."""
     exactly = [loss for loss in after.losses if re.sub(r"\[\d+\]", "", loss.param) == case.place]
     return [*exactly, *(loss for loss in after.losses if loss not in before.losses)]

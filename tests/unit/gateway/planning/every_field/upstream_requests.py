@@ -79,22 +79,22 @@ UPSTREAMS: dict[str, Kind] = {
 
 
 @dataclass
-class Told(Recorder):
+class RecordingProvider(Recorder):
     """Notes what an upstream would be sent."""
 
     lower: Lower = DIALECTS["chat"].lower
     sent: Any = None
 
-    def prepare(self, turn: Turn, profile: Profile) -> "Told":
+    def prepare(self, turn: Turn, profile: Profile) -> "RecordingProvider":
         self.sent, self.losses = self.lower(turn, profile)
         return self
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> "Told":
+    def prepare_relay(self, dialect: Dialect, body: Json) -> "RecordingProvider":
         self.sent, self.losses = body, ()
         return self
 
 
-class Heard(NamedTuple):
+class UpstreamRequest(NamedTuple):
     """What an upstream is sent, and the losses."""
 
     sent: Json
@@ -114,17 +114,17 @@ def _settings(kind: ProviderType, model: str, config: tuple[tuple[str, Any], ...
 
 def lower_for_upstream(
     upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, by_model: bool = False
-) -> Heard:
+) -> UpstreamRequest:
     """Raises InvalidRequest for what is refused."""
     kind = UPSTREAMS[upstream]
     endpoint = ENDPOINTS[dialect]
     asked = {"model": "mine", **body}
     endpoint.validate(asked)
-    provider = Told("up", _capabilities(upstream), lower=kind.lower)
+    provider = RecordingProvider("up", _capabilities(upstream), lower=kind.lower)
     config = kind.config | ({"strict": True} if by_model else {})
     route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
     plan = make_plan(endpoint if kind.relays else replace(endpoint, allows_relay=False), asked, route, strict=strict)
-    return Heard(provider.sent, plan.losses)
+    return UpstreamRequest(provider.sent, plan.losses)
 
 
 def _capabilities(upstream: str) -> Capabilities:

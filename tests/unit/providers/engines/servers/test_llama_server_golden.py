@@ -40,7 +40,7 @@ def config(server: ScriptedUpstream) -> ProviderConfig:
     return ProviderConfig.model_validate({"type": "llama_server", "base_url": server.url, "retries": 0})
 
 
-def wire_of(recording: Path) -> bytes:
+def stream_bytes(recording: Path) -> bytes:
     return recording.read_bytes()
 
 
@@ -73,7 +73,7 @@ async def pieces_of(server: ScriptedUpstream, wire: bytes, size: int) -> list[En
 async def test_a_recorded_completion_is_understood(
     recording: Path, server: ScriptedUpstream, update_golden: bool
 ) -> None:
-    wire = wire_of(recording)
+    wire = stream_bytes(recording)
     pieces = await pieces_of(server, wire, len(wire))
     check_pieces(recording, pieces, update=update_golden)
     assert await pieces_of(server, wire, 61) == pieces
@@ -83,7 +83,7 @@ async def test_a_recorded_completion_is_understood(
 async def test_a_recorded_completion_that_stops_too_early_is_no_answer(
     recording: Path, server: ScriptedUpstream
 ) -> None:
-    *frames, _last, empty = wire_of(recording).split(b"\n\n")
+    *frames, _last, empty = stream_bytes(recording).split(b"\n\n")
     assert empty == b""
     cut = b"\n\n".join(frames) + b"\n\n"
     with pytest.raises(errors.UpstreamBroken):

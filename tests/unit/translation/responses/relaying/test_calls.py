@@ -57,10 +57,10 @@ BEGINNING: list[Json] = [
 def stream_of(*events: Json, output: list[Any] | None = None) -> bytes:
     items = items_of(list(events)) if output is None else output
     whole = [*BEGINNING, *events, {"type": "response.completed", "response": response_snapshot("completed", items)}]
-    return wire_of(whole) + sse.DONE_FRAME
+    return relay_bytes(whole) + sse.DONE_FRAME
 
 
-def wire_of(events: list[Json]) -> bytes:
+def relay_bytes(events: list[Json]) -> bytes:
     return b"".join(
         named_frame({"type": event["type"], "sequence_number": number, **event}) for number, event in enumerate(events)
     )
@@ -210,7 +210,7 @@ def test_buffered_text_is_sent_before_any_end_of_the_call(unsaid: slice) -> None
 
 def test_buffered_text_is_sent_before_a_failure() -> None:
     stream = relay()
-    begun = stream.feed(wire_of([*BEGINNING, *call_events(0, "a", "```", '{"x"')[:3]]))
+    begun = stream.feed(relay_bytes([*BEGINNING, *call_events(0, "a", "```", '{"x"')[:3]]))
     rest = stream.fail(Failed("upstream_error", "it broke"))
     assert b"function_call_arguments" in rest, "it is no part of the end"
     *seen, end = [orjson.loads(payload) for payload in payloads(begun + rest + conclude(stream))]
