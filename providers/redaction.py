@@ -44,11 +44,11 @@ class Redactor:
     def redact_beginning(self, text: str, chars: int) -> str:
         """Returns the first characters of the text without the secrets. Little more of the text is read than that."""
         pieces: list[str] = []
-        found = 0
+        length = 0
         for piece in self.redact_in_steps(text):
             pieces.append(piece)
-            found += len(piece)
-            if found >= chars:
+            length += len(piece)
+            if length >= chars:
                 break
         return "".join(pieces)[:chars]
 

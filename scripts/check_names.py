@@ -1,7 +1,7 @@
 """Checks names and packages of the product and of the benchmark: `python -m scripts.check_names`.
 
 It enforces docs/glossary.md, one meaning per public name, small packages and files, and a docstring in every package.
-In scripts/ it checks the sizes alone, and in tests/ the sizes and that no name is a bare verb of speech.
+In scripts/ it checks the words and the sizes, and in tests/ the sizes and that no definition is a bare verb of speech.
 """
 
 import ast
@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients", "bench")
 """The folders in which everything is checked."""
-SIZED_FOLDERS: Final = ("scripts",)
-"""The folders in which only the sizes are checked."""
+SCRIPT_FOLDERS: Final = ("scripts",)
+"""The folders in which the words and the sizes are checked."""
 TEST_FOLDERS: Final = ("tests",)
-"""The folders in which sizes are checked, and names only for bare verbs: tests may have other words of the glossary."""
+"""The folders in which the sizes are checked, and definitions for bare verbs: tests may have other words of the
+glossary."""
 MAX_MODULES: Final = 16
 MAX_LINES: Final = 400
 
@@ -79,8 +80,18 @@ SHARED_NAMES: Final = (
 VERBS_OF_SPEECH: Final = "said told asked kept shown opened tidied heard meant came found taken saying telling spoken"
 """Participles and verbs of speech that are no whole name: docs/glossary.md, "Names"."""
 
-WORD_EXCEPTIONS: Final[dict[str, str]] = {}
+UNCLEAR_WORDS: Final = frozenset({"asked", "came", "heard", "kept", "meant", "said", "shown", "told"})
+"""Those of them that are no part of a name either, except in tests."""
+
+WORD_EXCEPTIONS: Final[dict[str, str]] = {
+    "_DIRECT_CALLER": "the value of a field of the Messages API",
+    "allowed_callers": "the name of a field of the Responses API",
+    "resource": "the name of a parameter of OAuth 2.0 (RFC 8707)",
+}
 """Identifier -> why it may contain a word of the glossary's column "Not", or be one of VERBS_OF_SPEECH."""
+
+_FROZEN_FOLDER: Final = Path("scripts/tiny_model")
+"""The model's record has the hashes of these files, so that a change of a name would require another training."""
 
 _OWN_PATH: Final = Path("scripts/check_names.py")
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -106,12 +117,15 @@ class Problem(NamedTuple):
 def main() -> None:
     """Print every problem, and exit with status 1 if there are any."""
     modules = parse_modules(ROOT)
+    scripts = parse_modules(ROOT, SCRIPT_FOLDERS)
+    checked = [*modules, *(script for script in scripts if not script.path.is_relative_to(_FROZEN_FOLDER))]
     tests = parse_modules(ROOT, TEST_FOLDERS)
+    forbidden = parse_forbidden_words((ROOT / "docs/glossary.md").read_text())
     problems = [
         *check_public_names(modules, SHARED_NAMES),
-        *check_sizes([*modules, *parse_modules(ROOT, SIZED_FOLDERS), *tests]),
-        *check_words(modules, parse_forbidden_words((ROOT / "docs/glossary.md").read_text()), WORD_EXCEPTIONS),
-        *check_words(tests, {}, {}),
+        *check_sizes([*modules, *scripts, *tests]),
+        *check_words(checked, forbidden, WORD_EXCEPTIONS),
+        *check_definitions(tests),
         *check_packages(modules),
     ]
     for problem in sorted(problems):
@@ -202,25 +216,55 @@ def parse_forbidden_words(glossary: str) -> dict[str, list[str]]:
 def check_words(
     modules: Iterable[Module], forbidden: dict[str, list[str]], exceptions: dict[str, str]
 ) -> Iterator[Problem]:
-    """Report functions, methods and classes with a forbidden word in their name, and exceptions without use."""
+    """Report forbidden words in the names of modules, definitions, parameters, attributes and variables.
+
+    Exceptions without use are reported too.
+    """
     unused = set(exceptions)
     for module in modules:
-        for node in ast.walk(module.tree):
-            if not isinstance(node, _DEFINITIONS):
-                continue
-            problems = list(_word_problems(node.name, forbidden))
-            if problems and node.name in exceptions:
-                unused.discard(node.name)
+        for name, line in sorted(set(_identifiers(module)), key=lambda each: (each[1], each[0])):
+            problems = [*_bare_verb_problems(name), *_word_problems(name, forbidden)]
+            if problems and name in exceptions:
+                unused.discard(name)
             else:
-                yield from (Problem(module.path, node.lineno, problem) for problem in problems)
+                yield from (Problem(module.path, line, problem) for problem in problems)
     for name in sorted(unused):
         yield Problem(_OWN_PATH, 1, f"WORD_EXCEPTIONS lists {name}, which needs no exception.")
 
 
-def _word_problems(name: str, forbidden: dict[str, list[str]]) -> Iterator[str]:
+def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:
+    """Report functions, methods and classes whose name is a bare verb of speech."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, _DEFINITIONS):
+                yield from (Problem(module.path, node.lineno, text) for text in _bare_verb_problems(node.name))
+
+
+def _identifiers(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield each name that a module introduces, its own included, with its line."""
+    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem, 1
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+
+
+def _bare_verb_problems(name: str) -> Iterator[str]:
     if name.strip("_") in VERBS_OF_SPEECH.split():
         yield f"{name} is a bare verb of speech or participle. Name what the function does, or what the value is."
+
+
+def _word_problems(name: str, forbidden: dict[str, list[str]]) -> Iterator[str]:
     words = split_words(name)
+    if len(words) > 1:
+        for word in sorted(UNCLEAR_WORDS.intersection(words)):
+            yield f"{name} contains '{word}'. Name what the function does, or what the value is."
     for word in sorted({*words, *(word.removesuffix("s") for word in words)} & forbidden.keys()):
         instead = " or ".join(f"'{term}'" for term in forbidden[word])
         yield f"{name} contains '{word}'. The word in docs/glossary.md is {instead}."

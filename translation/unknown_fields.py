@@ -34,22 +34,22 @@ class UnknownFields:
 
         A key is left out too if its value is null, false or empty, because then nothing is lost.
         """
-        found: list[str] = []
+        paths: list[str] = []
         for key, find in self._finders_of(self._schema).items():
             if find is not None and key in body:
-                find(body[key], key, found)
-        return found
+                find(body[key], key, paths)
+        return paths
 
-    def _find_in_object(self, schema: type, value: Any, path: str, found: list[str]) -> None:
+    def _find_in_object(self, schema: type, value: Any, path: str, paths: list[str]) -> None:
         if not isinstance(value, dict):
             return
         finders = self._finders_of(schema)
         for key, inner in value.items():
             if key not in finders:
                 if not _is_empty(inner):
-                    found.append(f"{path}.{key:.{_MAX_KEY_CHARS}}")
+                    paths.append(f"{path}.{key:.{_MAX_KEY_CHARS}}")
             elif (find := finders[key]) is not None:
-                find(inner, f"{path}.{key}", found)
+                find(inner, f"{path}.{key}", paths)
 
     def _finders_of(self, schema: type) -> Mapping[str, _Finder | None]:
         finders = self._finders.get(schema)
@@ -74,14 +74,14 @@ class UnknownFields:
         return None
 
 
-def _find_in_list(inner: _Finder, value: Any, path: str, found: list[str]) -> None:
+def _find_in_list(inner: _Finder, value: Any, path: str, paths: list[str]) -> None:
     for index, entry in enumerate(value if isinstance(value, list) else ()):
-        inner(entry, f"{path}[{index}]", found)
+        inner(entry, f"{path}[{index}]", paths)
 
 
-def _find_in_map(inner: _Finder, value: Any, path: str, found: list[str]) -> None:
+def _find_in_map(inner: _Finder, value: Any, path: str, paths: list[str]) -> None:
     for key, entry in value.items() if isinstance(value, dict) else ():
-        inner(entry, f"{path}.{key:.{_MAX_KEY_CHARS}}", found)
+        inner(entry, f"{path}.{key:.{_MAX_KEY_CHARS}}", paths)
 
 
 def _is_empty(value: Any) -> bool:

@@ -108,9 +108,9 @@ def _lines(axes: Any, rows: list[dict[str, Any]]) -> None:
         kinds.setdefault(kind, []).append((int(count.replace(",", "")), row["figures"]))
     for number, (kind, points) in enumerate(kinds.items()):
         for name, style in (("gateway", "-"), ("nginx", ":")):
-            found = [(count, figures[name]["value"]) for count, figures in points if name in figures]
-            if found:
-                axes.plot(*zip(*found, strict=True), style, marker="o", color=f"C{number}", label=f"{name}, {kind}")
+            measured = [(count, figures[name]["value"]) for count, figures in points if name in figures]
+            if measured:
+                axes.plot(*zip(*measured, strict=True), style, marker="o", color=f"C{number}", label=f"{name}, {kind}")
     axes.set(xscale="log", yscale="log", xlabel="streams at once", ylabel="CPU, µs per delta")
     axes.legend(fontsize="small")
 

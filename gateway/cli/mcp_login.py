@@ -26,8 +26,8 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
     is any free port.
     """
     issuer = build_authorization_server(settings.tools.mcp.servers[label], settings.egress)
-    async with open_store(settings) as opened:
-        if opened is None:
+    async with open_store(settings) as open_state:
+        if open_state is None:
             raise McpFault("authorization_failed", "there is no store for the tokens: write store.url")
         answer: asyncio.Future[dict[str, list[str]]] = asyncio.get_running_loop().create_future()
         listener = await asyncio.start_server(partial(_receive, answer), "127.0.0.1", port)
@@ -48,7 +48,7 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
                 "authorization_failed", f"the login was refused: {query.get('error', ['no reason'])[0]:.100}"
             )
         grant = await login.exchange(query["code"][0])
-        await SealedGrant(label, opened.store, opened.sealer).store(grant)
+        await SealedGrant(label, open_state.store, open_state.sealer).store(grant)
 
 
 async def _receive(

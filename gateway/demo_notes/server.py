@@ -51,8 +51,8 @@ class Notes:
 
     def find_notes(self, text: str) -> str:
         """Returns the notes that contain a text, in any case, one per line."""
-        found = [note for note in self._notes if text.casefold() in note.casefold()]
-        return "\n".join(found) or "no note"
+        matches = [note for note in self._notes if text.casefold() in note.casefold()]
+        return "\n".join(matches) or "no note"
 
     def list_notes(self) -> str:
         """Returns all notes, one per line."""

@@ -70,8 +70,8 @@ def examine(
                 losses=tuple(session.losses),
                 seconds=time.monotonic() - began,
                 first_token_s=session.first_token_s,
-                asked=session.transcript.request_text if failed else "",
-                came=session.transcript.reply_text if failed else "",
+                request_text=session.transcript.request_text if failed else "",
+                reply_text=session.transcript.reply_text if failed else "",
                 advice=_suggest_fix(subject, outcome, needs) if failed else "",
             )
         )

@@ -150,13 +150,13 @@ def _render_failure(failure: _Failure) -> str:
     number, diagnosis, finding = failure
     exchange = "".join(
         f"<p>{title}</p>\n<pre>{escape(text)}</pre>\n"
-        for title, text in (("Request", finding.asked), ("Reply", finding.came or "nothing"))
+        for title, text in (("Request", finding.request_text), ("Reply", finding.reply_text or "nothing"))
     )
     exchange_details = f"<details>\n<summary>Request and reply</summary>\n{exchange}</details>\n"
     return f"""<li><a href="#model-{number}-{finding.check}">{escape(diagnosis.model)}: \
 {escape(_TITLES[finding.check])}</a>
 <p>{escape(finding.detail)}</p>
-{exchange_details if finding.asked else ""}</li>"""
+{exchange_details if finding.request_text else ""}</li>"""
 
 
 def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:

@@ -18,7 +18,7 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from gateway.mcp.operator_server import OperatorServer, ToolListing
 
-_SHOWN_CHARS: Final = 300
+_MAX_DETAIL_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> Ser
         findings = [Finding(check="list", verdict="fail", detail="no tools", advice="Look at `allow` of the server.")]
     if listing.left_out:
         detail = "; ".join(f"{name}: {reason}" for name, reason in listing.left_out.items())
-        findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_SHOWN_CHARS]}"))
+        findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_MAX_DETAIL_CHARS]}"))
     else:
         findings.append(Finding(check="schemas", verdict="pass", detail="all tools can be used"))
     return ServerDiagnosis(server.label, [*findings, await _call(server, listing, probe)])
@@ -110,6 +110,6 @@ async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSe
         return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {fault}")
     if outcome.failed:
         text = output_text_of({"output": outcome.output, "error": outcome.error})
-        scrubbed = server.settings.server.scrub(text)[:_SHOWN_CHARS]
+        scrubbed = server.settings.server.scrub(text)[:_MAX_DETAIL_CHARS]
         return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {scrubbed}")
     return Finding(check="call", verdict="pass", detail=probe.tool, seconds=time.monotonic() - began)

@@ -27,6 +27,9 @@ _FROM_SECONDS_S: Final = 10.0
 REPORT_VERSION: Final = 1
 """The version of the JSON report. It increases if the meaning of an existing key changes."""
 
+_REPORT_KEYS: Final = {"request_text": "asked", "reply_text": "came"}
+"""Field of a finding -> its key in the JSON report, if the two differ."""
+
 
 def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = ()) -> bytes:
     """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers."""
@@ -147,7 +150,7 @@ def _render_remarks(diagnosis: Diagnosis, paint: Callable[[str], str]) -> list[s
 
 def _finding_object(finding: Finding) -> dict[str, object]:
     return {
-        **asdict(finding),
+        **{_REPORT_KEYS.get(name, name): value for name, value in asdict(finding).items()},
         "seconds": _round_seconds(finding.seconds),
         "first_token_s": _round_seconds(finding.first_token_s),
     }

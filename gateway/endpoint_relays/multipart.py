@@ -72,15 +72,15 @@ class FormSplitter:
     def _take_content(self, pieces: list[FormPiece]) -> bool:
         """Takes the content up to the next delimiter. Returns False if more bytes have to arrive."""
         buffer, delimiter = self._buffer, self._delimiter
-        found = buffer.find(delimiter)
-        end = found if found >= 0 else max(0, len(buffer) - len(delimiter) + 1)
+        position = buffer.find(delimiter)
+        end = position if position >= 0 else max(0, len(buffer) - len(delimiter) + 1)
         if end:
             if self._is_preamble:
                 raise _malformed_error("it must begin with its boundary")
             pieces.append(bytes(buffer[:end]))
             del buffer[:end]
         follower = bytes(buffer[len(delimiter) : len(delimiter) + 2])
-        if found < 0 or len(follower) < 2:
+        if position < 0 or len(follower) < 2:
             return False
         if follower == b"--":
             self.ended = True

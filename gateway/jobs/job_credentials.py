@@ -42,13 +42,13 @@ class JobCredentials:
         """
         if job.request.get("bound"):
             raise CredentialsNotStored
-        asked, sealed = job.request["asked"], job.request.get("sealed")
+        body, sealed = job.request["asked"], job.request.get("sealed")
         if sealed is None:
-            return asked, frozenset()
+            return body, frozenset()
         try:
-            return self.restore(asked, sealed, job.owner, job.response_id), frozenset()
+            return self.restore(body, sealed, job.owner, job.response_id), frozenset()
         except UnsealFailed:
-            return asked, frozenset(job.request["locked"])
+            return body, frozenset(job.request["locked"])
 
     def seal(self, request: Json, owner: str, response_id: str) -> str | None:
         """Returns the sealed tools of a request and of its input items; None without a configured key."""

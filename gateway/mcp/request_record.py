@@ -124,11 +124,11 @@ def read_beginning(body: bytes) -> str:
 
     Its last characters are left out, because they may be part of a credential that would not be recognized.
     """
-    found = _TEXT.search(body)
-    if found is None:
+    match = _TEXT.search(body)
+    if match is None:
         return ""
     try:
-        text: str = orjson.loads(b'"' + _CUT_CHARACTER.sub(b"", found[1]) + b'"')
+        text: str = orjson.loads(b'"' + _CUT_CHARACTER.sub(b"", match[1]) + b'"')
     except orjson.JSONDecodeError:
         return ""
     return text[:-_LEFT_OUT_CHARS]

@@ -78,7 +78,7 @@ class McpSession:
         """Whether the server said that it no longer knows the session."""
         self._records: set[RequestRecord] = set()
         """The records of the running requests."""
-        self._opened = asyncio.Event()
+        self._ready_event = asyncio.Event()
         self._owner = asyncio.get_running_loop().create_task(self._own())
 
     @property
@@ -93,7 +93,7 @@ class McpSession:
 
     async def wait_until_open(self) -> None:
         """Waits for the end of the handshake. Raises McpFault if there is no connection."""
-        await self._opened.wait()
+        await self._ready_event.wait()
         if not self._is_open:
             raise self._fault or McpFault("connection_closed", CONNECTION_CLOSED)
 
@@ -134,7 +134,7 @@ class McpSession:
                 async with asyncio.timeout(server.connect_deadline_s):
                     client = await self._open(stack)
                 self._is_open = True
-                self._opened.set()
+                self._ready_event.set()
                 async with asyncio.TaskGroup() as tasks:
                     listener = tasks.create_task(self._listen(client)) if self._report_change is not None else None
                     while (request := await self._queue.get()) is not None:
@@ -149,7 +149,7 @@ class McpSession:
         except Exception as error:
             self._fault = record.fault or self._fault_of(error)
         finally:
-            self._opened.set()
+            self._ready_event.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
         readable = with_readable_messages(await self._transport.enter(stack))

@@ -87,12 +87,12 @@ class StdioTransport:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise McpFault("connection_closed", f"the command cannot be started: {reason}") from None
-        incoming, received = anyio.create_memory_object_stream[_Message](0)
+        messages, received = anyio.create_memory_object_stream[_Message](0)
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read, process, incoming)
-                tasks.start_soon(self._write_stdin, process, outgoing, incoming, tasks)
+                tasks.start_soon(self._read, process, messages)
+                tasks.start_soon(self._write_stdin, process, outgoing, messages, tasks)
                 tasks.start_soon(end_orphans, process)
                 try:
                     yield received, sent
@@ -106,48 +106,48 @@ class StdioTransport:
                     tasks.cancel_scope.cancel()
         finally:
             release_process(process)
-            for stream in (incoming, received, sent, outgoing):
+            for stream in (messages, received, sent, outgoing):
                 stream.close()
 
-    async def _read(self, process: asyncio.subprocess.Process, incoming: MemoryObjectSendStream[_Message]) -> None:
+    async def _read(self, process: asyncio.subprocess.Process, messages: MemoryObjectSendStream[_Message]) -> None:
         """Reads both outputs to their ends, which come when all processes that hold them have ended."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read_stdout, process, incoming)
+            tasks.start_soon(self._read_stdout, process, messages)
             tasks.start_soon(self._read_stderr, process)
         self._readers_ended.set()
 
     async def _read_stdout(
-        self, process: asyncio.subprocess.Process, incoming: MemoryObjectSendStream[_Message]
+        self, process: asyncio.subprocess.Process, messages: MemoryObjectSendStream[_Message]
     ) -> None:
         assert process.stdout is not None
         line = bytearray()
         is_skipping = False
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-            async with incoming:
+            async with messages:
                 while piece := await process.stdout.read(_READ_BYTES):
                     *ended, rest = piece.split(b"\n")
                     for part in ended:
                         line += part
                         if not is_skipping:
-                            await self._forward_line(bytes(line), incoming)
+                            await self._forward_line(bytes(line), messages)
                         line.clear()
                         is_skipping = False
                     if not is_skipping:
                         line += rest
                     if len(line) > self._max_bytes:
-                        await self._refuse_line(bytes(line[:_ID_BYTES]), incoming)
+                        await self._refuse_line(bytes(line[:_ID_BYTES]), messages)
                         line.clear()
                         is_skipping = True
         self.is_lost = True
         while await process.stdout.read(_READ_BYTES):
             pass  # a server that cannot write its output does not end
 
-    async def _forward_line(self, line: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
+    async def _forward_line(self, line: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
         """Forwards a message to the library. Other lines are ignored, because many servers print to their output."""
         if not line.strip():
             return
         if len(line) > self._max_bytes:
-            await self._refuse_line(line[:_ID_BYTES], incoming)
+            await self._refuse_line(line[:_ID_BYTES], messages)
             return
         try:
             message = orjson.loads(line)
@@ -162,9 +162,9 @@ class StdioTransport:
         try:
             parsed = mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValueError as error:
-            await incoming.send(error)
+            await messages.send(error)
             return
-        await incoming.send(SessionMessage(parsed))
+        await messages.send(SessionMessage(parsed))
 
     def _passes(self, message: dict[str, Any]) -> bool:
         """Whether the library gets this notification or request of the server. Requests over the limit are dropped."""
@@ -180,15 +180,15 @@ class StdioTransport:
         self._requests += 1
         return self._requests <= MAX_OWN_REQUESTS
 
-    async def _refuse_line(self, head: bytes, incoming: MemoryObjectSendStream[_Message]) -> None:
+    async def _refuse_line(self, head: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
         """Ends the request whose answer is too large. If the request is unknown, the connection ends."""
-        found = _ID.search(head)
-        if found is None:
+        match = _ID.search(head)
+        if match is None:
             self.is_lost = True
-            await incoming.aclose()
+            await messages.aclose()
             return
         message = f"{TOO_LARGE}: {describe_too_large(self._max_bytes)}"
-        await incoming.send(_error_reply(orjson.loads(found[1]), mcp_types.INTERNAL_ERROR, message))
+        await messages.send(_error_reply(orjson.loads(match[1]), mcp_types.INTERNAL_ERROR, message))
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -199,7 +199,7 @@ class StdioTransport:
         self,
         process: asyncio.subprocess.Process,
         outgoing: MemoryObjectReceiveStream[SessionMessage],
-        incoming: MemoryObjectSendStream[_Message],
+        messages: MemoryObjectSendStream[_Message],
         tasks: Any,
     ) -> None:
         assert process.stdin is not None
@@ -210,18 +210,18 @@ class StdioTransport:
                     process.stdin.write(orjson.dumps(message) + b"\n")
                     await process.stdin.drain()
                     if message.get("method") == _DISCOVER:
-                        tasks.start_soon(self._end_probe, message["id"], incoming)
+                        tasks.start_soon(self._end_probe, message["id"], messages)
             except (ConnectionError, RuntimeError):  # the pipe is closed
                 self.is_lost = True
-                incoming.close()
+                messages.close()
 
-    async def _end_probe(self, request_id: Any, incoming: MemoryObjectSendStream[_Message]) -> None:
+    async def _end_probe(self, request_id: Any, messages: MemoryObjectSendStream[_Message]) -> None:
         """Answers the probe of the protocol's version for a server that does not answer it."""
         self._probe_ids.add(request_id)
         await anyio.sleep(PROBE_S)
         if request_id in self._probe_ids:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await incoming.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
+                await messages.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
 
 
 def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:

@@ -144,15 +144,15 @@ def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exc
     result = received.message.result
     if not isinstance(result.get("tools"), list) or "content" in result:
         return received
-    kept, left_out = _split_tools(result["tools"])
+    readable_tools, left_out = _split_tools(result["tools"])
     meta = result.get("_meta")
     others = {name: value for name, value in meta.items() if name != _LEFT_OUT} if isinstance(meta, dict) else {}
-    readable = {**result, "tools": kept, "_meta": {**others, **({_LEFT_OUT: left_out} if left_out else {})}}
+    readable = {**result, "tools": readable_tools, "_meta": {**others, **({_LEFT_OUT: left_out} if left_out else {})}}
     return SessionMessage(received.message.model_copy(update={"result": readable}), received.metadata)
 
 
 def _split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, str]]:
-    kept: list[Any] = []
+    readable_tools: list[Any] = []
     left_out: dict[str, str] = {}
     for number, tool in enumerate(tools, 1):
         try:
@@ -168,5 +168,5 @@ def _split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, str]]:
         elif (reason := find_invalid_x_mcp_header(parsed.input_schema)) is not None:
             left_out[parsed.name] = f"its x-mcp-header is invalid: {reason}"
         else:
-            kept.append(tool)
-    return kept, left_out
+            readable_tools.append(tool)
+    return readable_tools, left_out

@@ -32,13 +32,13 @@ async def open_servers(
         mcp = settings.tools.mcp.model_copy(update={"servers": unpinned})
         settings = settings.model_copy(update={"tools": settings.tools.model_copy(update={"mcp": mcp})})
     may_be_added = with_added and settings.auth is not None and any(key.admin for key in settings.auth.keys)
-    async with open_store(settings, is_used=may_be_added) as opened:
-        servers = OperatorServers(settings.tools.mcp, settings.egress, *(opened or ()))
+    async with open_store(settings, is_used=may_be_added) as open_state:
+        servers = OperatorServers(settings.tools.mcp, settings.egress, *(open_state or ()))
         try:
-            if opened is not None and may_be_added:
+            if open_state is not None and may_be_added:
                 from gateway.operator_servers.added_servers import AddedServers
 
-                added = AddedServers(opened.store, settings.sealing.secrets, settings.egress, servers)
+                added = AddedServers(open_state.store, settings.sealing.secrets, settings.egress, servers)
                 await added.refresh(connects=False)
                 if ignores_pins:
                     own = {label: own for label, own in servers.configured.items() if servers.is_added(label)}

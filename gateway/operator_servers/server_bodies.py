@@ -112,9 +112,9 @@ def hide_credentials(own: McpServerSettings) -> Json:
     return hidden
 
 
-def has_open_query(own: McpServerSettings, shown: Json) -> bool:
+def has_open_query(own: McpServerSettings, redacted_body: Json) -> bool:
     """Whether readable stored settings have the query of an address, as older versions wrote them."""
-    return any(urlsplit(_find(shown, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
+    return any(urlsplit(_find(redacted_body, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
 
 
 def _find(body: Any, path: ValuePath) -> Any:

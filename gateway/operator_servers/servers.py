@@ -149,10 +149,10 @@ class OperatorServers:
         return find_server_problem({**others, label: own})
 
     def _combine(self, *, connects: bool) -> None:
-        servers, taken = combine_servers(self._configured.servers, self._added)
-        unusable: dict[str, UnusableReason] = {**self._unreadable, **dict.fromkeys(taken, "name_taken")}
+        servers, name_conflicts = combine_servers(self._configured.servers, self._added)
+        unusable: dict[str, UnusableReason] = {**self._unreadable, **dict.fromkeys(name_conflicts, "name_taken")}
         for label in unusable.keys() - self.unusable.keys():
-            _log.warning("mcp_server_unusable", server=label, reason=unusable[label], problem=taken.get(label))
+            _log.warning("mcp_server_unusable", server=label, reason=unusable[label], problem=name_conflicts.get(label))
         self.unusable = unusable
         added = frozenset(servers.keys() - self._configured.servers.keys())
         after = _ServerSet(self._configured.model_copy(update={"servers": servers}), added)

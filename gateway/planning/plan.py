@@ -338,7 +338,7 @@ def _plan_translation(
                 event_stage = HostedCallsStage(
                     losses.append,
                     joins_texts=endpoint.joins_texts,
-                    shown_servers=list_server_names(body) if endpoint.dialect == "messages" else frozenset(),
+                    visible_servers=list_server_names(body) if endpoint.dialect == "messages" else frozenset(),
                 )
         elif endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)

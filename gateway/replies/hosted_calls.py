@@ -36,7 +36,8 @@ class HostedCallsStage:
 
     With `joins_texts`, for an API that has one text for all rounds, text and reasoning that follow calls are paragraphs
     of their own. The calls are reported as a fact before the end, for clients that request this. A list of tools that
-    failed is a loss: the model answers without these tools. Calls of `shown_servers`, which the request names, remain.
+    failed is a loss: the model answers without these tools. Calls of `visible_servers`, which the request names,
+    remain.
     """
 
     def __init__(
@@ -44,10 +45,10 @@ class HostedCallsStage:
         report_loss: Callable[[Loss], None],
         *,
         joins_texts: bool = True,
-        shown_servers: Collection[str] = (),
+        visible_servers: Collection[str] = (),
     ) -> None:
         self._report_loss = report_loss
-        self._shown_servers = shown_servers
+        self._visible_servers = visible_servers
         self._joins_texts = joins_texts
         self._hidden: set[int] = set()
         """The indexes of items that are left out."""
@@ -89,7 +90,7 @@ class HostedCallsStage:
 
     def _start_item(self, event: ItemStarted, events: list[Event]) -> None:
         kind = event.item["type"]
-        if kind in (_LISTS, _CALLS) and not (kind == _CALLS and event.item["server_label"] in self._shown_servers):
+        if kind in (_LISTS, _CALLS) and not (kind == _CALLS and event.item["server_label"] in self._visible_servers):
             self._hidden.add(event.index)
             if kind == _CALLS:
                 self._kinds_before_calls |= self._kinds_with_text

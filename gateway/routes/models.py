@@ -35,12 +35,14 @@ def models_routes(service: Service) -> APIRouter:
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
         allowed = service.authenticate(request).models
-        found = await service.catalogue.get_model(model, allowed)
+        listed_model = await service.catalogue.get_model(model, allowed)
         if is_messages_request(request.scope):
-            shown = build_message_model(found, partial(service.catalogue.find_window, allowed))
-            return build_json_reply(shown, headers=build_request_id_headers())
+            anthropic_model = build_message_model(listed_model, partial(service.catalogue.find_window, allowed))
+            return build_json_reply(anthropic_model, headers=build_request_id_headers())
         if is_gemini_request(request.scope):
-            return build_json_reply(build_gemini_model(found, partial(service.catalogue.find_capabilities, allowed)))
-        return build_json_reply(found)
+            return build_json_reply(
+                build_gemini_model(listed_model, partial(service.catalogue.find_capabilities, allowed))
+            )
+        return build_json_reply(listed_model)
 
     return router

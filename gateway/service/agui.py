@@ -110,11 +110,11 @@ class _Run:
         thread = self._thread
         if thread is None:
             return None
-        kept = len(request.history)
+        history_length = len(request.history)
         turn = ThreadTurn(
             conversation=thread.conversation,
             previous_run=thread.previous_run,
-            kept_items=kept if kept < len(thread.items) else None,
+            remaining_item_count=history_length if history_length < len(thread.items) else None,
             state=None if is_empty_state(state) else state,
         )
         return ThreadRun(self._response_id, request.history, turn)

@@ -300,15 +300,15 @@ class Intake:
         StoreUnavailable, JobNotResumable, and CredentialsNotStored if its tools had credentials.
         """
         request = job.request
-        asked, locked_servers = self._credentials.load_request(job)
+        body, locked_servers = self._credentials.load_request(job)
         assert self._store is not None
         interrupted = await load_interrupted_job(self._store, job)
         if interrupted is not None:
-            asked = interrupted.extend_input(asked)
+            body = interrupted.extend_input(body)
         endpoint = ENDPOINTS[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
-        admitted = AdmittedRequest(asked, route, reports_tools=bool(request.get("tool_events")))
+        admitted = AdmittedRequest(body, route, reports_tools=bool(request.get("tool_events")))
         admitted = admitted._replace(takes_input=bool(request.get("elicitation")))
         approvals = None
         if (fields := request.get("approvals")) and self._approvals is not None:
@@ -316,10 +316,10 @@ class Intake:
         run = self._build_run(
             endpoint,
             request["shown"],
-            asked,
+            body,
             identity,
             admitted,
-            await self._find_tool_host(endpoint, asked, route, request.get("mcp_servers", ["*"])),
+            await self._find_tool_host(endpoint, body, route, request.get("mcp_servers", ["*"])),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],

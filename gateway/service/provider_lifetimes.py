@@ -108,9 +108,9 @@ class ProviderLifetimes:
         """
         self._retirements = [entry for entry in self._retirements if not entry.is_unused.is_set()]
         self._retirements.append(_Retirement(last_hold))
-        kept = {id(provider) for provider in providers.values()}
+        remaining = {id(provider) for provider in providers.values()}
         present = {id(provider) for provider in self.providers.values()}
-        retired = [provider for provider in self.providers.values() if id(provider) not in kept]
+        retired = [provider for provider in self.providers.values() if id(provider) not in remaining]
         self._start(provider for provider in providers.values() if id(provider) not in present)
         self.providers = dict(providers)
         if retired:

@@ -20,11 +20,11 @@ class ThreadTurn:
     """A response that is the next run of a thread of AG-UI, which is a conversation.
 
     `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the response id of the
-    last run that was known when this one was prepared, or None. Only the first `kept_items` items of the conversation
-    remain; None keeps all. `state` replaces the state of the thread; None removes it.
+    last run that was known when this one was prepared, or None. Only the first `remaining_item_count` items of the
+    conversation remain; None keeps all. `state` replaces the state of the thread; None removes it.
     """
 
     conversation: Json
     previous_run: str | None
-    kept_items: int | None = None
+    remaining_item_count: int | None = None
     state: Any = None

@@ -24,17 +24,17 @@ class CatalogueCache:
         self,
         servers: Sequence[RequestedServer],
         listed: Mapping[str, Item],
-        taken: Sequence[str],
+        reserved_names: Sequence[str],
         build: Callable[[], ToolCatalogue],
     ) -> ToolCatalogue:
         """Returns the catalogue of the tools of these servers in `listed`. `build` makes it if it is not cached.
 
-        `taken` are the names that the tools must not have. Raises what `build` raises.
+        `reserved_names` are the names that the tools must not have. Raises what `build` raises.
         """
         rules = [each.rules for each in servers]
         tools = [listed[each.label]["tools"] if each.label in listed else None for each in servers]
         try:
-            content = orjson.dumps([rules, taken, tools])
+            content = orjson.dumps([rules, reserved_names, tools])
         except orjson.JSONEncodeError:  # nested deeper than can be written
             return build()
         if len(content) > _MAX_CONTENT_BYTES:

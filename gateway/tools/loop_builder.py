@@ -208,7 +208,7 @@ class LoopBuilder:
             raise ToolListFailed(f"Error retrieving tool list from MCP server: '{label}': {reason}", param="tools")
 
     def _build_catalogue(self, lists: Mapping[str, Item]) -> ToolCatalogue:
-        taken = [tool["name"] for tool in self._turn.tools if tool.get("name")]
+        reserved_names = [tool["name"] for tool in self._turn.tools if tool.get("name")]
 
         def build() -> ToolCatalogue:
             listed = [(each, lists.get(each.label) or {"tools": []}) for each in self._servers]
@@ -220,6 +220,6 @@ class LoopBuilder:
                     param="tools",
                     code="too_many_tools",
                 )
-            return ToolCatalogue.build(tools, taken, own_tools=[READ_RESULT])
+            return ToolCatalogue.build(tools, reserved_names, own_tools=[READ_RESULT])
 
-        return self._host.catalogues.find(self._servers, lists, taken, build)
+        return self._host.catalogues.find(self._servers, lists, reserved_names, build)

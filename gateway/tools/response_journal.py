@@ -131,9 +131,11 @@ class OpenCallJournal:
         self, calls: Sequence[HostedCall], started: Collection[HostedCall], progress: Json | None
     ) -> None:
         self._open_ids.update(call.item_id for call in calls)
-        opened = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
+        open_calls = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
         try:
-            await retry_write(lambda: self._store.open_calls(self._owner, self._reply_id, opened), self._max_outage_s)
+            await retry_write(
+                lambda: self._store.open_calls(self._owner, self._reply_id, open_calls), self._max_outage_s
+            )
         except StoreUnavailable:
             raise StoreUnavailable(_NOT_SENT) from None  # the usual text advises `store: false`
 

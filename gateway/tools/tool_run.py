@@ -16,7 +16,7 @@ from translation.hosted.outcomes import ToolOutcome, build_execution_error, buil
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
-_NOT_ASKED: Final = (
+_INPUT_NOT_REQUESTED: Final = (
     "outcome unknown: the tool asked for input, and the gateway stopped before the user was asked; it was not repeated"
 )
 
@@ -116,6 +116,6 @@ class ToolRun:
             return None
         if record.state == "finished":
             if record.item.get("status") == "incomplete":
-                return build_execution_error(_NOT_ASKED)
+                return build_execution_error(_INPUT_NOT_REQUESTED)
             return ToolOutcome(record.item["output"], record.item["error"], record.media)
         return None if record.is_repeatable else build_unknown_outcome()

@@ -78,15 +78,15 @@ def select_trained_turn(turn: Turn) -> Turn | None:
     one in which the user gives a name, if the user asks for it. No other answer depends on earlier turns, and the model
     fails if it gets several.
     """
-    asked = max((index for index, item in enumerate(turn.items) if item.get("role") == "user"), default=-1)
-    prompt = text_of_item(turn.items[asked]).strip() if asked >= 0 else ""
+    last_user_index = max((index for index, item in enumerate(turn.items) if item.get("role") == "user"), default=-1)
+    prompt = text_of_item(turn.items[last_user_index]).strip() if last_user_index >= 0 else ""
     earlier: Sequence[Item] = ()
     if prompt == _OWN_NAME_PROMPT:
-        earlier = _select_naming(turn.items[:asked])
+        earlier = _select_naming(turn.items[:last_user_index])
     if not (_KNOWN_PROMPT.fullmatch(prompt) or earlier):
         return None
-    system = [item for item in turn.items[:asked] if item.get("role") in ("system", "developer")]
-    rest = turn.items[asked:]
+    system = [item for item in turn.items[:last_user_index] if item.get("role") in ("system", "developer")]
+    rest = turn.items[last_user_index:]
     is_short = (
         len(turn.instructions or "") + sum(len(text_of_item(item)) for item in system) <= _MAX_SYSTEM_CHARS
         and (not turn.tools or len(orjson.dumps(list(turn.tools))) <= _MAX_TOOLS_CHARS)

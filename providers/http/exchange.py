@@ -168,7 +168,7 @@ class HttpExchange(Source[Batch]):
         if self._check is not None:
             await self._check(self._body)
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
-        if is_json_reply(reply, self._framing, asked_for_stream=self._stream):
+        if is_json_reply(reply, self._framing, requested_stream=self._stream):
             answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
             self._whole_batch = self._decode_whole(answer)
         else:

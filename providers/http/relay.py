@@ -46,7 +46,7 @@ class HttpRelay(Source[bytes]):
 
     async def open(self) -> None:
         reply = await self._post(stream=True)
-        if is_json_reply(reply, SSE, asked_for_stream=True):
+        if is_json_reply(reply, SSE, requested_stream=True):
             self._whole_stream = self._dialect.to_stream(
                 self._parse(await reply.read_body(self._upstream.max_frame_bytes))
             )
@@ -114,11 +114,11 @@ def _render_header(value: str | Sequence[str], configured: str | None) -> str:
     return ",".join(dict.fromkeys([configured, *value] if configured else value))
 
 
-def is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:
+def is_json_reply(reply: UpstreamReply, framing: Framing, *, requested_stream: bool) -> bool:
     """Returns whether a reply is one JSON object and not a stream.
 
     Its media type decides, not the request. An unknown media type means that the upstream sent what was requested.
     """
     if reply.content_type == framing.media_type:
         return False
-    return reply.content_type.endswith("json") or not asked_for_stream
+    return reply.content_type.endswith("json") or not requested_stream

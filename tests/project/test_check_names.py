@@ -43,6 +43,7 @@ def test_the_script_prints_problems_and_fails(
     (tmp_path / "gateway/x.py").write_text("def told(): ...\n")
     monkeypatch.setattr(check_names, "ROOT", tmp_path)
     monkeypatch.setattr(check_names, "SHARED_NAMES", ())
+    monkeypatch.setattr(check_names, "WORD_EXCEPTIONS", {})
     with pytest.raises(SystemExit) as ended:
         check_names.main()
     assert ended.value.code == 1
@@ -50,9 +51,14 @@ def test_the_script_prints_problems_and_fails(
     (tmp_path / "gateway/x.py").write_text("def tell(): ...\n")
     (tmp_path / "scripts").mkdir()
     for number in range(16):
-        (tmp_path / f"scripts/m{number}.py").write_text("def told(): ...\n")
+        (tmp_path / f"scripts/m{number}.py").write_text("def tell(): ...\n")
     check_names.main()
     assert capsys.readouterr().out == ""
+    (tmp_path / "scripts/m0.py").write_text("def told(): ...\n")
+    with pytest.raises(SystemExit):
+        check_names.main()
+    assert capsys.readouterr().out.startswith("scripts/m0.py:1: told is a bare verb of speech")
+    (tmp_path / "scripts/m0.py").write_text("def tell(): ...\n")
     (tmp_path / "scripts/m16.py").touch()
     with pytest.raises(SystemExit):
         check_names.main()
@@ -130,9 +136,35 @@ def incomings(): ...
 """
     assert [str(problem) for problem in check_names.check_words(modules({"a.py": source}), WORDS, {})] == [
         "a.py:2: IncomingHTTPReply contains 'incoming'. The word in docs/glossary.md is 'source'.",
-        "a.py:7: incomings contains 'incoming'. The word in docs/glossary.md is 'source'.",
         "a.py:3: are_alike contains 'alike'. The word in docs/glossary.md is 'source' or 'template'.",
         "a.py:4: _told is a bare verb of speech or participle. Name what the function does, or what the value is.",
+        "a.py:5: tell_what_is_told contains 'told'. Name what the function does, or what the value is.",
+        "a.py:7: incomings contains 'incoming'. The word in docs/glossary.md is 'source'.",
+    ]
+
+
+def test_modules_parameters_attributes_and_variables_have_no_forbidden_words() -> None:
+    source = """
+LIMIT, _kept_items = 1, 2
+def send(self, alike, *, incoming=LIMIT):
+    self.shown_text = alike.telling
+    for said in self.alike(telling=1): ...
+"""
+    assert lines_of(check_names.check_words(modules({"alike.py": source, "incoming/__init__.py": ""}), WORDS, {})) == [
+        "alike.py:1: alike contains 'alike'",
+        "alike.py:2: _kept_items contains 'kept'",
+        "alike.py:3: alike contains 'alike'",
+        "alike.py:3: incoming contains 'incoming'",
+        "alike.py:4: shown_text contains 'shown'",
+        "alike.py:5: said is a bare verb of speech or participle",
+        "incoming/__init__.py:1: incoming contains 'incoming'",
+    ]
+
+
+def test_definitions_in_tests_are_no_bare_verbs() -> None:
+    source = "def told(): ...\ndef test_what_is_told(incoming): said = 1"
+    assert lines_of(check_names.check_definitions(modules({"a.py": source}))) == [
+        "a.py:1: told is a bare verb of speech or participle"
     ]
 
 

@@ -95,8 +95,8 @@ def read_resume(run_input: Json, joined: JoinedHistory, request_states: RequestS
             resumed.deny(request, result)
         elif request_id not in request_states.open_ids:
             resumed.results[call_id] = _UNKNOWN
-        elif (found := answers.get(request_id)) is not None:
-            index, answer = found
+        elif (indexed_answer := answers.get(request_id)) is not None:
+            index, answer = indexed_answer
             resumed.add(answer, f"resume[{index}].interruptId")
             if answer["approve"] or requested is not None:
                 resumed.approved_ids.append(call_id)

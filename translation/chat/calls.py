@@ -98,8 +98,8 @@ class CallAssembler:
     def close(self, *, truncated: bool) -> list[Event]:
         """Ends the input. A function call without arguments gets `{}`, unless it is the last one and `truncated`."""
         events = self._open_named_calls()
-        opened = [call for call in self._calls if call.is_open]
-        for call in opened[:-1] if truncated else opened:
+        open_calls = [call for call in self._calls if call.is_open]
+        for call in open_calls[:-1] if truncated else open_calls:
             if not call.is_custom and not any(text.strip() for text in call.texts):
                 events += self._writer.write_arguments(call, "{}")
         return events

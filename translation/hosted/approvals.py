@@ -164,11 +164,11 @@ def verify_answers(
     answered = {records[request_id].response_id for request_id in [*approved, *denied]}
     not_run_reasons: dict[str, NotRunReason] = {}
     for request_id in requests.keys() - obsolete - approved.keys() - {*denied}:
-        if (found := records.get(request_id)) is None or found.state == "denied":
+        if (record := records.get(request_id)) is None or record.state == "denied":
             continue
-        if found.state != "open":
-            not_run_reasons[request_id] = found.state
-        elif request_id not in first and found.response_id in answered:
+        if record.state != "open":
+            not_run_reasons[request_id] = record.state
+        elif request_id not in first and record.response_id in answered:
             not_run_reasons[request_id] = "pending"
     return ApprovalAnswers(approved, tuple(denied), not_run_reasons, inputs)
 

@@ -90,17 +90,17 @@ class ResultReader:
 
     def _find_lines(self, text: str, offset: int, pattern: str) -> str:
         matches = _matcher_of(pattern)
-        found: list[str] = []
+        lines: list[str] = []
         size = 0
         for start, line in _lines_of(text, offset):
             if not matches(line):
                 continue
-            if found and size + len(line) > self._page_chars:
-                found.append(f"[There are more: read on with offset {start}]")
+            if lines and size + len(line) > self._page_chars:
+                lines.append(f"[There are more: read on with offset {start}]")
                 break
             size += len(line)
-            found.append(f"[offset {start}] {line}")
-        return "\n".join(found) or f"[No line from offset {offset} on matches {pattern!r}]"
+            lines.append(f"[offset {start}] {line}")
+        return "\n".join(lines) or f"[No line from offset {offset} on matches {pattern!r}]"
 
 
 def _matcher_of(pattern: str) -> Callable[[str], bool]:

@@ -90,13 +90,13 @@ class ToolCatalogue:
 
     @classmethod
     def build(
-        cls, tools: Iterable[HostedTool], taken: Iterable[str] = (), own_tools: Iterable[HostedTool] = ()
+        cls, tools: Iterable[HostedTool], reserved_names: Iterable[str] = (), own_tools: Iterable[HostedTool] = ()
     ) -> "ToolCatalogue":
-        """Returns the catalogue of these tools, in their order. `taken` are the names of the client's own functions.
+        """Returns the catalogue of these tools, in their order. `reserved_names` are those of the client's functions.
 
         A tool whose name is taken gets a name with a digest. Of two tools with one key the first one counts.
         """
-        used = {name.casefold() for name in taken}
+        used = {name.casefold() for name in reserved_names}
         return cls(_name_tools(tools, used), _name_tools(own_tools, used))
 
     def find(self, model_name: str) -> HostedTool | None:

@@ -101,18 +101,18 @@ def _split(text: str, patterns: tuple[str, ...], lines: list[str]) -> str:
     if not any(head in text for head in heads):
         return text
     rest = text.split("\n")
-    found = [
+    indexes = [
         index for index, line in enumerate(rest) if line.lstrip().startswith(heads) and pattern.match(line.strip())
     ]
-    lines += [rest[index].strip() for index in found]
-    for index in reversed(found):
+    lines += [rest[index].strip() for index in indexes]
+    for index in reversed(indexes):
         del rest[index]
         while index < len(rest) and not rest[index].strip() and (index == 0 or not rest[index - 1].strip()):
             del rest[index]
         if index == len(rest):
             while rest and not rest[-1].strip():
                 rest.pop()
-    return "\n".join(rest) if found else text
+    return "\n".join(rest) if indexes else text
 
 
 @lru_cache

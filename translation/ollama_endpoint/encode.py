@@ -62,7 +62,7 @@ class OllamaEncoder(EventEncoder):
     def _write_first(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
         """Writes the first text of a part. It adds the format of the lines for those that follow."""
         kind = self._items[index].type
-        if not text or not self._is_shown(kind):
+        if not text or not self._is_visible(kind):
             return
         # Texts of several items, and several thoughts, are paragraphs.
         key: TextKey = (index, part_index)
@@ -76,7 +76,7 @@ class OllamaEncoder(EventEncoder):
             frame_format = line.replace(orjson.dumps(_MARK), b"%b")
             self._texts[key] = TextFrames(frame_format, self._items[index].part_at(part_index).append)
 
-    def _is_shown(self, kind: str) -> bool:
+    def _is_visible(self, kind: str) -> bool:
         return kind == "message" or (kind == "reasoning" and self._head.shows_thinking)
 
     def _build_line(self, kind: str, text: str, logprobs: Sequence[Json] = ()) -> Json:
@@ -99,7 +99,7 @@ class OllamaEncoder(EventEncoder):
 
     def _write_whole(self, index: int, part_index: int, text: str, frames: list[bytes]) -> None:
         kind = self._items[index].type
-        if self._is_shown(kind):
+        if self._is_visible(kind):
             follows = kind in self._written_kinds and (part_index == 0 or kind == "reasoning")
             self._written_kinds.add(kind)
             self._written_items.add(index)

@@ -82,8 +82,8 @@ class ItemWriter:
         """
         logprobs = None
         if self._logprobs is not None:
-            taken = self._logprobs.take(text)
-            logprobs = taken if kind in _REPORTED_KINDS else None
+            text_logprobs = self._logprobs.take(text)
+            logprobs = text_logprobs if kind in _REPORTED_KINDS else None
         if kind == self._block_kind:
             return [Delta(self._block_index, self._part_index, text, logprobs)]
         item_type, new_item, new_part = _BLOCK_KINDS[kind]

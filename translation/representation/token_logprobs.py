@@ -43,22 +43,22 @@ class TokenLogprobs:
         encoded = text.encode(errors="surrogatepass")
         start = self._bytes.find(encoded)
         if start < 0:
-            taken = [entry for entry, _ in self._tokens if entry is not None]
+            entries = [entry for entry, _ in self._tokens if entry is not None]
             self.clear()
-            return taken or None
+            return entries or None
         end = start + len(encoded)
-        taken = []
+        entries = []
         position = 0
         while self._tokens and position < end:
             entry, length = self._tokens.popleft()
             # Some engines report no bytes for tokens that are parts of a character: they belong to the text after them.
             if entry is not None and (position + length > start or (not length and position == start)):
-                taken.append(entry)
+                entries.append(entry)
             position += length
         if position > end:
             self._tokens.appendleft((None, position - end))
         del self._bytes[:end]
-        return taken or None
+        return entries or None
 
 
 def _bytes_of(entry: Json) -> bytes:

@@ -57,25 +57,25 @@ def _remove_from_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _credentials_of(body: Json) -> list[str]:
-    found: list[str] = []
-    _collect_credentials(body.get("tools"), found)
+    credentials: list[str] = []
+    _collect_credentials(body.get("tools"), credentials)
     # Of the Messages API.
-    found += [token for server in body.get("mcp_servers") or () if (token := server.get("authorization_token"))]
+    credentials += [token for server in body.get("mcp_servers") or () if (token := server.get("authorization_token"))]
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
         if "tools" in item:
-            _collect_credentials(item["tools"], found)
-    return found
+            _collect_credentials(item["tools"], credentials)
+    return credentials
 
 
-def _collect_credentials(tools: Any, found: list[str]) -> None:
-    """Appends the credentials of tools to `found`. It is no generator, because every request with tools comes here."""
+def _collect_credentials(tools: Any, credentials: list[str]) -> None:
+    """Appends the credentials of tools. This is no generator, because it runs for every request with tools."""
     for tool in tools if isinstance(tools, list) else ():
         if not _may_carry_credentials(tool):
             continue
         if tool.get("type") != "mcp":
-            _collect_credentials(tool["tools"], found)
+            _collect_credentials(tool["tools"], credentials)
             continue
         headers = tool.get("headers")
         values = [tool.get("authorization"), *(headers.values() if isinstance(headers, dict) else ())]
-        found += [value for value in values if isinstance(value, str) and value]
+        credentials += [value for value in values if isinstance(value, str) and value]

@@ -45,12 +45,12 @@ def probe_prefix_cache(session: CheckSession) -> str:
         raise Inconclusive(_REASONS_OF_SILENCE.get(session.subject.provider_type, _SILENCE))
     if not prompt:
         raise Inconclusive("its upstream does not report the tokens of a prompt")
-    found = f"{cached} of the {prompt} tokens of the first turn were cached in the second"
+    result = f"{cached} of the {prompt} tokens of the first turn were cached in the second"
     if cached > prompt * _MIN_SHARE:
-        return found
+        return result
     if not cached and session.subject.provider_type not in _ENGINES:
-        raise Inconclusive(f"{found}: its upstream may cache only longer prompts, or only what requests mark")
-    raise UncachedPrefix(found)
+        raise Inconclusive(f"{result}: its upstream may cache only longer prompts, or only what requests mark")
+    raise UncachedPrefix(result)
 
 
 def _request_turn(session: CheckSession, rules: int, *messages: Json) -> Json:

@@ -68,9 +68,9 @@ class Finding:
     seconds: float = 0.0
     first_token_s: float | None = None
     """Seconds from the request to the first text or argument of a stream. None if nothing was streamed."""
-    asked: str = ""
+    request_text: str = ""
     """The last request of a failed check, shortened for people."""
-    came: str = ""
+    reply_text: str = ""
     """The reply to that request, shortened too."""
     advice: str = ""
     """The advice for a failed check."""

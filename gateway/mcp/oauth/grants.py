@@ -90,9 +90,9 @@ class GrantedTokens:
         async with self._lock:
             grant = self._grant
             if grant is None or grant.access_token == rejected or time.time() > grant.expires_at:
-                found = await self._find_grant(rejected)
-                self._replaced, self._grant = grant, found
-                return found.access_token
+                current = await self._find_grant(rejected)
+                self._replaced, self._grant = grant, current
+                return current.access_token
             return grant.access_token
 
     async def _find_grant(self, rejected: str | None) -> TokenGrant:

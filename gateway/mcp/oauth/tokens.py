@@ -108,8 +108,10 @@ class AuthorizationServer:
             if token_url is not None:
                 self._endpoints = OAuthEndpoints(token_url, authorization_url, _without_query(self.client.resource))
             else:
-                found = await self._discover()
-                self._endpoints = found._replace(authorization_url=authorization_url or found.authorization_url)
+                discovered = await self._discover()
+                self._endpoints = discovered._replace(
+                    authorization_url=authorization_url or discovered.authorization_url
+                )
         return self._endpoints
 
     def _build_form(self, grant: Mapping[str, str], resource: str) -> tuple[bytes, dict[str, str]]:

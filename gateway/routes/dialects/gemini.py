@@ -63,13 +63,17 @@ def gemini_routes(service: Service) -> APIRouter:
 
     async def embed_content(model: str, request: Request) -> Response:
         """Embed a text, by the model's upstream."""
-        found = await _fetch_embeddings(service, model, request, lift_embed_content)
-        return build_json_reply(build_embedded_content(found.vectors[0], found.token_count), headers=found.headers)
+        embeddings = await _fetch_embeddings(service, model, request, lift_embed_content)
+        return build_json_reply(
+            build_embedded_content(embeddings.vectors[0], embeddings.token_count), headers=embeddings.headers
+        )
 
     async def batch_embed_contents(model: str, request: Request) -> Response:
         """Embed several texts, by the model's upstream."""
-        found = await _fetch_embeddings(service, model, request, lift_batch_embed_contents)
-        return build_json_reply(build_embedded_batch(found.vectors, found.token_count), headers=found.headers)
+        embeddings = await _fetch_embeddings(service, model, request, lift_batch_embed_contents)
+        return build_json_reply(
+            build_embedded_batch(embeddings.vectors, embeddings.token_count), headers=embeddings.headers
+        )
 
     for version in _VERSIONS:
         for method, handler, schema in (
@@ -102,8 +106,8 @@ def gemini_routes(service: Service) -> APIRouter:
         """Get one model."""
         _adopt_query_key(request)
         allowed = service.authenticate(request).models
-        found = await service.catalogue.get_model(model, allowed)
-        return build_json_reply(build_gemini_model(found, partial(service.catalogue.find_capabilities, allowed)))
+        listed_model = await service.catalogue.get_model(model, allowed)
+        return build_json_reply(build_gemini_model(listed_model, partial(service.catalogue.find_capabilities, allowed)))
 
     return router
 

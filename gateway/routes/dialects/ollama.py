@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT, OLLAMA_GENERATE
-from gateway.routes.dialects.ollama_models import API_VERSION, build_listed_model, build_shown_model
+from gateway.routes.dialects.ollama_models import API_VERSION, build_listed_model, build_model_details
 from gateway.routes.dialects.ollama_requests import OllamaRequest
 from gateway.routes.request_docs import OLLAMA_FAILURES, document_reply, json_request_body
 from gateway.service.service import Service
@@ -63,7 +63,7 @@ def ollama_routes(service: Service) -> APIRouter:
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         name = service.catalogue.remove_default_tag(name)
         model = await service.catalogue.get_model(name, principal.models)
-        return build_json_reply(build_shown_model(model, service.catalogue.find_route(name, principal.models)))
+        return build_json_reply(build_model_details(model, service.catalogue.find_route(name, principal.models)))
 
     @router.get("/api/version")
     async def get_ollama_version() -> Response:

@@ -28,18 +28,20 @@ def ollama_embeddings_routes(service: Service) -> APIRouter:
     async def embed_as_ollama(request: Request) -> Response:
         """Embed texts, by the model's upstream."""
         started_ns = time.perf_counter_ns()
-        model, found = await _fetch_embeddings(service, request, lift_embed)
-        reply: Json = {"model": model, "embeddings": found.vectors}
+        model, embeddings = await _fetch_embeddings(service, request, lift_embed)
+        reply: Json = {"model": model, "embeddings": embeddings.vectors}
         reply["total_duration"] = time.perf_counter_ns() - started_ns
-        if found.token_count is not None:
-            reply["prompt_eval_count"] = found.token_count
-        return build_json_reply(reply, headers=found.headers)
+        if embeddings.token_count is not None:
+            reply["prompt_eval_count"] = embeddings.token_count
+        return build_json_reply(reply, headers=embeddings.headers)
 
     @router.post("/api/embeddings", openapi_extra=json_request_body(PLAIN_EMBED_SCHEMA))
     async def embed_one_as_ollama(request: Request) -> Response:
         """Embed one text, by the model's upstream."""
-        _, found = await _fetch_embeddings(service, request, lift_plain_embed)
-        return build_json_reply({"embedding": found.vectors[0] if found.vectors else []}, headers=found.headers)
+        _, embeddings = await _fetch_embeddings(service, request, lift_plain_embed)
+        return build_json_reply(
+            {"embedding": embeddings.vectors[0] if embeddings.vectors else []}, headers=embeddings.headers
+        )
 
     return router
 
@@ -53,5 +55,5 @@ async def _fetch_embeddings(
     body, _, weight = await service.read_sized_body(request)
     lifted = await service.large_bodies.run(weight, lift, body, losses)
     lifted["model"] = service.catalogue.remove_default_tag(lifted["model"])
-    found = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
-    return lifted["model"], found
+    embeddings = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
+    return lifted["model"], embeddings

@@ -37,7 +37,7 @@ def build_listed_model(model: Json) -> Json:
     }
 
 
-def build_shown_model(model: Json, route: Route) -> Json:
+def build_model_details(model: Json, route: Route) -> Json:
     """Returns the reply of `/api/show` for a model and its route."""
     info: Json = {"general.architecture": _ARCHITECTURE, "general.basename": model["id"]}
     if (window := route.capabilities.max_context_window) is not None:

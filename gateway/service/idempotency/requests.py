@@ -96,10 +96,10 @@ class IdempotentRequests:
         """
         keyed = await self._threads.run(weight, read_keyed_request, header, body)
         for _ in range(_MAX_ATTEMPTS):
-            found = await self._find(principal.name, keyed, body)
-            if isinstance(found, StoredResponse):
-                return await self._follow(principal.name, found, body, scope, receive)
-            keyed = replace(keyed, replaces=found)
+            existing = await self._find(principal.name, keyed, body)
+            if isinstance(existing, StoredResponse):
+                return await self._follow(principal.name, existing, body, scope, receive)
+            keyed = replace(keyed, replaces=existing)
             try:
                 accepted = await self._accept(endpoint, principal, body, strict=strict, weight=weight, has_key=True)
                 if accepted.job is None:

@@ -127,8 +127,8 @@ class SqlCallJournal:
     ) -> None:
         def write_if_held(connection: sqlite3.Connection) -> bool:
             parameters = SELECT_WORKER_SQL.bind_parameters(key)
-            found = connection.execute(SELECT_WORKER_SQL.text, parameters).fetchone()
-            return found == (worker,) and write(connection)
+            row = connection.execute(SELECT_WORKER_SQL.text, parameters).fetchone()
+            return row == (worker,) and write(connection)
 
         if not await self._database.run_transaction(write_if_held, owner=key["its_owner"], size=size):
             raise LeaseLost(key["its_id"])

@@ -173,8 +173,8 @@ async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn
     await connection.execute(
         update(conversations).where(*is_thread).values(body=dump_json(_with_run(conversation, run, turn.state)))
     )
-    if turn.kept_items is not None:
-        await _delete_items_after(connection, owner, conversation_id, turn.kept_items)
+    if turn.remaining_item_count is not None:
+        await _delete_items_after(connection, owner, conversation_id, turn.remaining_item_count)
 
 
 async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
@@ -234,6 +234,6 @@ async def _delete_items_after(connection: AsyncConnection, owner: str, conversat
 
 
 def _with_run(conversation: Json, run: str, state: Any) -> Json:
-    kept = {name: value for name, value in conversation.items() if name != STATE_KEY}
+    remaining = {name: value for name, value in conversation.items() if name != STATE_KEY}
     metadata = {**(conversation.get("metadata") or {}), LAST_RUN_KEY: run}
-    return kept | {"metadata": metadata} | ({} if state is None else {STATE_KEY: state})
+    return remaining | {"metadata": metadata} | ({} if state is None else {STATE_KEY: state})

@@ -91,8 +91,8 @@ def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -
     Returns False and writes nothing unless the response is active and held by the worker.
     """
     key = {"its_owner": row["owner"], "its_id": row["response_id"]}
-    found = connection.execute(SELECT_WORKER_SQL.text, SELECT_WORKER_SQL.bind_parameters(key)).fetchone()
-    if found != (worker,):
+    worker_row = connection.execute(SELECT_WORKER_SQL.text, SELECT_WORKER_SQL.bind_parameters(key)).fetchone()
+    if worker_row != (worker,):
         return False
     connection.execute(_INSERT_NEW_ENTRY_SQL.text, _INSERT_NEW_ENTRY_SQL.bind_parameters(row)).close()
     return True

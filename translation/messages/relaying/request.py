@@ -39,11 +39,11 @@ def remove_sealed_blocks(
     The same object if there is none. `is_sealed` says whether the gateway has sealed a text.
     """
     removed: list[str] = []
-    kept = [_without_sealed(message, is_sealed, removed) for message in messages]
+    stripped = [_without_sealed(message, is_sealed, removed) for message in messages]
     if not removed:
         return messages
     losses += [Loss("messages", f"{name} of another model dropped") for name in dict.fromkeys(removed)]
-    return [one for one, other in zip(kept, messages, strict=True) if one is other or one["content"]]
+    return [one for one, other in zip(stripped, messages, strict=True) if one is other or one["content"]]
 
 
 def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: list[str]) -> Json:

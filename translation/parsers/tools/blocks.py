@@ -179,10 +179,10 @@ class BlockParser(StepParser):
         A block may hold thousands of values that are no calls, so only the text after the last search is searched.
         """
         self._searched_tail += "".join(self._raw[self._searched_pieces :])
-        found = self._closing_pattern.search(self._searched_tail + more) is not None
+        has_closing_tag = self._closing_pattern.search(self._searched_tail + more) is not None
         self._searched_tail = self._searched_tail[1 - len(self._closing) :]
         self._searched_pieces = len(self._raw)
-        return found
+        return has_closing_tag
 
     def _close_at_inner_tag(self, raw: str, output: list[ParserOutput]) -> None:
         """Ends a block at the first closing tag in its recorded text, and reads the text after that tag again.

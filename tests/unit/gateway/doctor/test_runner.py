@@ -291,31 +291,33 @@ async def test_a_busy_upstream_decides_nothing(upstream: ScriptedUpstream) -> No
 async def test_a_failure_has_its_request_reply_and_advice(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text("seven"), response_format=...))
     diagnosis = await examined(settings_for(upstream), "text", "json_schema", "chat_json_schema", "chat_streaming")
-    assert {each.asked + each.came + each.advice for each in diagnosis.findings if each.verdict == "pass"} == {""}
+    assert {
+        each.request_text + each.reply_text + each.advice for each in diagnosis.findings if each.verdict == "pass"
+    } == {""}
     found = finding(diagnosis, "json_schema")
-    assert found.asked.startswith('POST /v1/responses\n{"model":"sound",')
-    assert found.came.startswith("200\n")
-    assert "seven" in found.came
+    assert found.request_text.startswith('POST /v1/responses\n{"model":"sound",')
+    assert found.reply_text.startswith("200\n")
+    assert "seven" in found.reply_text
     assert "capabilities: {json_schema: false} at models.sound" in found.advice
-    assert finding(diagnosis, "chat_json_schema").asked.startswith("POST /v1/chat/completions\n")
+    assert finding(diagnosis, "chat_json_schema").request_text.startswith("POST /v1/chat/completions\n")
 
 
 async def test_a_failing_stream_is_reported_with_its_last_frames(upstream: ScriptedUpstream) -> None:
     pieces = [f"piece {number}" for number in range(9)]
     upstream.script(instead(chat_sse([chat_chunk({"content": each}) for each in pieces], done=False), stream=True))
     found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
-    told, left_out, *frames = found.came.splitlines()
+    told, left_out, *frames = found.reply_text.splitlines()
     assert (told.startswith("200, and "), left_out) == (True, "...")
     assert "piece 8" in "".join(frames)
-    assert "piece 0" not in found.came
-    assert '"error"' in found.came
+    assert "piece 0" not in found.reply_text
+    assert '"error"' in found.reply_text
 
 
 async def test_long_texts_of_a_request_are_cut(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("pong"))
     found = finding(await examined(settings_for(upstream), "overflow"), "overflow")
-    assert (found.verdict, len(found.asked) < 600) == ("fail", True)
-    assert "characters)" in found.asked
+    assert (found.verdict, len(found.request_text) < 600) == ("fail", True)
+    assert "characters)" in found.request_text
 
 
 async def test_an_unknown_upstream_model_is_reported_with_the_configuration_key(upstream: ScriptedUpstream) -> None:
