@@ -82,7 +82,7 @@ class AnthropicDecoder(ChunkDecoder):
         self._stop_reason: str | None = None
         self._block_index: Any = None
         self._block: Json = {}
-        """The open block as it was started. Signatures and citations of its deltas are added under the API's keys."""
+        """The open block in its initial form. Signatures and citations of its deltas are added under the API's keys."""
         self._deltas: list[str] = []
         self._open_message: Item | None = None
         self._message_length = 0

@@ -13,7 +13,7 @@ _ERROR_CODES: Final = {
     "rate_limit_error": "rate_limited",
     "timeout_error": "upstream_timeout",
 }
-"""The API's error type -> the gateway's code. What is not listed is an `upstream_error`."""
+"""The API's error type -> the gateway's code. Any other is an `upstream_error`."""
 
 _NO_MESSAGE: Final = "the upstream reported an error without saying which"
 

@@ -36,7 +36,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
 
     Raises InvalidRequest for a history or a tool that the API does not accept (a call without its output, a name with a
     space), and Unrepresentable for what it cannot represent. Nulls, and parameters of tools without tools, are never
-    sent. The returned `losses` are those of this step only: what lifting lost is in `turn.losses`.
+    sent. The returned `losses` are those of this step only: losses of lifting are in `turn.losses`.
     """
     losses: list[Loss] = []
     system, messages = lower_items(turn, profile, losses)
@@ -115,7 +115,7 @@ def _lower_randomness(sampling: Mapping[str, Any], losses: list[Loss], *, thinks
 
 
 def _drop_randomness(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
-    """Reports what is dropped. The value 1 is the default of both, so dropping it is no loss."""
+    """Reports dropped parameters. The value 1 is the default of both, so dropping it is no loss."""
     losses += [Loss(name, "dropped") for name in ("temperature", "top_p") if sampling.get(name) not in (None, 1)]
     return {}
 

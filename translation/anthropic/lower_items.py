@@ -42,7 +42,7 @@ class LoweredItems(NamedTuple):
 
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItems:
-    """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
+    """Returns the messages for a turn's instructions and items. Losses are appended to `losses`.
 
     Consecutive items of one role become one message. The results of a message's calls are the first blocks of the next
     message, wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its
@@ -117,7 +117,7 @@ class _MessageWriter:
     def add_search(self, index: int, item: Item) -> None:
         blocks = blocks_of(item)
         if len(blocks) == 1 and index < self._last_other_index:
-            blocks = []  # the API goes on with a call that it has not run, and refuses one that something follows
+            blocks = []  # the API continues a call that was not run, and refuses it if other blocks follow
         if not blocks:
             self._losses.append(Loss("input", "web_search_call dropped"))
         self._append_blocks("assistant", blocks)

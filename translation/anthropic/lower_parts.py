@@ -23,7 +23,7 @@ def text_blocks(*texts: str) -> list[Json]:
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """Returns the blocks of a user's content or of a tool's output. What is dropped is appended to `losses`.
+    """Returns the blocks of a user's content or of a tool's output. Losses are appended to `losses`.
 
     Raises Unrepresentable for a part that the API cannot represent, and InvalidRequest for malformed `file_data`. The
     error's `param` is the part's path under `param`.

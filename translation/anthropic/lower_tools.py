@@ -21,7 +21,7 @@ _SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters", "max_uses"}
 _FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
 
 _MAX_STRICT_TOOLS: Final = 20
-"""How many strict tools the API accepts in one request."""
+"""The number of strict tools that the API accepts in one request."""
 
 _TOOL_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 

@@ -71,7 +71,7 @@ class LoweredThinking:
 
 
 def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal: str | None) -> LoweredThinking:
-    """Returns the keys for thinking, and `max_tokens`. What is dropped or changed is appended to `losses`.
+    """Returns the keys for thinking, and `max_tokens`. Losses are appended to `losses`.
 
     `refusal` is the reason why the API would refuse thinking in this request. It is reported as a loss if the turn
     requests thinking. With None, thinking is possible.

@@ -83,7 +83,7 @@ class CallAssembler:
     def continued_texts(self, entry: Json) -> list[str] | None:
         """Returns the texts of the open call that an entry without a name continues; None if there is no such call.
 
-        While nothing but such entries comes, more arguments of that call have no other effect than to be appended.
+        As long as only such entries follow, their arguments are just appended.
         """
         fragment = _parse_fragment(entry)
         call = None if fragment.name else self._find_call(fragment, 0)

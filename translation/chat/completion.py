@@ -12,7 +12,7 @@ from translation.representation.events import Event, Finished
 from translation.representation.json_types import Item, Json
 
 _LISTED_PART_TYPES = ("text", "image_url")
-"""The parts that `content_parts` may hold."""
+"""The types of parts that `content_parts` may contain."""
 
 
 class CompletionCollector(TurnReplyCollector):

@@ -133,7 +133,7 @@ class ChatDecoder:
         if field == "content":
             if self._is_plain and self._edges.is_idle:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
-        else:  # reasoning that was not trimmed: so will be what follows, but for line breaks at its end
+        else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
             observers = (self._reasoning_segments[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
 
@@ -337,7 +337,7 @@ class ChatDecoder:
                 self._reasoning_segments.append((kind, []))
             self._reasoning_segments[-1][1].append(text)
             return events + self._writer.write_block(kind, text)
-        # Details without text are sent before the answer that they led to. Those that come later wait for its end.
+        # Details without text are sent before the answer that they led to. Details that come later wait for its end.
         if self._reasoning_segments or (self._reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and kind == "text":
@@ -345,7 +345,7 @@ class ChatDecoder:
         return events + self._writer.write_block(kind, text)
 
     def _annotate(self) -> list[Event]:
-        """Writes the citations. They stay for later if they came before the text that they belong to."""
+        """Writes the citations. Citations that came before their text are written later."""
         events = [event for annotation in self._annotations for event in self._writer.annotate(annotation)]
         if events:
             self._annotations = []

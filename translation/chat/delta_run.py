@@ -1,4 +1,4 @@
-"""Recognizes runs of chunks that differ in one text only, and reads the texts without parsing the chunks.
+"""Recognizes delta runs: chunks that differ in one text only, which is read without parsing the chunks.
 
 Most chunks of most streams belong to such a run: answer text, reasoning, or the arguments of a call.
 """

@@ -30,7 +30,7 @@ _FAILURE_CODES: Final = {
     "timeout": "upstream_timeout",
     "too_many_requests": "rate_limited",
 }
-"""An upstream's code, type or status -> the gateway's code. What is not listed is an `upstream_error`."""
+"""An upstream's code, type or status -> the gateway's code. Any other is an `upstream_error`."""
 
 _UNKNOWN_ERROR_MESSAGE: Final = "the upstream reported an error without saying which"
 

@@ -39,7 +39,7 @@ class ReasoningReader:
         self._source: str | None = None
 
     def claim_source(self, source: str) -> bool:
-        """Makes `source` the field to read, if none was before. Returns whether reasoning in `source` is to be read."""
+        """Makes `source` the field to read, unless another one is read already. Returns whether `source` is read."""
         self._source = self._source or source
         return self._source == source
 

@@ -29,7 +29,7 @@ _COUNT_PATHS: Final = (
     ("cache_read", "prompt_tokens_details", "cached_tokens"),
     ("cache_read", "prompt_cache_hit_tokens", None),  # DeepSeek
     ("cache_read", "cached_tokens", None),  # Moonshot
-    ("cache_read", "cache_read_input_tokens", None),  # Anthropic's name, kept by some gateways
+    ("cache_read", "cache_read_input_tokens", None),  # Anthropic's name, which some gateways pass on
     ("cache_write", "prompt_tokens_details", "cache_write_tokens"),
     ("cache_write", "prompt_tokens_details", "created_cache_tokens"),  # vLLM
     ("cache_write", "cache_creation_input_tokens", None),

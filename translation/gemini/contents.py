@@ -26,7 +26,7 @@ _OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words
 
 
 def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list[Loss]) -> tuple[str, list[Json]]:
-    """Returns the system text and the contents for these items. What is dropped is appended to `losses`.
+    """Returns the system text and the contents for these items. Losses are appended to `losses`.
 
     Calls, and the thoughts and text before them, become one content of the model. The results of the calls follow it
     directly. Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and
@@ -102,8 +102,8 @@ class _ContentsWriter:
         elif text and replay == "think_tags":
             self._pending_thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
         elif not own_details and not is_signature_only(item):
-            # With a signature of Gemini nothing is lost, because it holds the thought. A signature-only item of another
-            # model has no text that could be lost.
+            # A signature of Gemini contains the thought, so nothing is lost. A signature-only item of another model has
+            # no text that could be lost.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in own_details:
             if detail["type"] == details.CALL_TYPE:

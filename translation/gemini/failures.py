@@ -62,7 +62,7 @@ def failure_from_finish(reason: str, candidate: Json) -> Failed:
 
 
 def failure_from_block(feedback: Json) -> Failed:
-    """Returns the failure for a `promptFeedback` that says why the prompt was blocked."""
+    """Returns the failure for a `promptFeedback` with the reason why the prompt was blocked."""
     message = feedback.get("blockReasonMessage")
     suffix = f": {message}" if isinstance(message, str) else ""
     return Failed("invalid_prompt", f"the upstream blocked the prompt ({feedback['blockReason']}){suffix}")

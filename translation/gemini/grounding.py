@@ -14,7 +14,7 @@ from translation.tools.searches import SEARCH_ITEM
 def build_url_citations(candidate: Json, text: str) -> list[Json]:
     """Returns the citations of a candidate, without duplicates. `text` is its whole text.
 
-    Gemini's offsets are in bytes of UTF-8, those of the returned citations in characters.
+    Gemini's offsets are in bytes of UTF-8. The offsets of the returned citations are in characters.
     """
     citations = [
         *_grounding_citations(_dict_or_empty(candidate.get("groundingMetadata")), text),

@@ -46,7 +46,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """Returns the request body for a turn. The model and the choice of streaming are in the path, see `path_of`.
 
     Raises InvalidRequest for a history or a tool that Gemini does not accept, and Unrepresentable for what it cannot
-    represent. The returned `losses` are those of this step only: what lifting lost is in `turn.losses`.
+    represent. The returned `losses` are those of this step only: losses of lifting are in `turn.losses`.
     """
     losses: list[Loss] = []
     family = family_of(turn.model)

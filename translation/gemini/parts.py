@@ -26,7 +26,7 @@ _AUDIO_TYPES: Final = {"mp3": "audio/mp3", "wav": "audio/wav"}
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """Returns content as Gemini's parts. What is dropped is appended to `losses`.
+    """Returns content as Gemini's parts. Losses are appended to `losses`.
 
     Raises Unrepresentable for a part that Gemini cannot represent, and InvalidRequest for a file of unknown type. The
     error's `param` is the part's path under `param`.

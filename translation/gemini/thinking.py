@@ -20,7 +20,7 @@ _DYNAMIC_BUDGET: Final = -1
 
 
 def lower_thinking(turn: Turn, family: GeminiFamily, profile: Profile, losses: list[Loss]) -> Json:
-    """Returns the `thinkingConfig`, empty if there is none to send. What is changed is appended to `losses`.
+    """Returns the `thinkingConfig`, empty if there is none to send. Losses are appended to `losses`.
 
     Thoughts are always requested while the model thinks, because it thinks either way. A budget in the request takes
     precedence over its effort, and `thinking: false` over both. Raises Unrepresentable for an unknown effort.

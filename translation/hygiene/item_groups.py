@@ -1,4 +1,4 @@
-"""Groups the items of an input that belong together, and selects those that can be dropped or summarized."""
+"""Groups the items of an input that belong together, and selects items to drop or to summarize."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ _CLIENT_ITEM_TYPES = frozenset(
 """Types of items that a model does not write, besides messages and outputs."""
 
 _RETAINED_TYPES = frozenset({"additional_tools", "compaction"})
-"""Types of items that are never left out, besides some messages: what they bring counts for the whole input."""
+"""Types of items that are never left out, besides some messages: they apply to the whole input."""
 
 SUMMARY_ID_PREFIX = "cmp"
 """The prefix of the ids of compaction items. The message that stands for a compaction item has the same id."""

@@ -12,11 +12,11 @@ _MEDIA_NAMES: Final = {
     "input_file": "file",
     "file": "file",
 }
-"""The type of a part in either API -> what it holds."""
+"""The type of a part in Responses or chat -> the name of its content."""
 
 
 def name_media(part: Json) -> str:
-    """Returns the name of what a part holds, for people."""
+    """Returns the name of a part's content, for people."""
     return _MEDIA_NAMES.get(part.get("type") or "", "part")
 
 

@@ -46,9 +46,10 @@ def with_unique_call_ids(items: Sequence[Item], pairs: CallOutputPairs | None = 
 
 
 def with_unique_call_ids_lenient(items: Sequence[Item]) -> Sequence[Item]:
-    """Does what `with_unique_call_ids` does, but leaves calls and outputs without a counterpart unchanged.
+    """Gives calls, outputs and signatures unique ids, but accepts calls and outputs without a counterpart, unlike
+    `with_unique_call_ids`.
 
-    For items that were already checked in another form.
+    It is for items that were already checked in another form.
     """
     pairs = CallOutputPairs(items)
     new_ids = {} if pairs.has_placeholders else _new_ids(items, pairs)

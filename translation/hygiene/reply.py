@@ -222,7 +222,10 @@ class ReplyNormalizer:
         return ended
 
     def _check_arguments(self, call: _Call, event: ItemEnded) -> None:
-        """Collects a warning about arguments that cannot be read. A call that was cut has a status that tells so."""
+        """Collects a warning about arguments that cannot be read.
+
+        A call that was cut gets no warning, because its status shows it.
+        """
         status = event.status if event.item is None else event.item.get("status")
         if not call.is_checked or status == "incomplete":
             return
@@ -250,7 +253,7 @@ class ReplyNormalizer:
                 self._reserved_ids[call_id] = self._ids.claim(call_id)
 
     def _collect_warnings(self, event: Noted, out: list[Event]) -> None:
-        """Takes the warnings out of an event. All warnings are reported at once, at the end."""
+        """Removes the warnings from an event. All warnings are reported at once, at the end."""
         facts = event.facts or {}
         if TOOL_WARNINGS in facts:
             self._warnings += facts[TOOL_WARNINGS]

@@ -1,7 +1,8 @@
 """Moves volatile lines of a system prompt to the end of a prompt, so that an upstream can reuse its cached prefix.
 
-A prefix cache is useful up to the first token that differs from the prompt before. A line at the beginning that changes
-with each request, such as a date or a client's accounting data, makes an upstream process the whole prompt anew.
+A prefix cache is useful up to the first token that differs from the prompt before. Because of a line at the beginning
+that changes with each request, such as a date or a client's accounting data, an upstream processes the whole prompt
+again.
 """
 
 import re
@@ -40,8 +41,11 @@ def move_volatile_lines(messages: Sequence[Json], patterns: Sequence[str]) -> Se
 
 
 def _move(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) -> list[Json] | None:
-    """Returns items or chat messages with `lines` and those of leading system messages in the newest entry that is not
-    the assistant's. None if there are no lines or no such entry. Adds to `lines`."""
+    """Returns items or chat messages with volatile lines moved to the newest entry that is not from the assistant.
+
+    These are `lines` and the lines of leading system messages, which are added to `lines`. Returns None if there are no
+    lines or no such entry.
+    """
     leading: list[Json] = []
     count = 0
     for entry in entries:
@@ -94,8 +98,8 @@ def _append(entry: Json, text: str) -> Json | None:
 def _split(text: str, patterns: tuple[str, ...], lines: list[str]) -> str:
     """Returns the text without its volatile lines, which are added to `lines`; the same object if it has none.
 
-    Blank lines around a line are left as one separator. Text without such lines is searched only for what the patterns
-    begin with.
+    Blank lines around a line are left as one separator. Texts are first searched for the literal prefixes of the
+    patterns only.
     """
     heads, pattern = _compile(patterns)
     if not any(head in text for head in heads):
@@ -117,6 +121,7 @@ def _split(text: str, patterns: tuple[str, ...], lines: list[str]) -> str:
 
 @lru_cache
 def _compile(patterns: tuple[str, ...]) -> tuple[tuple[str, ...], re.Pattern[str]]:
-    """Returns what the patterns begin with, up to their first wildcard, and an expression that matches any of them."""
+    """Returns the literal prefixes of the patterns, up to their first wildcard, and an expression that matches any
+    pattern."""
     heads = tuple(_WILDCARDS.split(pattern, maxsplit=1)[0] for pattern in patterns)
     return heads, re.compile("|".join(map(translate, patterns)))

@@ -22,7 +22,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
 
     Raises InvalidRequest for a history or a tool that the API does not accept (a call without its output, a name with a
     space), and Unrepresentable for what it cannot represent. Nulls and empty `tools` are never sent. The returned
-    `losses` are those of this step only: what lifting lost is in `turn.losses`.
+    `losses` are those of this step only: losses of lifting are in `turn.losses`.
     """
     losses: list[Loss] = []
     messages = lower_items(turn, profile, losses)

@@ -15,7 +15,7 @@ from translation.tools.arguments import parse_past_arguments
 
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
-    """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
+    """Returns the messages for a turn's instructions and items. Losses are appended to `losses`.
 
     Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
     wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an

@@ -19,7 +19,7 @@ class MessageContent(NamedTuple):
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> MessageContent:
-    """Returns user content or a tool's output as a message's content. What is dropped is appended to `losses`.
+    """Returns user content or a tool's output as a message's content. Losses are appended to `losses`.
 
     Raises Unrepresentable for a part that Ollama cannot represent. The error's `param` is the part's path under
     `param`.

@@ -24,7 +24,7 @@ _OPTION_ALIASES: Final = {"repetition_penalty": "repeat_penalty"}
 def lower_options(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     """Returns `options`, `logprobs`, `top_logprobs` and the extra parameters of the profile as keys of a body.
 
-    What is dropped is appended to `losses`. Raises Unrepresentable for `n` and `logit_bias`, because dropping them
+    Losses are appended to `losses`. Raises Unrepresentable for `n` and `logit_bias`, because dropping them
     would change the reply.
     """
     sampling = turn.sampling

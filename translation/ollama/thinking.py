@@ -27,7 +27,7 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
 
     For a model with levels (`thinking_form: adaptive`, or by its name) the effort becomes a level. For any other an
     effort turns thinking on, and `none` turns it off. Thinking of a model with levels cannot be turned off, so it gets
-    the lowest level. What is changed is appended to `losses`.
+    the lowest level. Losses are appended to `losses`.
     """
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     effort = reasoning.pop("effort", None)

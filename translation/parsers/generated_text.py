@@ -68,8 +68,10 @@ class GeneratedTextDecoder:
         self._edges.feed("reasoning", "")
 
     def feed_text(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """Adds text of the answer, or with `parse_think_tags` of reasoning and answer. Returns its events. `logprobs`
-        are those of the tokens that were generated with it."""
+        """Adds text of the answer, or with `parse_think_tags` of reasoning and answer. Returns its events.
+
+        `logprobs` are the log probabilities of the tokens of this text.
+        """
         self._writer.add_logprobs(logprobs)
         if self._think_parser is None:
             return self._write_answer(text)

@@ -20,7 +20,7 @@ class LeadingThinkParser:
 
     def __init__(self) -> None:
         self.is_over = False
-        """Whether all further text is returned as it is."""
+        """Whether all further text is returned unchanged."""
         self._pending = ""
         self._closing_tag: str | None = None
         """The tag that ends the reasoning, in lower case; None before the opening tag."""
@@ -40,7 +40,7 @@ class LeadingThinkParser:
         return self._split_reasoning(text, self._closing_tag)
 
     def finish(self) -> list[tuple[str, str]]:
-        """Ends the text. Returns what was held back, because it is no tag."""
+        """Ends the text. Returns the text that was held back, because it is no tag."""
         pending, self._pending = self._pending, ""
         kind = "text" if self._closing_tag is None else "reasoning"
         return [(kind, pending)] if pending else []

@@ -1,4 +1,4 @@
-"""Separates reasoning from the text of one reply, as its profile says."""
+"""Separates reasoning from the text of one reply, according to its profile."""
 
 from translation.parsers.leading_think_tags import LeadingThinkParser, build_think_parser
 from translation.parsers.think_tags import ThinkParser
@@ -18,7 +18,7 @@ class TaggedTextReader:
 
     @property
     def is_over(self) -> bool:
-        """Whether all further text is returned as it is."""
+        """Whether all further text is returned unchanged."""
         return isinstance(self._parser, LeadingThinkParser) and self._parser.is_over
 
     def feed(self, text: str) -> list[tuple[str, str]]:
@@ -28,14 +28,16 @@ class TaggedTextReader:
         return self._parser.feed(text)
 
     def release(self) -> list[tuple[str, str]]:
-        """Returns text that waits for the first tag: what follows in the reply shows that it is the answer."""
+        """Returns the text that was held back until the first tag, because the rest of the reply shows that it is the
+        answer."""
         return self._parser.release() if isinstance(self._parser, ThinkParser) else []
 
     def expect_no_reasoning(self) -> list[tuple[str, str]]:
-        """Does the same for a reply whose reasoning is separate: its server has removed the template's tag too."""
+        """Treats further text as the answer too, because the server sends reasoning separately and has removed the
+        template's tag."""
         self._has_separate_reasoning = True
         return self.release()
 
     def finish(self) -> list[tuple[str, str]]:
-        """Ends the text. Returns what was held back."""
+        """Ends the text. Returns the text that was held back."""
         return [] if self._parser is None else self._parser.finish()

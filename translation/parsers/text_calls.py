@@ -23,7 +23,7 @@ from translation.representation.profile import Profile
 from translation.tools.call_validator import UNKNOWN_TOOL_FAULT, CallValidator
 
 CALL_PARSE_ERROR: Final = "tool_call_parse_error"
-"""The code of the failure of a turn with a call that the reply's format cannot hold."""
+"""The code of the failure of a turn with a call that the format of the reply cannot represent."""
 
 TOOL_WARNINGS: Final = "tool_warnings"
 """The fact in `Noted` that lists invalid calls, each as `{name, why}`."""
@@ -45,7 +45,7 @@ class _Call:
     is_open: bool = False
     """Whether its beginning is in the events."""
     fault: str = ""
-    """Why it is invalid, as far as that is known before its end."""
+    """The reason why it is invalid, if that is known before its end."""
     texts: list[str] = field(default_factory=list)
     """The arguments so far. They are dropped once the call has a fault."""
     bytes: int = 0
@@ -167,7 +167,7 @@ class TextCallDecoder:
 def create_text_call_decoder(
     writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json]
 ) -> TextCallDecoder | None:
-    """Returns the decoder for calls in text; None if the profile says that calls do not come as text."""
+    """Returns the decoder for calls in text; None if the profile has no calls in text."""
     parser = PARSER_FACTORIES.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
     if parser is None:
         return None

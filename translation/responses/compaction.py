@@ -1,6 +1,6 @@
-"""Builds and reads compaction items, and replaces them by what a model reads in their place.
+"""Builds and reads compaction items, and replaces them by the items that a model reads in their place.
 
-Does not know when an input is compacted, or how the summary is made.
+Does not know when an input is compacted, or how the summary is generated.
 """
 
 import base64

@@ -126,7 +126,7 @@ class _TextStream:
 
 
 def _null_text() -> _TextStream:
-    """Returns the stream for items without a text of their own, as most are. It discards what is appended."""
+    """Returns the frames for items without a text of their own, as most items are. Appended texts are ignored."""
     text = _TextStream(PartState({}, None), b"", None)
     text.append, text.is_open = deque[str](maxlen=0).append, False
     return text
@@ -160,13 +160,13 @@ class ResponsesEncoder:
 
     @property
     def response(self) -> Json:
-        """The response object as it is now. Once `ended` is True it is the object of the terminal event."""
+        """The response object in its current state. Once `ended` is True it is the object of the terminal event."""
         return self._snapshot.response
 
     def restore(self, events: Sequence[Event], last_sequence_number: int) -> None:
-        """Goes on with a stream that another encoder began: it has sent these events, the last with this number.
+        """Continues a stream that another encoder began: it has sent these events, the last with this number.
 
-        The items in them are as they were sent, so they are not sealed again.
+        The items in them are in the form that was sent, so they are not sealed again.
         """
         snapshot = self._snapshot
         seal, snapshot.seal = snapshot.seal, None
@@ -336,7 +336,7 @@ class ResponsesEncoder:
         frames.append(self._foreign_frame(f"response.{item_type}.{event.phase}", fields))
 
     def _forward_opaque(self, event: Opaque, frames: list[bytes]) -> None:
-        # No event may come before response.created, so what an upstream sends that early is dropped.
+        # No event may come before response.created, so earlier events of the upstream are dropped.
         if event.dialect != "responses" or self.sequence < 0:
             return
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
@@ -377,7 +377,7 @@ _EVENT_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[by
     Finished: ResponsesEncoder._finish,
     Failed: ResponsesEncoder._fail,
 }
-"""Type of event -> what writes it. A lookup is faster than `match`, which tests class after class.
+"""Type of event -> the method that writes it. A lookup is faster than `match`, which tests class after class.
 
 `feed` writes deltas itself.
 """

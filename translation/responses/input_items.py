@@ -14,7 +14,7 @@ models."""
 def expand_input(
     input_value: str | Sequence[Json], tools: Sequence[Json], *, allow_references: bool = False
 ) -> tuple[Sequence[Item], Sequence[Json]]:
-    """Returns a validated request's `input` as items in full form, and `tools` with the tools that items bring.
+    """Returns a validated request's `input` as items in full form, and `tools` with the tools from items.
 
     Raises Unrepresentable for a reference to an item, unless `allow_references` says that the upstream resolves it.
     """

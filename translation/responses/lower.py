@@ -60,7 +60,7 @@ _OPEN_REASONING_KEYS = ("type", "id", "summary", "content")
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """Returns the body for `POST /responses`, with what it drops.
+    """Returns the body for `POST /responses`, with its losses.
 
     `store` is always false, whatever the client sent, because only the gateway stores responses. Raises
     Unrepresentable, naming the parameter, for what the API cannot represent.

@@ -128,7 +128,7 @@ class Snapshot:
         return len(annotations) - 1
 
     def end_part(self, event: PartEnded) -> Json:
-        """Ends a text. Returns the whole part; for the text of an item itself, the item as it is then."""
+        """Ends a text. Returns the whole part; for the text of an item itself, the item in its current state."""
         return self.items[event.index].end_part(event.part_index, event.part)
 
     def _ignore(self, event: Progressed | Opaque) -> None:
@@ -241,4 +241,4 @@ _EVENT_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
     Finished: Snapshot.finish,
     Failed: Snapshot.fail,
 }
-"""Type of event -> what applies it. A lookup is faster than `match`, which tests class after class."""
+"""Type of event -> the method that applies it. A lookup is faster than `match`, which tests class after class."""

@@ -35,7 +35,7 @@ _ID_PREFIXES = {
     "mcp_approval_response": "mcpa",
     "compaction": "cmp",
 }
-"""Item type -> prefix of its ids. Source: ids seen in OpenAI's traffic. Those of call outputs follow their pattern."""
+"""Item type -> prefix of its ids. Source: ids seen in OpenAI's traffic. Ids of call outputs follow the same pattern."""
 
 _STATUS_TYPES = frozenset({"message", "function_call", "function_call_output", "custom_tool_call_output"})
 """Types of items that have a status in lists. Requests may omit it."""

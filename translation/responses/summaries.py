@@ -31,7 +31,7 @@ class ReasoningSummaries:
     """Rewrites the events of one stream, or one whole response.
 
     Parts of the type `reasoning_text` become parts of the type `summary_text`. An item that has a summary of its own
-    keeps both. What needs no change is returned as the same object.
+    keeps both. An object that needs no change is returned as it is.
     """
 
     def __init__(self) -> None:

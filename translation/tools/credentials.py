@@ -1,4 +1,4 @@
-"""Credentials in the tools of a request: those that an `mcp` tool carries for its server.
+"""Finds and removes credentials in the tools of a request: an `mcp` tool carries some for its server.
 
 They go to the upstream that calls the server, and nowhere else: they are not stored, echoed or quoted.
 """

@@ -54,7 +54,7 @@ class FreeformUnwrapper:
     def finish(self) -> str:
         """Ends the arguments. Returns the input that was held back.
 
-        An incomplete escape at the end is dropped, because it stands for no character.
+        An incomplete escape at the end is dropped, because it represents no character.
         """
         pending = "".join(self._pending)
         self._pending.clear()
@@ -114,7 +114,7 @@ def unwrap_input(arguments: str) -> str:
 
 
 def wrap_input(text: str) -> str:
-    """Returns the arguments that hold this input."""
+    """Returns the arguments that contain this input."""
     return orjson.dumps({"input": text}).decode()
 
 

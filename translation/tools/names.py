@@ -60,11 +60,11 @@ class ToolNames:
         self._tools: dict[ClientToolName, Json] = {}
         self._used_names: set[str] = set()
         self._index: dict[str | tuple[str, str] | None, list[ClientToolName]] = {}
-        """The callees of a namespace, and those of a kind and name. It is made when a tool choice needs it."""
+        """The tools of each namespace, and of each kind and name. It is built when a tool choice needs it."""
         self._indexed_count = 0
 
     def reserve(self, callee: ClientToolName) -> None:
-        """Keeps the name of a tool that the upstream knows, without any check of its form."""
+        """Reserves the name of a tool that the upstream knows, without any check of its form."""
         self._wire_names[callee] = callee.name
         self._used_names.add(callee.name.casefold())
 

@@ -34,8 +34,10 @@ _ERROR_CODES: Final = frozenset(
 """The codes that the API's clients accept."""
 
 _PAGE_ACTIONS: Final = ("open_page", "find_in_page")
-"""What OpenAI's search does besides searching. The Messages API has no blocks for that. It is no set, because what is
-looked for in it may be of any type."""
+"""The actions of OpenAI's search besides searching. The Messages API has no blocks for them.
+
+It is no set, because values of any type are looked up in it.
+"""
 
 _PAGE_KEYS: Final = ("url", "pattern")
 
@@ -57,10 +59,10 @@ def read_action(tool_input: Mapping[str, Any]) -> Json:
 
 
 def build_input(item: Item) -> Json:
-    """Returns the input of a call for an item. It always has a `query`, which clients show: empty if it is unknown.
+    """Returns the input of a call for an item.
 
-    The query of an action on a page is what is looked for in it, or its URL. Items come from upstreams, which may have
-    any type of value in them.
+    It always has a `query`, which clients show: empty if it is unknown. The query of an action on a page is the
+    searched text, or the page's URL. Items come from upstreams, whose values may have any type.
     """
     action = mapping_or_empty(item.get("action"))
     if action.get("type") in _PAGE_ACTIONS:
@@ -76,7 +78,7 @@ def _texts_in(value: object) -> list[str]:
 
 
 def add_results(item: Item, content: Any) -> Item:
-    """Returns the item of a search with what its result block has: `sources` of the action, or an `error` code."""
+    """Returns the item of a search with the data of its result block: `sources` of the action, or an `error` code."""
     if isinstance(content, dict):
         code = content.get("error_code")
         return {**item, "status": "failed", "error": code if isinstance(code, str) else _UNKNOWN_ERROR}

@@ -164,7 +164,7 @@ def _definition(tool: Json) -> Json:
 
 
 def _lower_tool(entry: _ToolEntry, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Json:
-    """Returns the tool as it is sent to the upstream."""
+    """Returns the tool in the form that the upstream gets."""
     tool, callee = entry.tool, entry.callee
     if callee.kind in native:
         return tool if entry.namespace is None else {**tool, "name": names.claim(callee, tool)}

@@ -1,4 +1,5 @@
-"""Per text parser: the prompt that tells a model how to write tool calls, and how past calls are rendered for it."""
+"""Renders calls as text: per text parser, the prompt that tells a model how to write tool calls, and the form of past
+calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ class PastCall(NamedTuple):
 
 
 class CallFormat(NamedTuple):
-    """How one parser expects tool calls in the model's text."""
+    """The form in which one parser expects tool calls in the model's text."""
 
     instructions: str
     """The prompt's text on how to make a call."""

@@ -45,7 +45,7 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
 
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
-    """Returns the chat messages for a turn's instructions and items. What is dropped is appended to `losses`.
+    """Returns the chat messages for a turn's instructions and items. Losses are appended to `losses`.
 
     Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
     wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an

@@ -130,7 +130,7 @@ def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> Non
 
 
 def _report_no_switch(body: Json, thinking: bool, losses: list[Loss]) -> None:
-    """Reports that this upstream has no switch: the model thinks as its effort says, or else by default."""
+    """Reports the loss of an upstream without a switch: the model thinks according to its effort, or by default."""
     reasoning = body.get("reasoning") or {}
     effort = body.get("reasoning_effort", reasoning.get("effort"))
     losses += find_thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)

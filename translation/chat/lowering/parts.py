@@ -11,7 +11,7 @@ from translation.representation.loss import Loss
 
 
 def lower_parts(parts: Sequence[Json], index: int, field: str, losses: list[Loss]) -> list[Json]:
-    """Returns user content, the `field` of the item at `index`, as chat parts. What is dropped is appended to `losses`.
+    """Returns user content, the `field` of the item at `index`, as chat parts. Losses are appended to `losses`.
 
     Raises Unrepresentable for a part that chat cannot represent. The error's `param` is the part's path in the input.
     """

@@ -15,7 +15,7 @@ from translation.representation.json_types import Json
 from translation.tools.declared_functions import functions_of
 
 _MAX_STOPS: Final = 4
-"""How many stop sequences OpenAI and most other upstreams accept."""
+"""The number of stop sequences that OpenAI and most other upstreams accept."""
 
 
 def lower_tools_to_text(body: Json, *, single_block: bool, parser: str = "hermes") -> Json:

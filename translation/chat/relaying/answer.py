@@ -1,4 +1,4 @@
-"""Relays a whole chat completion of a chat upstream, and holds the choice rules it shares with relayed streams."""
+"""Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
 from typing import Any, Final
 

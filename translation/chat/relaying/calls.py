@@ -94,7 +94,7 @@ class CallNormalizer:
         return entries
 
     def _collect_warnings(self, *, cut: bool) -> None:
-        if cut:  # the finish reason already tells the client that a call may be incomplete
+        if cut:  # the finish reason already shows the client that a call may be incomplete
             return
         for call in self._calls:
             warning = self._rules.build_warning(call.name, strip_code_fence("".join(call.texts)))
@@ -161,7 +161,7 @@ def _add_whole_arguments(call: _Call, text: str) -> str:
 
 
 def _add_arguments(call: _Call, text: str) -> str:
-    """Adds a piece of a call's arguments. Returns what of it can be sent at once."""
+    """Adds a piece of a call's arguments. Returns the part that can be sent at once."""
     if call.is_empty and text.lstrip().startswith("`"):
         call.buffered = []
     call.texts.append(text)

@@ -20,7 +20,7 @@ _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls"
 """Fields of an assistant message that no content part has."""
 
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
-"""Those of `_MESSAGE_FIELDS` that are dropped from a part. Reasoning fields are moved to the message instead."""
+"""The entries of `_MESSAGE_FIELDS` that are dropped from a part. Reasoning fields are moved to the message instead."""
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
 """The gateway's own parameters. They are not forwarded."""
@@ -55,7 +55,7 @@ def is_plain_request(body: Json) -> bool:
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
-    """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
+    """Returns the upstream request body for `profile`, with its losses. `body` itself is not changed.
 
     What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
     role, the place of system messages and of volatile lines in them, the field of past reasoning, call ids (unique),

@@ -9,7 +9,7 @@ from translation.parsers.tools.parser_output import MalformedCall, ParserOutput,
 from translation.parsers.tools.steps import CUT_OFF_REASON, StepParser, may_become
 
 _LAYOUT: Final = re.compile(r"[\s`}\],;]*")
-"""What may come between the value of a block and its closing tag: the end of a code fence, an extra bracket."""
+"""Characters that may come between a value and the closing tag: the end of a code fence, an extra bracket."""
 
 _QUOTES: Final = frozenset("\"'`")
 
@@ -50,11 +50,11 @@ class BlockParser(StepParser):
         self._is_prose: bool | None = None
         """Whether prose comes before the first value of the block. None until that value begins."""
         self._in_tail = False
-        """Whether prose has followed a value of the block, so that what is recorded is that prose."""
+        """Whether prose has followed a value of the block. Then that prose is recorded."""
         self._reader: CallValueReader | None = None
         self._rereads_left = _MAX_REREADS
         self._searched_pieces = 0
-        """How many pieces of `_raw` were searched and hold no closing tag."""
+        """The number of pieces of `_raw` that were searched and have no closing tag."""
         self._searched_tail = ""
         """The last characters of those pieces, in which a closing tag may begin."""
 

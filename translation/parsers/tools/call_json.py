@@ -27,7 +27,7 @@ class CallValueReader(Protocol):
 
     @property
     def fault(self) -> str:
-        """What makes the value invalid, or an empty text. Nothing more is read of an invalid value."""
+        """The reason why the value is invalid, or an empty text. Nothing more is read of an invalid value."""
         ...
 
     @property

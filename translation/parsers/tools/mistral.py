@@ -72,7 +72,7 @@ class MistralParser(StepParser):
         return end
 
     def _read_after_name(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        """Reads what follows a name: an optional call id, then the arguments."""
+        """Reads the rest of a call after its name: an optional call id, then the arguments."""
         if text[at].isspace():
             return at + 1
         if text[at] == "{" and not self._fenced:

@@ -57,7 +57,7 @@ class ResponsesRelay:
     """
 
     template = None
-    """There is no template, because the upstream numbers the events."""
+    """Always None: there is no template, because the upstream numbers the events."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ def _is_utf8(payload: bytes) -> bool:
 
 
 def _is_json(payload: bytes) -> bool:
-    """Returns whether bytes are JSON. What an upstream sent last before it closed may be half an event."""
+    """Returns whether bytes are JSON. The last bytes before an upstream closed may be half an event."""
     try:
         orjson.loads(payload)
     except orjson.JSONDecodeError:

@@ -18,7 +18,7 @@ _OMIT_IF_EMPTY = ("tools", "include")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
-    """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
+    """Returns the upstream request body for `profile`, with its losses. `body` itself is not changed.
 
     What changes: the model's name (`model`), item ids, tool outputs (truncated to their limit), tool schemas, and the
     default of `parallel_tool_calls`. Past reasoning that has only a summary gets its text as content too. Empty `tools`

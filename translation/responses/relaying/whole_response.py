@@ -19,7 +19,7 @@ TERMINAL_STATUSES: Final = ("completed", "incomplete", "failed", "cancelled")
 """The statuses of responses that have ended."""
 
 _STORE_KEYS = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
-"""Keys of a response that belong to whoever stores it."""
+"""Keys of a response whose values belong to the server that stores it."""
 
 
 def relay_response(

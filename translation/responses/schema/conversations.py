@@ -12,7 +12,7 @@ from translation.responses.schema.items import InputItem
 from translation.validation import Metadata, build_adapter, check_body
 
 MAX_ITEMS: Final = 20
-"""How many items one request may add."""
+"""The number of items that one request may add."""
 
 _Items = Annotated[list[InputItem], Field(max_length=MAX_ITEMS)]
 
