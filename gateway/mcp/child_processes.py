@@ -13,7 +13,7 @@ import structlog
 _log = structlog.get_logger(__name__)
 
 _EXIT_S: Final = 1.0
-"""How long a process may take to end after its input is closed, and again after SIGTERM."""
+"""The time that a process gets to end after its input is closed, and again after SIGTERM."""
 
 _POLL_S: Final = 0.01
 _WATCH_S: Final = 0.25

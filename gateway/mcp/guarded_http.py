@@ -59,7 +59,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._tokens = tokens
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Returns the reply; one of status 503 if there is none, with the reason in the record of the request."""
+        """Returns the reply. Without a reply it returns status 503, with the reason in the record of the request."""
         record = current_record.get() or RequestRecord(_ERROR_BYTES)
         message = _read_message(request)
         is_call = "method" in message and "id" in message

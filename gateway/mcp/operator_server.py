@@ -139,9 +139,9 @@ class OperatorServer:
     async def list_tools(self, *, must_be_fresh: bool = False) -> ToolListing:
         """Returns the tools. Raises McpFault if the server never listed any.
 
-        The last list is returned as it is while it is read again because of its age, or if that fails: so tools do not
-        vanish when a server is away. After the server reported a change, the new list is waited for. With
-        `must_be_fresh` the list is read now, and McpFault is raised if that fails.
+        The last list is returned while an old list is read again, and if that fails: so tools do not vanish when a
+        server is away. After the server reported a change, the new list is waited for. With `must_be_fresh` the list is
+        read now, and McpFault is raised if that fails.
         """
         listing, settings = self.listing, self.settings
         if self._is_removed:

@@ -88,7 +88,7 @@ class McpSession:
 
     @property
     def last_output(self) -> str:
-        """The end of what a server with a command wrote to its standard error."""
+        """The end of the standard error of a server with a command."""
         return self._transport.last_output
 
     async def wait_until_open(self) -> None:

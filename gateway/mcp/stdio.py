@@ -1,4 +1,4 @@
-"""An MCP server in a child process, over its standard input and output: bounded, and ended with all that it started.
+"""An MCP server in a child process, over its standard input and output. It is limited, and ended with its children.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
@@ -63,7 +63,7 @@ class StdioTransport:
 
     @property
     def last_output(self) -> str:
-        """The end of what the server wrote to its standard error, without credentials."""
+        """The end of the server's standard error, without credentials."""
         return self._scrub(self._stderr.decode(errors="replace"))
 
     async def enter(self, _: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
@@ -82,7 +82,7 @@ class StdioTransport:
                 stderr=asyncio.subprocess.PIPE,
                 env={**get_default_environment(), **command.env},
                 cwd=command.cwd,
-                start_new_session=True,  # a process group of its own, so that all that it starts can be ended
+                start_new_session=True,  # a process group of its own, so that its children can be ended too
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -37,7 +37,7 @@ _PURPOSE: Final = "mcp server "
 
 
 class AddedServers:
-    """Adds servers to those of the configuration, and removes them again.
+    """Adds servers to the configured servers, and removes them again.
 
     `keys` are the sealing keys of the configuration. A key from the same database would protect nothing.
     """
@@ -193,8 +193,8 @@ class AddedServers:
         except (EgressRefused, TimeoutError) as error:
             reason = str(error) or "the URL's host cannot be resolved"
             raise InvalidRequest(
-                f"{reason}; of servers that are added, only those of egress.allow may have private addresses, or all "
-                "with tools.mcp.admin.private_hosts",
+                f"{reason}; added servers may have private addresses only if egress.allow or "
+                "tools.mcp.admin.private_hosts allows them",
                 param="url" if own.sse is None else "sse",
                 code="address_not_allowed",
             ) from None

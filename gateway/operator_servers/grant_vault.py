@@ -11,7 +11,7 @@ from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.grants import GrantStore
 
 _PURPOSE: Final = "mcp grant of "
-"""What the seal is bound to, with the name of the server. No key has such a name with a space."""
+"""The purpose of the seal, with the name of the server. The space keeps it apart from the names of keys."""
 
 _UNAVAILABLE: Final = "the store with its tokens is unavailable"
 

@@ -17,7 +17,7 @@ from translation.responses.storable_items import to_storable_items
 class Continuation:
     """The resolved input of a request: `history` followed by `new_items`.
 
-    `usage` is the usage of the response that it continues; None if there is none.
+    `usage` is the usage of the response that it continues; otherwise None.
     """
 
     history: Sequence[Item]

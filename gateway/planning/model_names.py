@@ -7,7 +7,7 @@ from typing import Final
 
 _MAX_NAME_CHARS: Final = 100
 _MAX_NAMES: Final = 300
-"""How many names are compared. Some upstreams list thousands, and clients may repeat the request."""
+"""The number of names that are compared. Some upstreams list thousands, and clients may repeat the request."""
 
 _MIN_SIMILARITY: Final = 0.6
 _MAX_SUGGESTIONS: Final = 3

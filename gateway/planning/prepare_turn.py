@@ -41,7 +41,7 @@ def lift_body(
     if endpoint.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
     if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
-        turn = replace(turn, sealed_reasoning=True)  # its client sends back what the upstream encrypts
+        turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
     if endpoint.dialect == "messages" and route.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
     if endpoint.dialect != "responses":
@@ -136,6 +136,6 @@ class MappedExchange(StagedSource):
 
 
 def _grant_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
-    """Returns the run as it is behind the stage; None if its deltas have to be fed to it."""
+    """Returns the run with the observers of the stage; None if its deltas have to be fed to the stage."""
     observers = event_stage.delta_observers(run.text_key)
     return None if observers is None else StagedDeltaRun(run, run.text_key, observers)

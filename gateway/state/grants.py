@@ -18,7 +18,7 @@ class GrantStore(Protocol):
         ...
 
     async def store_grant(self, server: str, sealed: str) -> None:
-        """Stores a new grant in the place of any other, whoever holds its lock."""
+        """Stores a new grant in place of any other, also if that is locked."""
         ...
 
     async def lock_grant(self, server: str, version: int, lease_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Which part of a list is requested, and the part that is returned."""
+"""Pages of lists: requests and results."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ Order: TypeAlias = Literal["asc", "desc"]
 
 
 class PageRequest(NamedTuple):
-    """Which part of a list to return: at most `limit` rows, starting after the row whose id is `after`.
+    """The requested part of a list: at most `limit` rows, starting after the row whose id is `after`.
 
     Without `after`, the part starts with the first row in `order`.
     """

@@ -90,8 +90,8 @@ class ResponseStore(Protocol):
     async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
         """Ends an active response with the status `cancelled`, whichever replica runs it.
 
-        A response that has ended remains as it is. The event log gets its terminal event in the same transaction.
-        Returns the response, or None for an unknown id.
+        A response that has ended is not changed. The event log gets its terminal event in the same transaction. Returns
+        the response, or None for an unknown id.
         """
         ...
 

@@ -31,7 +31,8 @@ _loaded: Final = asyncio.Event()
 
 
 async def load_tool_library() -> None:
-    """Imports the modules that run tools, in a thread, so that other requests go on. Later calls return at once."""
+    """Imports the modules that run tools, in a thread, so that other requests run meanwhile. Later calls return at
+    once."""
     if _loaded.is_set():
         return
     for name in _MODULES:

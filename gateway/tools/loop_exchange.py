@@ -170,7 +170,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         return loop.build_next_turn()
 
     def _take_exchange(self, turn: Turn) -> Exchange:
-        """Returns the exchange of a round. That of the first one may be there already."""
+        """Returns the exchange of a round. The exchange of the first round may have been prepared before."""
         first, self._first_round = self._first_round, None
         return first.exchange if first is not None and first.turn is turn else self._make_round(turn)
 
@@ -233,7 +233,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
 
 
 def make_round_source(loop: ToolLoop, exchange: Exchange) -> Source[Batch]:
-    """Returns the next round of the model as a source whose events are those of the whole reply.
+    """Returns the next round of the model as a source whose events are numbered for the whole reply.
 
     Its deltas take the fast path unless the loop has to read or change them.
     """
@@ -241,7 +241,7 @@ def make_round_source(loop: ToolLoop, exchange: Exchange) -> Source[Batch]:
 
 
 def _grant_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:
-    """Returns the run of a round as it is in the reply; None if its deltas have to be fed to the loop."""
+    """Returns the run of a round with its text key in the reply; None if its deltas have to be fed to the loop."""
     if (observed := loop.observe_text(run.text_key)) is None:
         return None
     text_key, observer = observed

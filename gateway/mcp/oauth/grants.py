@@ -50,7 +50,7 @@ class GrantVault(Protocol):
     """Stores the grant of one server for all replicas. All methods raise McpFault if the store is unavailable."""
 
     async def load(self) -> tuple[TokenGrant, int] | None:
-        """Returns the grant and its version; None if there is none that can be read."""
+        """Returns the grant and its version; None without a readable grant."""
         ...
 
     async def lock(self, version: int, lease_s: float) -> bool:

@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 _UNIX_EPOCH_JULIAN_DAY: Final = 2_440_587.5
 
 _CLOSE_TIMEOUT_S: Final = 1.0
-"""How long a transaction waits for its connection to close. This takes no time unless something is wrong."""
+"""The longest wait of a transaction for its connection to close. It normally takes no time."""
 
 _PROBE_INTERVAL_S: Final = 1.0
 """Seconds between two probes of a database that has failed."""
@@ -89,8 +89,8 @@ class Database:
 
     @property
     def degraded_reason(self) -> str | None:
-        """What is wrong with the database, as text. None if the last write and the last read succeeded, and the file is
-        where it was."""
+        """The problem of the database, as text. None if the last write and the last read succeeded, and the file is
+        still there."""
         failure = self._failures.get("write") or self._failures.get("read")
         if failure is None and self._file is not None:
             return self._file.find_problem(writes=True)

@@ -50,8 +50,8 @@ async def migrate_database(url: str) -> str:
 async def validate_database_schema(url: str, *, deadline_s: float) -> None:
     """Checks that a server could use the database. Raises SchemaMismatch if it could not.
 
-    An unreachable database is no error, because it may be reachable later. A missing SQLite file is none either: the
-    server creates it. On SQLite an older schema is accepted too: the server migrates it.
+    An unreachable database is no error, because it may be reachable later. A missing SQLite file is no error either:
+    the server creates it. On SQLite an older schema is accepted too: the server migrates it.
     """
     if (file := sqlite_path_of(url)) is not None and not file.exists():
         return

@@ -26,12 +26,11 @@ _MAX_IDLE_S: Final = 1.0
 been restarted."""
 
 _CLOSE_TIMEOUT_S: Final = 1.0
-"""How long a statement that failed or was left waits for its connection to close. This takes no time unless something
-is wrong."""
+"""The longest wait of a failed or abandoned statement for its connection to close. It normally takes no time."""
 
 _INTEGRITY_STATE_CLASS: Final = "23"
 
-Closing = Callable[[AsyncConnection], asyncio.Task[None]]
+ReleaseConnection = Callable[[AsyncConnection], asyncio.Task[None]]
 """Starts to close a connection, or to give it back to the pool, in a task of its own."""
 
 
@@ -46,8 +45,8 @@ class PostgresStatements:
     def __init__(
         self,
         connect: Callable[[], Awaitable[AsyncConnection]],
-        release: Closing,
-        discard: Closing,
+        release: ReleaseConnection,
+        discard: ReleaseConnection,
         is_contended: Callable[[], bool],
     ) -> None:
         self._connect = connect
@@ -132,8 +131,7 @@ class PostgresStatements:
 
 @cache
 def _compile(statement: Executable) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
-    """Returns a statement's text, the names of its parameters in their order, and the values of those that it sets
-    itself."""
+    """Returns a statement's text, the names of its parameters in their order, and the values that it sets itself."""
     assert isinstance(statement, ClauseElement)
     dialect: Any = asyncpg_dialect.dialect
     compiled: Any = statement.compile(dialect=dialect())

@@ -43,14 +43,14 @@ def create_database_file(path: Path) -> None:
 
 
 class DatabaseFileLost(OSError):
-    """What is committed would be lost or refused. The message is a claim about the database, whose subject is "it"."""
+    """Commits would be lost or refused. The message describes the database, as "it"."""
 
 
 class WatchedFile:
     """The file that this process has open as its database.
 
-    SQLite does not notice that a file was removed or replaced: it goes on with the one that is open, and what it stores
-    is gone with the process. A file without write permission is not written either, although an open file could be.
+    SQLite does not notice that a file was removed or replaced: it continues with the open file, whose contents are lost
+    with the process. A file that lost its write permission is not written either, although SQLite could still write it.
     """
 
     def __init__(self, path: Path) -> None:

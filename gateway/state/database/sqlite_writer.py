@@ -24,8 +24,8 @@ from gateway.state.database.write_queue import MAX_GROUP_BYTES, ExclusiveTurn, G
 
 _SLOW_GROUP_S: Final = 0.02
 _SLOW_FILE_S: Final = 30.0
-"""If the statements of a group take longer than _SLOW_GROUP_S, as on a disk that is slow to read, those of the next
-_SLOW_FILE_S are executed in the thread, where they do not hold up the event loop."""
+"""If the statements of a group take longer than _SLOW_GROUP_S, as on a disk that is slow to read, the statements of the
+next _SLOW_FILE_S are executed in the thread, where they do not block the event loop."""
 
 _MAX_LOG_BYTES: Final = 32 * 1024 * 1024
 """The size from which the write-ahead log is written back although others wait to write."""
@@ -270,7 +270,7 @@ class SqliteWriter:
 
 
 def _checkpoint(connection: sqlite3.Connection, mode: str) -> bool:
-    """Writes the write-ahead log back. Returns False if that was not possible as a whole, because somebody reads it."""
+    """Writes the write-ahead log back. Returns False if readers prevented a part of it."""
     (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}").close()
     try:

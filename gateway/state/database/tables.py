@@ -90,7 +90,7 @@ jobs = Table(
 )
 
 NO_POSITION: Final = -1
-"""The position of a call of a reply that is not stored: no output has it."""
+"""The position of calls of replies that are not stored. No item of an output has it."""
 
 tool_calls = Table(
     "tool_calls",

@@ -1,7 +1,7 @@
 """The order in which writers of a SQLite database take turns. Knows no database.
 
-Owners take turns, so that a writer with much to store delays the others by one of its transactions and not by all of
-them. What one owner submits is executed in order.
+Owners take turns, so that a writer with much to store delays others by one of its transactions and not by all of them.
+The work of one owner is executed in order.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 Work: TypeAlias = Callable[[sqlite3.Connection], Any]
 
 ROW_BYTES: Final = 1024
-"""What one row adds to the size of a piece of work, besides its text. Its indexes take longer than a short text."""
+"""The size of one row in a piece of work, besides its text. Its indexes take longer than a short text."""
 
 MAX_GROUP_BYTES: Final = 256 * 1024
 """The most that one group contains, unless it is a single piece of work. It takes a few milliseconds to write."""
@@ -22,8 +22,8 @@ MAX_GROUP_BYTES: Final = 256 * 1024
 class GroupTurn:
     """A piece of work that may share a transaction with others.
 
-    `size` is about what it writes, in bytes: text plus ROW_BYTES per row. `done` gets its result once the transaction
-    has been committed. A caller that leaves cancels `done`.
+    `size` estimates the written bytes: text plus ROW_BYTES per row. `done` gets its result once the transaction has
+    been committed. A caller that leaves cancels `done`.
     """
 
     __slots__ = ("done", "error", "owner", "result", "size", "work")

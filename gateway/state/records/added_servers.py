@@ -36,7 +36,7 @@ class SqlAddedServerStore:
         values = {**server._asdict(), "changed_us": self._database.now_us_expression()}
         label = values.pop("label")
         async with self._database.write_transaction() as connection:
-            # Whoever adds a server has to see those that other replicas add, to count them.
+            # The transaction must see the servers that other replicas add, to count them.
             await self._database.acquire_advisory_lock(connection, _LOCK)
             rows = await connection.execute(select(mcp_servers.c.id, mcp_servers.c.prefix))
             prefixes = {row.id: row.prefix for row in rows if row.id != label}

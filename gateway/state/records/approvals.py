@@ -21,7 +21,7 @@ from translation.hosted.approvals import (
 _IDS_PER_QUERY: Final = 500
 
 _EXPIRED_RETENTION_US: Final = 7 * 86_400 * 1_000_000
-"""How long the record of an expired request remains, so that a late answer gets an error that says so."""
+"""The time that the record of an expired request remains, so that a late answer gets a specific error."""
 
 _COLUMNS: Final = [column for column in approvals.columns if column.name not in ("owner", "created_us")]
 """The columns that are the fields of a record."""

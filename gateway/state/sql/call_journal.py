@@ -19,7 +19,7 @@ from gateway.state.database.tables import jobs, tool_calls
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.row_values import read_clock_us
 from gateway.state.sql.json_columns import dump_json, parse_json
-from gateway.state.sql.single_trip import SELECT_WORKER_SQL, CompiledStatement, Values
+from gateway.state.sql.single_trip import SELECT_WORKER_SQL, CompiledStatement, RowValues
 from gateway.state.sql.statements import SELECT_WORKER
 from gateway.state.values import LeaseLost
 from translation.representation.json_types import Item, Json
@@ -104,7 +104,7 @@ class SqlCallJournal:
             return await load_call_records(connection, owner, response_id)
 
     async def _update_call(
-        self, statement: Any, owner: str, response_id: str, item_id: str, worker: str, result: Values
+        self, statement: Any, owner: str, response_id: str, item_id: str, worker: str, result: RowValues
     ) -> None:
         values = {"its_owner": owner, "its_id": response_id}
         parameters = {**values, "its_call": item_id, "now_us": read_clock_us(), **result}
@@ -123,7 +123,7 @@ class SqlCallJournal:
         await self._write_on_sqlite(write, values, worker, size)
 
     async def _write_on_sqlite(
-        self, write: Callable[[sqlite3.Connection], bool], key: Values, worker: str, size: int
+        self, write: Callable[[sqlite3.Connection], bool], key: RowValues, worker: str, size: int
     ) -> None:
         def write_if_held(connection: sqlite3.Connection) -> bool:
             parameters = SELECT_WORKER_SQL.bind_parameters(key)
@@ -167,7 +167,7 @@ async def settle_calls(connection: AsyncConnection, owner: str, response_id: str
     )
 
 
-async def _require_worker(connection: AsyncConnection, key: Values, worker: str) -> None:
+async def _require_worker(connection: AsyncConnection, key: RowValues, worker: str) -> None:
     """Locks a response against claims until the transaction ends. Raises LeaseLost unless this worker holds it."""
     if await connection.scalar(_LOCK_WORKER, key) != worker:
         raise LeaseLost(key["its_id"])

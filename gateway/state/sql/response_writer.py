@@ -24,7 +24,7 @@ from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.json_columns import dump_json, dump_without_output
 from gateway.state.sql.response_rows import append_turn, build_item_rows, claim_message, insert_items, insert_log_entry
-from gateway.state.sql.single_trip import Values, finish_plain_response, insert_plain_response
+from gateway.state.sql.single_trip import RowValues, finish_plain_response, insert_plain_response
 from gateway.state.sql.statements import (
     FINISH_PLAIN_RESPONSE_WITH_ITEMS,
     FINISH_RESPONSE,
@@ -106,7 +106,7 @@ class SqlResponseWriter:
         """
         return self._database.is_sqlite or new.parent_id is None
 
-    async def _insert_plain(self, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
+    async def _insert_plain(self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]) -> None:
         if not self._database.is_sqlite:
             parameters = {f"new_{name}": value for name, value in row.items()} | bind_items(item_rows)
             await self._database.run_statement(INSERT_RESPONSE_WITH_ITEMS, parameters)
@@ -120,7 +120,7 @@ class SqlResponseWriter:
             raise _unknown_parent(new)
 
     async def _create_in_transaction(
-        self, new: NewResponse, row: Values, item_rows: Sequence[Values], *, renews_lease: bool
+        self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues], *, renews_lease: bool
     ) -> None:
         async with self._database.write_transaction(new.owner) as connection:
             if new.worker is not None and renews_lease:
@@ -152,7 +152,7 @@ class SqlResponseWriter:
         if new.worker is not None and renews_lease:
             self._lease_renewed_at[new.worker] = time.monotonic()
 
-    async def _finish_plain(self, owner: str, response: Json, parameters: Values) -> bool:
+    async def _finish_plain(self, owner: str, response: Json, parameters: RowValues) -> bool:
         output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
         if not self._database.is_sqlite:
             statement = FINISH_PLAIN_RESPONSE_WITH_ITEMS
@@ -203,7 +203,9 @@ def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[
     }
 
 
-async def _insert_rows(connection: AsyncConnection, new: NewResponse, row: Values, item_rows: Sequence[Values]) -> None:
+async def _insert_rows(
+    connection: AsyncConnection, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]
+) -> None:
     """Inserts a response with its items, and stores the approvals that its request answers.
 
     Raises InvalidRequest if its parent does not exist, or if an approval was answered before.
@@ -239,6 +241,6 @@ def _unknown_parent(new: NewResponse) -> InvalidRequest:
     )
 
 
-def _size_of(body: str, item_rows: Sequence[Values]) -> int:
+def _size_of(body: str, item_rows: Sequence[RowValues]) -> int:
     """Returns the size of a response's rows as a work of a group."""
     return ROW_BYTES + len(body) + sum(ROW_BYTES + len(row["body"]) for row in item_rows)

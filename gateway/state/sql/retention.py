@@ -39,8 +39,8 @@ from translation.representation.json_types import Json
 RowKeys: TypeAlias = Sequence[tuple[str, str]]
 """(owner, id) of rows."""
 
-Rows: TypeAlias = Sequence[Row[Any]]
-RowExporter: TypeAlias = Callable[[AsyncConnection, str, Rows], Awaitable[list[Json]]]
+SelectedRows: TypeAlias = Sequence[Row[Any]]
+RowExporter: TypeAlias = Callable[[AsyncConnection, str, SelectedRows], Awaitable[list[Json]]]
 
 _BATCH_ROWS: Final = 50
 """The most rows per transaction, and the rows of one page of an export."""
@@ -49,8 +49,8 @@ _SELECTED_KEYS: Final = 1000
 """Keys that are selected at once, without a lock, to be deleted in several transactions."""
 
 _DEAD_WORKER_TTL_US: Final = 3600 * 1_000_000
-"""How long the row of a replica remains after its lease has expired. The gateway does not need it; it helps operators
-who read the tables."""
+"""The time that the row of a replica remains after its lease has expired. It only helps operators who read the
+tables."""
 
 _HOUR_US: Final = 3600 * 1_000_000
 
@@ -255,7 +255,7 @@ class SqlRetention:
             page_query = query.where(sort_key > tuple_(rows[-1].created_us, rows[-1].id))
 
 
-async def _export_responses(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
+async def _export_responses(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
     result = await connection.execute(
         select(items.c.response_id, items.c.place, items.c.body)
         .where(items.c.owner == owner, items.c.response_id.in_([row.id for row in rows]))
@@ -272,7 +272,7 @@ async def _export_responses(connection: AsyncConnection, owner: str, rows: Rows)
     ]
 
 
-async def _export_conversations(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
+async def _export_conversations(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
     result = await connection.execute(
         select(conversation_items.c.conversation_id, conversation_items.c.body)
         .where(conversation_items.c.owner == owner, conversation_items.c.conversation_id.in_([row.id for row in rows]))
@@ -284,19 +284,19 @@ async def _export_conversations(connection: AsyncConnection, owner: str, rows: R
     return [parse_json(row.body) | {"items": conversation_bodies[row.id]} for row in rows]
 
 
-async def _export_completions(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+async def _export_completions(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
     return [parse_json(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
 
 
-async def _export_approvals(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+async def _export_approvals(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
     return _columns_of(rows, "approval")
 
 
-async def _export_keys(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+async def _export_keys(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
     return _columns_of(rows, "idempotency_key")
 
 
-def _columns_of(rows: Rows, object_name: str) -> list[Json]:
+def _columns_of(rows: SelectedRows, object_name: str) -> list[Json]:
     return [
         {"object": object_name} | {name: value for name, value in row._mapping.items() if name != "owner"}
         for row in rows

@@ -25,7 +25,7 @@ from gateway.state.sql.statements import (
     SELECT_WORKER,
 )
 
-Values: TypeAlias = Mapping[str, Any]
+RowValues: TypeAlias = Mapping[str, Any]
 """The values of a row, or of the parameters of a statement, by name."""
 
 
@@ -39,7 +39,7 @@ class CompiledStatement:
         self._constants = compiled.params
         self._parameter_names = compiled.positiontup or ()
 
-    def bind_parameters(self, parameters: Values) -> Sequence[Any]:
+    def bind_parameters(self, parameters: RowValues) -> Sequence[Any]:
         """Returns the values in the order in which the text uses them."""
         values = {**self._constants, **parameters}
         return [values[name] for name in self._parameter_names]
@@ -59,7 +59,7 @@ SELECT_WORKER_SQL: Final = CompiledStatement(SELECT_WORKER, "its_owner", "its_id
 _INSERT_NEW_ENTRY_SQL: Final = CompiledStatement(sqlite.insert(events).on_conflict_do_nothing(), *events.columns.keys())
 
 
-def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows: Sequence[Values]) -> bool:
+def insert_plain_response(connection: sqlite3.Connection, row: RowValues, item_rows: Sequence[RowValues]) -> bool:
     """Inserts a response, begun or ended, with its items. Returns False and writes nothing without its parent.
 
     `row` has the values of RESPONSE_COLUMNS, each of `item_rows` the values of ITEM_COLUMNS.
@@ -73,7 +73,9 @@ def insert_plain_response(connection: sqlite3.Connection, row: Values, item_rows
     return True
 
 
-def finish_plain_response(connection: sqlite3.Connection, parameters: Values, output_rows: Sequence[Values]) -> bool:
+def finish_plain_response(
+    connection: sqlite3.Connection, parameters: RowValues, output_rows: Sequence[RowValues]
+) -> bool:
     """Stores the end of a response and its output items.
 
     `parameters` are the parameters of FINISH_PLAIN_RESPONSE, `output_rows` rows of `items`. Returns False and writes
@@ -85,7 +87,7 @@ def finish_plain_response(connection: sqlite3.Connection, parameters: Values, ou
     return True
 
 
-def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -> bool:
+def append_log_entry(connection: sqlite3.Connection, row: RowValues, worker: str) -> bool:
     """Appends an entry to the event log of a response, unless it is there already. `row` is the row of `events`.
 
     Returns False and writes nothing unless the response is active and held by the worker.
@@ -98,7 +100,7 @@ def append_log_entry(connection: sqlite3.Connection, row: Values, worker: str) -
     return True
 
 
-def insert_completion(connection: sqlite3.Connection, row: Values, metadata_rows: Sequence[Values]) -> None:
+def insert_completion(connection: sqlite3.Connection, row: RowValues, metadata_rows: Sequence[RowValues]) -> None:
     """Inserts a chat completion and the rows by which lists filter it. `row` has the values of COMPLETION_COLUMNS."""
     connection.execute(_INSERT_COMPLETION_SQL.text, _INSERT_COMPLETION_SQL.bind_parameters(row))
     connection.executemany(_INSERT_METADATA_SQL.text, map(_INSERT_METADATA_SQL.bind_parameters, metadata_rows))
