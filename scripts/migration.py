@@ -10,7 +10,7 @@ from alembic import command
 from sqlalchemy import Connection
 
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import latest_schema_version, make_alembic_config, migrate_database
+from gateway.state.database.migrate import make_alembic_config, migrate_database, read_latest_schema_version
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ async def _write(url: str, message: str) -> None:
 def _generate(connection: Connection, message: str) -> None:
     alembic = make_alembic_config()
     alembic.attributes["connection"] = connection
-    next_version = f"{int(latest_schema_version()) + 1:04}"
+    next_version = f"{int(read_latest_schema_version()) + 1:04}"
     command.revision(alembic, message, autogenerate=True, rev_id=next_version)
 
 

@@ -23,12 +23,12 @@ async def _end_in_steps(process: asyncio.subprocess.Process) -> None:
     try:
         if process.stdin is not None:
             process.stdin.close()
-        if not await _exits(process):
+        if not await _wait_for_exit(process):
             _signal_group(process.pid, signal.SIGTERM)
-            await _exits(process)
+            await _wait_for_exit(process)
     finally:
         _kill_group(process.pid)
-    if not await _exits(process):
+    if not await _wait_for_exit(process):
         _log.warning("mcp_process_not_ended", pid=process.pid)
 
 
@@ -65,7 +65,7 @@ def release_process(process: asyncio.subprocess.Process) -> None:
             transport.close()
 
 
-async def _exits(process: asyncio.subprocess.Process) -> bool:
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> bool:
     """Waits for the end of a process. Not by its `wait`, which also waits for pipes that other processes hold."""
     deadline = time.monotonic() + _EXIT_S
     while process.returncode is None:

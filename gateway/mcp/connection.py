@@ -88,7 +88,7 @@ class McpConnection:
             lambda client: call_once(client, call_input.build_params(name, arguments), max_pages, on_progress),
             deadline_s,
         )
-        return with_checked_structure(result, self._output_schemas.get(name))
+        return check_structure(result, self._output_schemas.get(name))
 
     async def _request(self, send: SendRequest[_T], deadline_s: float) -> _T:
         if not self._sessions or not self._sessions[-1].is_usable:
@@ -133,7 +133,7 @@ async def _send_call(client: Client, request: CallToolRequest, max_pages: int) -
         return await client.session.send_request(request, _ANSWER)
 
 
-def with_checked_structure(result: CallToolResult, schema: dict[str, Any] | None) -> CallToolResult:
+def check_structure(result: CallToolResult, schema: dict[str, Any] | None) -> CallToolResult:
     """Returns a result. It is an error of its tool if its structured content does not follow the output schema."""
     if schema is None or result.is_error or (fault := find_structure_fault(result, schema)) is None:
         return result

@@ -13,7 +13,7 @@ import orjson
 import structlog
 from mcp_types import CallToolRequestParams, CallToolResult, Tool
 
-from gateway.mcp.connection import call_once, with_checked_structure
+from gateway.mcp.connection import call_once, check_structure
 from gateway.mcp.elicitation.requests import NO_INPUT, CallInput
 from gateway.mcp.errors import McpFault
 from gateway.mcp.request_record import OnProgress
@@ -181,7 +181,7 @@ class OperatorServer:
             await asyncio.wait({task})
             if task.cancelled():
                 raise McpFault("server_removed", _REMOVED)
-            return with_checked_structure(task.result(), schema)
+            return check_structure(task.result(), schema)
         finally:
             self._calls.discard(task)
             task.cancel()

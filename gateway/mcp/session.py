@@ -79,7 +79,7 @@ class McpSession:
         self._records: set[RequestRecord] = set()
         """The records of the running requests."""
         self._ready_event = asyncio.Event()
-        self._owner = asyncio.get_running_loop().create_task(self._own())
+        self._owner = asyncio.get_running_loop().create_task(self._run_session())
 
     @property
     def is_usable(self) -> bool:
@@ -124,7 +124,7 @@ class McpSession:
                 self._owner.cancel()
                 await asyncio.wait({self._owner}, timeout=_CLOSE_S)
 
-    async def _own(self) -> None:
+    async def _run_session(self) -> None:
         """Opens the session, and runs the requests in the queue until `close`."""
         server = self._server
         record = RequestRecord(server.max_result_bytes, is_of_session=True)

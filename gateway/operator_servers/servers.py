@@ -120,7 +120,7 @@ class OperatorServers:
             *(tokens.list_secrets() if tokens is not None else ()),
         ]
 
-    def use(self, settings: McpSettings, *, names_others: bool = True) -> None:
+    def use_configuration(self, settings: McpSettings, *, names_others: bool = True) -> None:
         """Replaces the configuration. Servers that changed or are no longer in it finish their calls, and end.
 
         New servers are connected at once, so that the log and `report_conditions` show unusable ones. `names_others`:

@@ -68,7 +68,7 @@ class Sealer:
         return self._keys
 
 
-def new_key() -> bytes:
+def generate_key() -> bytes:
     """Returns a new random secret."""
     return os.urandom(_KEY_BYTES)
 

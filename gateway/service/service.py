@@ -35,7 +35,7 @@ from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
-from gateway.sealing.sealer import Sealer, new_key
+from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
 from gateway.service.agui import AguiRuns
@@ -135,7 +135,7 @@ class Service:
             approvals,
         )
         limits_servers = settings.auth is not None and settings.auth.limits_servers
-        self.operator_servers.use(settings.tools.mcp, names_others=not limits_servers)
+        self.operator_servers.use_configuration(settings.tools.mcp, names_others=not limits_servers)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.catalogue = catalogue
@@ -381,7 +381,7 @@ def _build_sealer(settings: Settings, store: Store | None) -> Sealer:
     keys = settings.sealing.secrets
     if store is not None:
         return Sealer(keys, lambda: store.sealing_key)
-    return Sealer(keys or (new_key(),))
+    return Sealer(keys or (generate_key(),))
 
 
 def is_strict(headers: Mapping[bytes, bytes]) -> bool:

@@ -50,7 +50,7 @@ class OpenCallStore(Protocol):
         """Deletes a call that has ended."""
         ...
 
-    async def leave_calls(self, owner: str, reply_id: str) -> None:
+    async def abandon_calls(self, owner: str, reply_id: str) -> None:
         """Stores that the reply no longer waits for its calls: the outcome of calls that were sent is unknown."""
         ...
 

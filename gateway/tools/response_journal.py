@@ -164,7 +164,7 @@ class OpenCallJournal:
             for item_id in self._finished_ids:
                 await self._store.close_call(self._owner, self._reply_id, item_id)
             if self._open_ids:
-                await self._store.leave_calls(self._owner, self._reply_id)
+                await self._store.abandon_calls(self._owner, self._reply_id)
         except StoreUnavailable:
             open_ids, finished_ids = sorted(self._open_ids), sorted(self._finished_ids)
             _log.warning("tool_calls_not_settled", reply=self._reply_id, calls=open_ids, finished=finished_ids)

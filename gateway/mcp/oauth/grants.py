@@ -34,7 +34,9 @@ class TokenGrant(NamedTuple):
     resource: str
 
     @classmethod
-    def of(cls, issued: IssuedTokens, server: AuthorizationServer, refresh_token: str | None = None) -> "TokenGrant":
+    def from_tokens(
+        cls, issued: IssuedTokens, server: AuthorizationServer, refresh_token: str | None = None
+    ) -> "TokenGrant":
         """Returns the grant of issued tokens. `refresh_token` is the previous one, which remains if no new one was
         issued."""
         return cls(
@@ -129,7 +131,7 @@ class GrantedTokens:
             if "invalid_grant" in str(fault):
                 raise McpFault("authorization_expired", f"{fault}: {self._advice}") from None
             raise
-        refreshed = TokenGrant.of(issued, self._server, grant.refresh_token)
+        refreshed = TokenGrant.from_tokens(issued, self._server, grant.refresh_token)
         await vault.replace(refreshed, version)
         return refreshed
 
@@ -176,4 +178,4 @@ class LoginRequest:
             "redirect_uri": self._redirect_uri,
             "code_verifier": self._verifier,
         }
-        return TokenGrant.of(await self._server.fetch_tokens(form), self._server)
+        return TokenGrant.from_tokens(await self._server.fetch_tokens(form), self._server)

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from gateway.state.database.database import Database
-from gateway.state.database.postgresql_statements import driver_errors
+from gateway.state.database.postgresql_statements import list_driver_errors
 
 _log = structlog.get_logger(__name__)
 
@@ -171,7 +171,7 @@ class ChangeNotifier:
 
 def _connection_errors() -> tuple[type[Exception], ...]:
     """Returns the exceptions that a lost connection raises."""
-    return *driver_errors(), SQLAlchemyError, OSError, TimeoutError
+    return *list_driver_errors(), SQLAlchemyError, OSError, TimeoutError
 
 
 class KeyWatch:

@@ -22,7 +22,7 @@ from gateway.state.database.engines import (
     begin_sqlite,
     close_for_good,
     close_when_connected,
-    driver_of,
+    get_driver,
     is_exhausted,
     make_engines,
     may_be_in_transaction,
@@ -210,7 +210,7 @@ class Database:
             yield connection
             await connection.commit()
             if may_be_in_transaction(connection):  # no statement was executed, so `commit` did not end the transaction
-                await driver_of(connection).rollback()
+                await get_driver(connection).rollback()
             self._sqlite_writer.verify_commit()
 
     @asynccontextmanager

@@ -70,15 +70,15 @@ async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> No
     its connections. It does not begin with the first statement either, because a caller that leaves then would wait for
     the lock as the statement does.
     """
-    await driver_of(connection).begin(_BEGIN_STATEMENTS[mode])
+    await get_driver(connection).begin(_BEGIN_STATEMENTS[mode])
 
 
 def may_be_in_transaction(connection: AsyncConnection) -> bool:
     """Returns whether SQLite may still have an open transaction on the connection."""
-    return not connection.invalidated and driver_of(connection).may_be_in_transaction
+    return not connection.invalidated and get_driver(connection).may_be_in_transaction
 
 
-def driver_of(connection: AsyncConnection) -> OneTripConnection:
+def get_driver(connection: AsyncConnection) -> OneTripConnection:
     """Returns the driver's connection below a connection to SQLite."""
     pooled = connection.sync_connection
     assert pooled is not None

@@ -44,7 +44,7 @@ async def migrate_database(url: str) -> str:
             await migrate_in_transaction(connection)
     finally:
         await database.aclose()
-    return latest_schema_version()
+    return read_latest_schema_version()
 
 
 async def validate_database_schema(url: str, *, deadline_s: float) -> None:
@@ -69,7 +69,7 @@ async def migrate_in_transaction(connection: AsyncConnection) -> None:
 
     The caller makes sure that no other process migrates at the same time.
     """
-    if await connection.run_sync(_read_schema_version) != latest_schema_version():
+    if await connection.run_sync(_read_schema_version) != read_latest_schema_version():
         await _refuse_newer_schema(connection)
         await connection.run_sync(_upgrade_schema)
 
@@ -77,16 +77,18 @@ async def migrate_in_transaction(connection: AsyncConnection) -> None:
 async def require_current_schema(connection: AsyncConnection) -> None:
     """Raises SchemaMismatch unless the schema has the latest version."""
     version = await connection.run_sync(_read_schema_version)
-    if version == latest_schema_version():
+    if version == read_latest_schema_version():
         return
     await _refuse_newer_schema(connection)
     reason = (
-        "has no tables of the gateway" if version is None else f"is of version {version}, not {latest_schema_version()}"
+        "has no tables of the gateway"
+        if version is None
+        else f"is of version {version}, not {read_latest_schema_version()}"
     )
     raise SchemaMismatch(f"the database is unmigrated: it {reason}; run `responses-gateway migrate`")
 
 
-def latest_schema_version() -> str:
+def read_latest_schema_version() -> str:
     """Returns the schema version that this version of the gateway works with: the highest one in `versions/`."""
     return max(file.name.partition("_")[0] for file in (_MIGRATIONS_DIR / "versions").glob("[0-9]*_*.py"))
 
@@ -106,7 +108,7 @@ def make_alembic_config() -> "Config":
 
 async def _refuse_newer_schema(connection: AsyncConnection) -> None:
     version = await connection.run_sync(_read_schema_version)
-    if version in (None, latest_schema_version()):
+    if version in (None, read_latest_schema_version()):
         return
     from alembic.script import ScriptDirectory
 
@@ -114,7 +116,7 @@ async def _refuse_newer_schema(connection: AsyncConnection) -> None:
     if version not in known_versions:
         raise SchemaMismatch(
             f"the database is newer than this version: its tables are of version {version}, which this version of the "
-            f"gateway, of {latest_schema_version()}, does not know; run the newer gateway"
+            f"gateway, of {read_latest_schema_version()}, does not know; run the newer gateway"
         )
 
 

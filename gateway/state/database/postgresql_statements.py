@@ -74,7 +74,7 @@ class PostgresStatements:
             except BaseException as error:
                 # The outcome of a statement that its caller left is decided once the connection is closed.
                 await asyncio.wait({self._discard(connection)}, timeout=_CLOSE_TIMEOUT_S)
-                if isinstance(error, driver_errors()):
+                if isinstance(error, list_driver_errors()):
                     raise _wrap_error(error) from error
                 raise
             self._put_back(connection, driver)
@@ -144,7 +144,7 @@ def _wrap_error(error: Exception) -> DBAPIError:
     return (IntegrityError if is_conflict else DBAPIError)(None, None, error, hide_parameters=True)
 
 
-def driver_errors() -> tuple[type[Exception], ...]:
+def list_driver_errors() -> tuple[type[Exception], ...]:
     """Returns the driver's exceptions. It is imported here, so that a gateway with SQLite does not load it.
 
     A connection that is lost while a statement begins raises InternalClientError.

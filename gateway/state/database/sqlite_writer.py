@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
-from gateway.state.database.engines import driver_of
+from gateway.state.database.engines import get_driver
 from gateway.state.database.failures import describe_error
 from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
 from gateway.state.database.sqlite_file import WatchedFile
@@ -185,7 +185,7 @@ class SqliteWriter:
         mode = "TRUNCATE" if self._log_bytes > _USUAL_LOG_BYTES else "PASSIVE"
         self._next_checkpoint_at = time.monotonic() + _CHECKPOINT_INTERVAL_S
         try:
-            driver = driver_of(await self._open_connection())
+            driver = get_driver(await self._open_connection())
             if await driver.run_in_thread(_checkpoint, driver.raw_connection, mode):
                 self._log_bytes, self._next_checkpoint_at = 0, 0.0
         except (sqlite3.Error, SQLAlchemyError, OSError) as error:  # the next use of the database reports it
@@ -210,7 +210,7 @@ class SqliteWriter:
             self._task.cancel()
 
     async def _commit_group(self, group: Sequence[GroupTurn]) -> None:
-        driver = driver_of(self.connection or await self._open_connection())
+        driver = get_driver(self.connection or await self._open_connection())
         driver.may_be_in_transaction = True
         if not self._execute_on_loop(driver, group):
             await driver.run_in_thread(self._execute_and_commit, driver.raw_connection, group)

@@ -107,7 +107,7 @@ async def delete_approvals_of(connection: AsyncConnection, owner: str, response_
     )
 
 
-def long_expired_before() -> int:
+def compute_expiry_cutoff_us() -> int:
     """Returns the time before which expired records are deleted, in epoch microseconds."""
     return read_clock_us() - _EXPIRED_RETENTION_US
 

@@ -68,12 +68,12 @@ class SqlOpenCallStore:
                 )
             )
 
-    async def leave_calls(self, owner: str, reply_id: str) -> None:
+    async def abandon_calls(self, owner: str, reply_id: str) -> None:
         async with self._database.write_transaction(owner) as connection:
             await _settle(connection, tool_calls.c.owner == owner, tool_calls.c.response_id == reply_id)
 
 
-async def settle_left_calls(database: Database, *, is_only_process: bool = False) -> None:
+async def settle_abandoned_calls(database: Database, *, is_only_process: bool = False) -> None:
     """Records and logs that the outcome of calls is unknown, if their process died.
 
     `is_only_process` says that no other process uses this database, so that none of the calls has a waiting process.

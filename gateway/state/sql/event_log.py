@@ -80,7 +80,7 @@ class _LogTail:
             self._entries.clear()
         self._entries.append(entry)
 
-    def entries_after(self, after: int) -> list[LogEntry]:
+    def list_entries_after(self, after: int) -> list[LogEntry]:
         """Returns the entries above `after`. Returns none if the tail does not reach back to `after`, or if the log has
         entries from elsewhere that the tail lacks."""
         if (
@@ -135,7 +135,7 @@ class SqlEventLog:
         if not is_valid_id(response_id):
             return LogPage((), has_more=False, ended=True)
         tail = self._tails.get((owner, response_id))
-        if tail is not None and (tail_entries := tail.entries_after(after)):
+        if tail is not None and (tail_entries := tail.list_entries_after(after)):
             return LogPage(tail_entries, has_more=False, ended=False)
         async with self._database.read_transaction() as connection:
             result = await connection.execute(_SELECT_LOG_PAGE, {"owner": owner, "id": response_id, "after": after})

@@ -116,7 +116,7 @@ async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
         await insert_log_entry(connection, row.owner, row.id, LogEntry(number, number, frame))
 
 
-def match_orphaned(database: Database) -> ColumnElement[bool]:
+def build_orphaned_condition(database: Database) -> ColumnElement[bool]:
     """Builds a condition: a response is active, its replica died, and it has no job, so no replica will ever run it."""
     living = select(workers.c.id).where(
         workers.c.id == responses.c.worker, workers.c.alive_until_us > database.now_us_expression()
@@ -138,7 +138,7 @@ async def claim_message(connection: AsyncConnection, database: Database, owner: 
         responses.c.parent_id == message_id,
         ~responses.c.deleted,
         responses.c.status.in_((*ACTIVE_STATUSES, *ENDED_WELL_STATUSES)),
-        ~match_orphaned(database),
+        ~build_orphaned_condition(database),
     )
     for row in await connection.execute(continuations):
         if MESSAGE_THREAD_KEY in parse_json(row.body):

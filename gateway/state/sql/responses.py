@@ -24,11 +24,11 @@ from gateway.state.sql.deletion import delete_response_rows
 from gateway.state.sql.json_columns import parse_json, parse_with_output
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import (
+    build_orphaned_condition,
     cancel_locked_response,
     end_locked_response,
     load_item_bodies,
     load_recorded_output,
-    match_orphaned,
 )
 from gateway.state.values import ACTIVE_STATUSES, History, StoredResponse
 from translation.representation.json_types import Item, Json
@@ -178,7 +178,7 @@ class SqlResponseStore:
             await self._release_all_leases()
         failed = 0
         while True:
-            orphaned = select(responses).where(match_orphaned(self._database)).limit(_ROWS_PER_TRANSACTION)
+            orphaned = select(responses).where(build_orphaned_condition(self._database)).limit(_ROWS_PER_TRANSACTION)
             async with self._database.read_transaction() as connection:
                 if (await connection.execute(orphaned)).first() is None:
                     return failed
@@ -214,7 +214,7 @@ class SqlResponseStore:
             responses.c.logged,
             responses.c.background,
             responses.c.losses,
-            match_orphaned(self._database).label("left"),
+            build_orphaned_condition(self._database).label("left"),
         )
 
 

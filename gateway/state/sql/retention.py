@@ -25,9 +25,9 @@ from gateway.state.database.tables import (
     tool_calls,
     workers,
 )
-from gateway.state.records.approvals import delete_approvals_of, long_expired_before
+from gateway.state.records.approvals import compute_expiry_cutoff_us, delete_approvals_of
 from gateway.state.records.idempotency_keys import delete_keys
-from gateway.state.records.open_calls import delete_open_calls, settle_left_calls
+from gateway.state.records.open_calls import delete_open_calls, settle_abandoned_calls
 from gateway.state.row_values import read_clock_us
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
@@ -88,11 +88,11 @@ class SqlRetention:
         )
         await self._delete_in_batches(
             approvals,
-            approvals.c.expires_us < long_expired_before(),
+            approvals.c.expires_us < compute_expiry_cutoff_us(),
             delete_rows=_delete_approvals,
             order=approvals.c.expires_us,
         )
-        await settle_left_calls(self._database)
+        await settle_abandoned_calls(self._database)
         await delete_open_calls(self._database, tool_calls.c.changed_us < cutoff_us)
         await self._delete_in_batches(
             idempotency_keys,

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.sealing.sealer import new_key
+from gateway.sealing.sealer import generate_key
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
@@ -19,7 +19,7 @@ from gateway.state.records.added_servers import SqlAddedServerStore
 from gateway.state.records.approvals import SqlApprovalStore
 from gateway.state.records.grants import SqlGrantStore
 from gateway.state.records.idempotency_keys import SqlKeyStore
-from gateway.state.records.open_calls import SqlOpenCallStore, settle_left_calls
+from gateway.state.records.open_calls import SqlOpenCallStore, settle_abandoned_calls
 from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
@@ -84,7 +84,7 @@ class SqlStore(
             if is_alone:
                 with suppress(StoreUnavailable):  # the leases expire later anyway
                     await self.fail_orphaned_responses(is_only_process=True)
-                    await settle_left_calls(self._database, is_only_process=True)
+                    await settle_abandoned_calls(self._database, is_only_process=True)
 
     async def aclose(self) -> None:
         """Stops appending to event logs and listening for changes, and closes every connection."""
@@ -125,7 +125,7 @@ async def load_or_create_sealing_key(connection: AsyncConnection) -> bytes:
     key: bytes | None = await connection.scalar(select_key)
     if key is None:
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-        insert_key = insert(sealing_keys).values(id=_SEALING_KEY_ID, key=new_key())
+        insert_key = insert(sealing_keys).values(id=_SEALING_KEY_ID, key=generate_key())
         # If several processes insert at once, one succeeds; the others wait for it and then read its key.
         await connection.execute(insert_key.on_conflict_do_nothing())
         key = (await connection.execute(select_key)).scalar_one()

@@ -21,7 +21,7 @@ from sqlalchemy.schema import MetaData
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import latest_schema_version, make_alembic_config, migrate_database
+from gateway.state.database.migrate import make_alembic_config, migrate_database, read_latest_schema_version
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.database.tables import metadata
 from gateway.state.paging import PageRequest
@@ -58,7 +58,7 @@ def empty_postgres(postgres: Postgres) -> str:
 
 
 def test_the_version_is_that_of_the_last_migration() -> None:
-    assert latest_schema_version() == ScriptDirectory.from_config(make_alembic_config()).get_current_head()
+    assert read_latest_schema_version() == ScriptDirectory.from_config(make_alembic_config()).get_current_head()
 
 
 async def test_the_migrations_make_the_tables_the_code_has(database: Database) -> None:
@@ -128,8 +128,8 @@ async def test_postgresql_is_migrated_only_by_the_command(empty_postgres: str) -
     with pytest.raises(SchemaMismatch, match=r"unmigrated.*run `responses-gateway migrate`"):
         await store.open()
     await store.aclose()
-    assert await migrate_database(empty_postgres) == latest_schema_version()
-    assert await migrate_database(empty_postgres) == latest_schema_version()
+    assert await migrate_database(empty_postgres) == read_latest_schema_version()
+    assert await migrate_database(empty_postgres) == read_latest_schema_version()
     migrated = connect(empty_postgres)
     await migrated.open()
     await turn(migrated, "a")
@@ -146,8 +146,8 @@ async def test_a_newer_database_is_refused_and_left_alone(store_url: str, databa
 
 
 async def test_an_older_database_is_reported_as_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    url, current = postgres.database(), latest_schema_version()
-    monkeypatch.setattr("gateway.state.database.migrate.latest_schema_version", lambda: "0999")
+    url, current = postgres.database(), read_latest_schema_version()
+    monkeypatch.setattr("gateway.state.database.migrate.read_latest_schema_version", lambda: "0999")
     with pytest.raises(SchemaMismatch, match=f"unmigrated: it is of version {current}, not 0999"):
         await connect(url).open()
 
@@ -164,11 +164,11 @@ async def test_a_new_file_is_waited_for_while_another_process_has_it(tmp_path: P
     other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     asyncio.get_running_loop().call_later(0.3, other.close)
-    assert await migrate_database(url) == latest_schema_version()
+    assert await migrate_database(url) == read_latest_schema_version()
 
 
 async def test_replicas_that_migrate_at_once_do_not_collide(empty_url: str) -> None:
-    assert await asyncio.gather(*(migrate_database(empty_url) for _ in range(4))) == [latest_schema_version()] * 4
+    assert await asyncio.gather(*(migrate_database(empty_url) for _ in range(4))) == [read_latest_schema_version()] * 4
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_the_command_migrates_and_the_server_refuses_unmigrated_databases(
     assert refused.stderr.count("\n") == 1
     assert "unmigrated" in refused.stderr
     migrated = run(empty_postgres, "migrate")
-    assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {latest_schema_version()}\n")
+    assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {read_latest_schema_version()}\n")
 
 
 async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
@@ -202,7 +202,7 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
     async with database.write_transaction() as connection:
         await connection.run_sync(upgrade, "0002")
         await connection.execute(insert(table("completions", *map(column, older))).values(**older))
-    assert await migrate_database(empty_url) == latest_schema_version()
+    assert await migrate_database(empty_url) == read_latest_schema_version()
     async with database.write_transaction() as connection:
         await connection.execute(insert(table("completions", *map(column, older))).values({**older, "id": "d"}))
     await database.aclose()
@@ -228,7 +228,9 @@ def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> N
         _, errors = process.communicate(timeout=50)
         assert (process.returncode, errors) == (0, b"")
     with sqlite3.connect(file) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(latest_schema_version(),)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
+            (read_latest_schema_version(),)
+        ]
     connection.close()
 
 
@@ -251,4 +253,4 @@ async def test_the_version_is_found_where_alembic_writes_it(database: Database) 
         await connection.execute(insert(VERSIONS).values(version_num="other"))
         await connection.rollback()
     async with database.read_transaction() as connection:
-        assert list(await connection.scalars(select(VERSIONS))) == [latest_schema_version()]
+        assert list(await connection.scalars(select(VERSIONS))) == [read_latest_schema_version()]

@@ -13,7 +13,7 @@ import pytest
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database import pacing
 from gateway.state.database.database import Database
-from gateway.state.database.engines import driver_of
+from gateway.state.database.engines import get_driver
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry
@@ -45,7 +45,7 @@ def written_statements(store: SqlStore) -> Iterator[set[str]]:
     """The statements of the connection that writes, as SQLite executes them."""
     connection = store._database._sqlite_writer.connection
     assert connection is not None
-    raw = driver_of(connection).raw_connection
+    raw = get_driver(connection).raw_connection
     statements: set[str] = set()
     raw.set_trace_callback(statements.add)
     yield statements
@@ -63,7 +63,7 @@ async def fill(store: SqlStore, owner: str, count: int) -> None:
 def check_plans(store: SqlStore, statements: set[str]) -> None:
     connection = store._database._sqlite_writer.connection
     assert connection is not None
-    raw = driver_of(connection).raw_connection
+    raw = get_driver(connection).raw_connection
     for statement in statements:
         if not re.match("SELECT|UPDATE|DELETE|INSERT|WITH", statement):
             continue

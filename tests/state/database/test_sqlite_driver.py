@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
-from gateway.state.database.engines import driver_of
+from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import items, workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
@@ -62,7 +62,7 @@ async def test_a_failed_transaction_in_one_trip_has_no_effect_and_holds_no_lock(
         raise LookupError
 
     async with database.write_transaction() as connection:
-        driver = driver_of(connection)
+        driver = get_driver(connection)
     for size in (ROW_BYTES, MAX_GROUP_BYTES + 1):
         with pytest.raises(LookupError):
             await database.run_transaction(half, size=size)
@@ -132,7 +132,7 @@ async def test_a_caller_cancelled_while_another_process_writes_blocks_nobody(fil
     began = loop.time()
     for _ in range(3):
         work = asyncio.create_task(add(database))
-        await wait_until(lambda: writer.connection is not None and driver_of(writer.connection).may_be_in_transaction)
+        await wait_until(lambda: writer.connection is not None and get_driver(writer.connection).may_be_in_transaction)
         work.cancel()
         await asyncio.wait({work})
         assert await names(database) == set()
@@ -146,7 +146,7 @@ async def test_a_caller_cancelled_while_another_process_writes_blocks_nobody(fil
 
 async def test_an_empty_transaction_holds_no_lock(database: Database) -> None:
     async with database.write_transaction() as connection:
-        driver = driver_of(connection)
+        driver = get_driver(connection)
     assert not driver.in_transaction
     await database.run_transaction(adding("one"))
 
@@ -175,7 +175,7 @@ async def test_a_failed_commit_is_rolled_back_before_its_connection_is_reused(
 
     async def lose() -> None:
         async with database.write_transaction() as connection:
-            drivers.append(driver_of(connection))
+            drivers.append(get_driver(connection))
             await connection.execute(insert(workers).values(id="lost", alive_until_us=0))
 
     async def fails(_connection: aiosqlite.Connection) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
-from gateway.state.database.engines import driver_of
+from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
@@ -64,7 +64,7 @@ def counted_commits(database: Database) -> Iterator[list[str]]:
     connection = database._sqlite_writer.connection
     assert connection is not None
     commits: list[str] = []
-    raw = driver_of(connection).raw_connection
+    raw = get_driver(connection).raw_connection
     raw.set_trace_callback(lambda text: commits.append(text) if text.startswith("COMMIT") else None)
     yield commits
     raw.set_trace_callback(None)

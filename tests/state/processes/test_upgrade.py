@@ -54,12 +54,12 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A command that runs the next version of the gateway, which has an additional table and columns."""
-    from gateway.state.database.migrate import latest_schema_version
+    from gateway.state.database.migrate import read_latest_schema_version
 
     package = tmp_path_factory.mktemp("newer") / "gateway"
     shutil.copytree(Path(gateway.__file__).parent, package)
     (package / "state" / "migrations" / "versions" / "9999_more.py").write_text(
-        MIGRATION.format(head=latest_schema_version())
+        MIGRATION.format(head=read_latest_schema_version())
     )
     with (package / "state" / "database" / "tables.py").open("a") as tables:
         tables.write(TABLES)

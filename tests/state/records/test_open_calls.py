@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from gateway.state.call_records import OpenCall
 from gateway.state.database.database import Database
 from gateway.state.database.tables import tool_calls
-from gateway.state.records.open_calls import settle_left_calls
+from gateway.state.records.open_calls import settle_abandoned_calls
 from gateway.state.sql.store import SqlStore
 from tests.state.sql.test_lineage import queries_that_contain
 from tests.state.sql.test_retention import LATER
@@ -39,7 +39,7 @@ async def test_a_sent_call_of_an_abandoned_reply_is_unknown(store: SqlStore) -> 
     for reply_id in ("chatcmpl_1", "chatcmpl_2"):
         await store.open_calls("ann", reply_id, [STARTED, INTENDED])
     with capture_logs() as lines:
-        await store.leave_calls("ann", "chatcmpl_1")
+        await store.abandon_calls("ann", "chatcmpl_1")
     async with store._database.read_transaction() as connection:
         found = (await connection.execute(select(tool_calls.c.response_id, tool_calls.c.state))).all()
     assert sorted((row[0], row[1]) for row in found) == [
@@ -54,11 +54,11 @@ async def test_a_sent_call_of_an_abandoned_reply_is_unknown(store: SqlStore) -> 
 
 async def test_calls_of_a_process_that_died_are_found(store: SqlStore) -> None:
     await store.open_calls("ann", "chatcmpl_1", [STARTED, INTENDED])
-    await settle_left_calls(store._database)
+    await settle_abandoned_calls(store._database)
     assert await rows(store) == {"mcp_1": "intended", "mcp_2": "started"}, "others may wait for them"
     with capture_logs() as lines:
-        await settle_left_calls(store._database, is_only_process=True)
-        await settle_left_calls(store._database, is_only_process=True)
+        await settle_abandoned_calls(store._database, is_only_process=True)
+        await settle_abandoned_calls(store._database, is_only_process=True)
     assert await rows(store) == {"mcp_2": "unknown"}
     assert [line["event"] for line in lines] == ["tool_call_outcome_unknown"]
 
@@ -80,7 +80,7 @@ async def test_many_calls_of_a_process_that_died_are_found_in_small_steps(store:
     calls += [INTENDED._replace(item_id=f"mcp_not_sent_{number}") for number in range(60)]
     await store.open_calls("ann", "chatcmpl_1", calls)
     with capture_logs() as lines, queries_that_contain("UPDATE tool_calls") as updates:
-        await settle_left_calls(store._database, is_only_process=True)
+        await settle_abandoned_calls(store._database, is_only_process=True)
     assert set((await rows(store)).values()) == {"unknown"}
     assert len([line for line in lines if line["event"] == "tool_call_outcome_unknown"]) == 60
     assert all("tool_calls.id = " in statement for statement, _ in updates), "no statement changes all rows"

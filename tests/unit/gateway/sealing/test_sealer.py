@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.sealing.sealer import SEAL_PREFIX, Sealer, UnsealFailed, is_sealed, new_key
+from gateway.sealing.sealer import SEAL_PREFIX, Sealer, UnsealFailed, generate_key, is_sealed
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HELD = b'{"a":"\xc3\xa4"}'
@@ -96,4 +96,4 @@ def test_seals_of_a_configured_key_do_not_wait_for_the_stores_key() -> None:
 
 
 def test_no_two_new_keys_are_the_same() -> None:
-    assert new_key() != new_key()
+    assert generate_key() != generate_key()

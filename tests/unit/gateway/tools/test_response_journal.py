@@ -32,7 +32,7 @@ class FailingStore:
             raise self._error
         self.writes.append(what)
 
-    record_calls = start_call = finish_call = open_calls = close_call = leave_calls = _write
+    record_calls = start_call = finish_call = open_calls = close_call = abandon_calls = _write
 
 
 @pytest.mark.parametrize(("is_job", "raised"), [(True, LeaseLost), (False, NotFound)])
@@ -90,7 +90,7 @@ class InterruptedStore:
             raise StoreUnavailable
         self.open.remove(item_id)
 
-    async def leave_calls(self, *_: str) -> None:
+    async def abandon_calls(self, *_: str) -> None:
         self.unknown, self.open = self.open, set()
 
 
