@@ -13,7 +13,7 @@ NEVER = 60.0
 
 
 class Client:
-    """An ASGI client: what it got, and whether it reads and stays."""
+    """An ASGI client: what it received, and whether it reads and stays."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -99,12 +99,12 @@ class PushedWire(Source[bytes]):
         self.closed = True
 
     async def deliver_run(self, what: bytes, template_frames: bytes | None) -> bool:
-        """`deliver`, offered to the push as bytes that make the frames `template_frames`."""
+        """Delivers a read of a delta run, whose frames by template are `template_frames`."""
         self.template_frames = template_frames
         return await self.deliver(what, offered=what)
 
     async def deliver(self, what: bytes | Exception, offered: bytes = b"") -> bool:
-        """Whether it was pushed on at once."""
+        """Delivers a read once the reply waits for one. Returns whether the sink took it."""
         await self.awaited.wait()
         if self.deliver_to_sink(what, offered):
             return True
@@ -112,7 +112,7 @@ class PushedWire(Source[bytes]):
         return False
 
     def deliver_to_sink(self, what: bytes | Exception, offered: bytes = b"") -> bool:
-        """`deliver`, for who waits already; it is not woken."""
+        """Delivers a read to the waiting sink, without waking the waiting task."""
         self._received = what
         assert self._sink is not None
         return self._sink.push(offered)
