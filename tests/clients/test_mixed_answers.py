@@ -51,7 +51,7 @@ def check_history(upstream: ScriptedUpstream) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("api", ["responses", "chat"])
-async def test_text_and_two_calls_are_understood_and_go_back(
+async def test_text_and_two_calls_are_understood_and_sent_back(
     program: str, api: str, clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(mixed("add", '{"a":2,"b":40}', '{"a":1,"b":1}'), chat_text("42 and 2."))

@@ -29,7 +29,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.mark.parametrize(("program", "api"), AGENT_APIS)
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
-async def test_a_tool_runs_and_its_result_goes_back(
+async def test_a_tool_runs_and_its_result_is_sent_back(
     program: str, api: str, case: str, clients: InstalledClients, front: Gateway
 ) -> None:
     got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API=api)

@@ -43,7 +43,7 @@ async def test_the_ai_sdk_stores_only_what_it_is_configured_to(
 
 @pytest.mark.parametrize("program", ANSWER_KEYS)
 @pytest.mark.parametrize("api", ["responses", "chat"])
-async def test_without_a_store_a_tool_runs_and_its_result_goes_back(
+async def test_without_a_store_a_tool_runs_and_its_result_is_sent_back(
     program: str, api: str, clients: InstalledClients, stateless: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))

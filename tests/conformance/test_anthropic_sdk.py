@@ -78,14 +78,14 @@ def add(a: int, b: int) -> str:
 ADD: list[Any] = [{"role": "user", "content": "Add."}]
 
 
-def test_a_runner_of_tools_goes_on_without_a_thread(client: Anthropic) -> None:
+def test_a_tool_runner_continues_without_a_thread(client: Anthropic) -> None:
     runner = client.beta.messages.tool_runner(model="demo", max_tokens=500, messages=ADD, tools=[add])
     *_, last = list(runner)
     assert "forty-two" in str(last.content)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(tmp_path: Path, *, stream: bool) -> None:
+def test_with_a_store_a_tool_runner_sends_only_new_messages(tmp_path: Path, *, stream: bool) -> None:
     url = databases.ready_sqlite(tmp_path / "state.db")
     sent: list[Any] = []
     with (

@@ -192,7 +192,7 @@ def pair(dialect: str, call_id: str, arguments: str = "{}", said: str = "ok") ->
 
 
 @RELAYS
-async def test_ids_of_the_client_go_out_one_for_each_call(dialect: str) -> None:
+async def test_ids_of_the_client_are_sent_one_for_each_call(dialect: str) -> None:
     async with gateway(dialect) as (upstream, client):
         upstream.script(TEXT[dialect])
         await ask(client, dialect, [USER, *pair(dialect, "x"), *pair(dialect, "x"), *pair(dialect, "x")], stream=False)
@@ -215,7 +215,7 @@ async def test_arguments_are_unfenced_or_left_and_reported(dialect: str, stream:
 
 
 @RELAYS
-async def test_arguments_of_earlier_calls_go_out_as_they_are(dialect: str) -> None:
+async def test_arguments_of_earlier_calls_are_sent_unchanged(dialect: str) -> None:
     items = pair(dialect, "x", arguments="?")
     async with gateway(dialect) as (upstream, client):
         upstream.script(TEXT[dialect])

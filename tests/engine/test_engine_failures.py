@@ -33,7 +33,7 @@ def is_at_work(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_killed_engine_ends_its_streams_at_once_and_comes_back(own: Hosted) -> None:
+def test_a_killed_engine_ends_its_streams_at_once_and_restarts(own: Hosted) -> None:
     with OpenAI(base_url=own.v1, api_key="none", max_retries=0, timeout=60) as client:
         last: dict[str, str] = {}
         began = threading.Barrier(3)
@@ -81,7 +81,7 @@ def test_a_stopping_server_finishes_its_replies_and_ends_all_its_processes(own: 
     block_until(lambda: not any(map(is_at_work, pids)), "a process of the engine was left behind", timeout_s=SOON_S)
 
 
-def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
+def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
     watched = {"local": {**PROVIDER, "hang_s": 4}}
     with (
         hosted({"tiny": {"provider": "local"}}, tmp_path, providers=watched) as own,

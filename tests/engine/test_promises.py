@@ -18,7 +18,7 @@ from tests.integration.real_engines.test_engines import (
     test_the_tool_that_is_forced_is_called_though_another_would_fit,
     test_thinking_can_be_switched_off,
     test_two_tools_called_at_once_keep_their_results_apart,
-    test_usage_counts_what_went_in_and_came_out,
+    test_usage_counts_input_and_output_tokens,
 )
 
 __all__ = [
@@ -35,5 +35,5 @@ __all__ = [
     "test_the_tool_that_is_forced_is_called_though_another_would_fit",
     "test_thinking_can_be_switched_off",
     "test_two_tools_called_at_once_keep_their_results_apart",
-    "test_usage_counts_what_went_in_and_came_out",
+    "test_usage_counts_input_and_output_tokens",
 ]

@@ -135,7 +135,7 @@ async def test_aiosqlites_connection_has_the_parts_that_the_driver_uses() -> Non
     assert hasattr(aiosqlite.core, "_STOP_RUNNING_SENTINEL")
 
 
-async def test_asyncios_futures_have_the_flag_that_tasks_read_of_what_they_await() -> None:
+async def test_asyncios_futures_have_the_flag_that_awaiting_tasks_read() -> None:
     assert asyncio.get_running_loop().create_future()._asyncio_future_blocking is False
 
 

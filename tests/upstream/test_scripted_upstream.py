@@ -131,7 +131,7 @@ async def test_a_chunked_request_is_read_whole() -> None:
 
 @pytest.mark.parametrize("script", [chat_text("he", "llo"), responses_text("he", "llo")], ids=["chat", "responses"])
 @pytest.mark.parametrize(("body", "kind"), [(b"{}", b"application/json"), (STREAMED, b"text/event-stream")])
-async def test_an_answer_comes_in_the_form_the_request_asks_for(script: Script, body: bytes, kind: bytes) -> None:
+async def test_a_reply_has_the_form_that_the_request_asks_for(script: Script, body: bytes, kind: bytes) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(script)
         async with ask(upstream, body) as reader:

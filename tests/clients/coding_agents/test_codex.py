@@ -51,7 +51,7 @@ async def test_reasoning_is_sent_back(codex: Codex, answer: Answer, upstream: Sc
     assert upstream.requests[1].json["messages"][-2]["reasoning_content"] == "They want a command."
 
 
-async def test_a_command_runs_and_its_output_goes_back(
+async def test_a_command_runs_and_its_output_is_sent_back(
     codex: Codex, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))

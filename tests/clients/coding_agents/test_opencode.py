@@ -100,7 +100,7 @@ async def test_text_is_displayed(opencode: Opencode, answer: Answer) -> None:
     assert parts[-1]["tokens"]["output"] == 3
 
 
-async def test_a_command_runs_and_its_output_goes_back(
+async def test_a_command_runs_and_its_output_is_sent_back(
     opencode: Opencode, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(titled(chat_calls(("bash", json.dumps(ECHO))), chat_text("It says forty-2.")))

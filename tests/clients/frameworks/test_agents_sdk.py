@@ -55,7 +55,7 @@ async def test_text_streams(program: str, api: str, agents: Agents, answer: Answ
 @PROGRAMS
 @APIS
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
-async def test_a_tool_runs_and_its_result_goes_back(
+async def test_a_tool_runs_and_its_result_is_sent_back(
     program: str, api: str, case: str, agents: Agents, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
@@ -102,7 +102,7 @@ async def test_earlier_messages_and_calls_are_sent_back(
 
 
 @PROGRAMS
-async def test_reasoning_goes_back_beside_its_call(
+async def test_reasoning_is_sent_back_beside_its_call(
     program: str, agents: Agents, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a":2,"b":40}'}}

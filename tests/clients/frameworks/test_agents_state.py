@@ -25,7 +25,7 @@ def roles(upstream: ScriptedUpstream) -> list[str]:
 
 
 @pytest.mark.parametrize("case", ["chained", "chained_streamed", "conversation"])
-async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
+async def test_only_new_items_are_sent_and_the_model_reads_all_items(
     case: str, agents: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))

@@ -57,7 +57,7 @@ def texts(got: Any) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in got["messages"] if message.get("content")]
 
 
-async def test_a_thread_goes_on(client: Client, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_thread_continues(client: Client, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Hi", " Ada."), chat_text("You are Ada."))
     got = await client.do("text")
     expected = [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?"), ("assistant", "You are Ada.")]
@@ -91,7 +91,7 @@ async def test_a_hosted_tool_is_a_call_with_its_result(client: Client, answer: A
     assert client.calc.runs["add"] == 1
 
 
-async def test_an_approved_call_is_run_once_and_the_thread_goes_on(client: Client, answer: Answer) -> None:
+async def test_an_approved_call_is_run_once_and_the_thread_continues(client: Client, answer: Answer) -> None:
     answer(ADD, chat_text("It is 5."), chat_text("Yes."))
     got = await client.do("approval")
     assert got["asked"] == 1
@@ -101,7 +101,7 @@ async def test_an_approved_call_is_run_once_and_the_thread_goes_on(client: Clien
     assert client.calc.runs["add"] == 1
 
 
-async def test_a_form_of_a_tool_is_answered_and_its_call_goes_on(client: Client, answer: Answer) -> None:
+async def test_a_form_of_a_tool_is_answered_and_its_call_continues(client: Client, answer: Answer) -> None:
     answer(chat_calls(("calc_book", '{"city":"Rome"}')), chat_text("Booked."), chat_text("Yes."))
     got = await client.do("input")
     assert got["first"]["responseSchema"]["required"] == ["people"]

@@ -35,7 +35,7 @@ async def test_an_answer_at_its_limit_is_marked_incomplete(sdk: ClientProgram, a
 
 
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
-async def test_a_tool_runs_and_its_result_goes_back(
+async def test_a_tool_runs_and_its_result_is_sent_back(
     case: str, sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))

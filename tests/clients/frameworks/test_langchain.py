@@ -79,7 +79,7 @@ async def test_the_standard_tests_that_a_tiny_model_can_pass_do_over_messages(
 
 
 @pytest.mark.parametrize("case", ["whole", "streamed"])
-async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
+async def test_only_new_items_are_sent_and_the_model_reads_all_items(
     case: str, clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_calls(("add", '{"a":2,"b":40}')), chat_text("Good day, Ada. It is 42."), chat_text("Ada."))

@@ -28,7 +28,7 @@ async def test_text_streams(agent: ClientProgram, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("case", ["tools", "tools_streamed"])
-async def test_a_tool_runs_and_its_result_goes_back(
+async def test_a_tool_runs_and_its_result_is_sent_back(
     case: str, agent: ClientProgram, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))
@@ -94,7 +94,7 @@ async def test_an_error_has_the_status_and_the_message_of_the_upstream(
 
 
 @pytest.mark.parametrize("case", ["chained", "chained_streamed", "conversation", "background"])
-async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
+async def test_only_new_items_are_sent_and_the_model_reads_all_items(
     case: str, clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("Good day, Ada. It is 42."), chat_text("Ada."))

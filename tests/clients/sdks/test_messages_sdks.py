@@ -37,14 +37,14 @@ async def test_a_message_streams(do: Do, answer: Answer) -> None:
     assert await do("text_streamed") == {"content": TEXT, "stop_reason": "end_turn"}
 
 
-async def test_a_runner_of_tools_goes_on_without_a_thread(do: Do, answer: Answer) -> None:
+async def test_a_tool_runner_continues_without_a_thread(do: Do, answer: Answer) -> None:
     answer(ADDS, chat_text("It is 42."))
     got = await do("tools")
     assert got["content"] == TEXT
     assert [len(body["messages"]) for body in got["sent"] if "thread" not in body] == [1, 3]
 
 
-async def test_with_a_store_a_runner_of_tools_sends_only_what_is_new(
+async def test_with_a_store_a_tool_runner_sends_only_new_messages(
     clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(ADDS, chat_text("It is 42."))

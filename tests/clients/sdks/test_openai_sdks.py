@@ -90,7 +90,7 @@ async def test_the_models_are_listed(clients: InstalledClients, gateway: Gateway
     ]
 
 
-async def test_a_conversation_goes_on_over_a_websocket(
+async def test_a_conversation_continues_over_a_websocket(
     clients: InstalledClients, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))

@@ -145,7 +145,9 @@ async def test_chat_completions_are_stored(sdk: ClientProgram, answer: Answer) -
     }
 
 
-async def test_a_compacted_conversation_goes_on(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
+async def test_a_compacted_conversation_continues(
+    sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream
+) -> None:
     answer(chat_text("Good day, Ada."), chat_text("They said that they are Ada."), chat_text("Ada."))
     assert await sdk.do("compacted") == {
         "object": "response.compaction",
@@ -160,7 +162,7 @@ async def test_the_history_is_counted(sdk: ClientProgram) -> None:
     assert await sdk.do("counted", model="demo") is True
 
 
-async def test_a_conversation_goes_on_over_a_websocket_of_the_javascript_sdk(
+async def test_a_conversation_continues_over_a_websocket_of_the_javascript_sdk(
     clients: InstalledClients, stateful_gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))

@@ -269,7 +269,7 @@ async def test_the_retry_delay_is_forwarded(wait: str, gateway: StartGateway) ->
         assert reply.headers["retry-after"] == wait
 
 
-async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(gateway: StartGateway) -> None:
+async def test_a_redirect_is_not_followed_and_the_key_is_sent_nowhere_else(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream, ScriptedUpstream() as elsewhere:
         upstream.script(Reply(307, {"location": elsewhere.url + "/chat/completions"}, framing="length"))
         elsewhere.script(sound(CHAT_ANSWER))

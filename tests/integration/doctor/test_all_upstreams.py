@@ -34,7 +34,7 @@ BACKENDS: dict[str, tuple[ProviderType, Json]] = {
 """Name -> the type of its upstream, and what is not a pass though there is a model without faults behind it."""
 
 
-async def test_a_sound_model_passes_behind_every_api_and_what_an_api_lacks_is_refused(tmp_path: Path) -> None:
+async def test_a_correct_model_passes_behind_every_api_and_missing_features_are_refused(tmp_path: Path) -> None:
     async with AsyncExitStack() as running:
         providers: Json = {}
         models: Json = {}

@@ -92,9 +92,7 @@ def test_an_embedded_engine_and_the_scripted_model_are_examined_whole(tmp_path: 
     assert {each["config_digest"] for each in saved["results"]} == {report["config_digest"]}
 
 
-def test_a_real_server_is_examined_and_what_is_declared_without_being_there_fails(
-    llama_server: Engine, tmp_path: Path
-) -> None:
+def test_a_real_server_is_examined_and_missing_declared_features_fail(llama_server: Engine, tmp_path: Path) -> None:
     window = {"max_context_window": CONTEXT}
     tiny = {"provider": "llama", "model": "tiny", "request_defaults": {"temperature": 0}}
     config = {
@@ -150,7 +148,7 @@ def test_the_documentation_of_the_doctor_has_every_feature_and_option() -> None:
     assert set(re.findall(r"^\| `(--[a-z]+)", page, re.M)) == options
 
 
-def test_progress_is_drawn_for_people_and_not_into_what_is_printed(tmp_path: Path) -> None:
+def test_progress_is_drawn_for_people_and_not_into_the_output(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(only(EMBEDDED, "scripted")))
     ours, theirs = pty.openpty()
     command = [str(Path(sys.executable).with_name("responses-gateway")), "doctor", "--json"]
@@ -172,7 +170,7 @@ def read_all(terminal: int) -> Iterator[bytes]:
             yield read
 
 
-def test_only_what_is_examined_is_started(tmp_path: Path) -> None:
+def test_only_examined_models_are_started(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(MODEL.read_bytes()[:2_000_000])
     providers = {**EMBEDDED["providers"], "embedded": {"type": "llamacpp", "model": str(cut)}}

@@ -32,7 +32,7 @@ async def examined(config: Mapping[str, Any], folder: Path, *arguments: str):
     return await asyncio.to_thread(doctor, config, folder, *arguments)
 
 
-async def test_a_silent_upstream_is_given_up_after_one_request(tmp_path: Path) -> None:
+async def test_a_silent_upstream_is_abandoned_after_one_request(tmp_path: Path) -> None:
     async with upstream_that(silence) as (config, upstream):
         done = await examined(config, tmp_path, "--timeout", "1")
         assert "fail Text: the reply did not end within 1 s" in done.stdout

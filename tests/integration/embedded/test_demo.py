@@ -56,7 +56,7 @@ def test_an_agent_gets_the_sentence(client: httpx.Client) -> None:
     assert completion["choices"][0]["message"]["content"] == f"{BEYOND_DEMO} You wrote: Fix the bug."
 
 
-def test_a_compacted_conversation_goes_on(client: httpx.Client) -> None:
+def test_a_compacted_conversation_continues(client: httpx.Client) -> None:
     named = post(client, "/responses", model="demo", input="My name is Ada.")
     why = post(client, "/responses", model="demo", input="Why?", previous_response_id=named["id"])
     compacted = post(client, "/responses/compact", model="demo", previous_response_id=why["id"])

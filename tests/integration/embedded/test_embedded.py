@@ -177,7 +177,7 @@ def test_the_gateway_itself_imports_no_engine(gateway: Command, sdk: OpenAI) -> 
 
 @needs_proc
 @pytest.mark.parametrize("name", ["tiny", "thinker"])
-def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
+def test_a_killed_engine_fails_its_streams_at_once_and_restarts(
     name: str, gateway: Command, http: httpx.Client, sdk: OpenAI
 ) -> None:
     block_until(lambda: ready(http, gateway).status_code == 200)

@@ -27,7 +27,7 @@ PATIENCE_S = 2.0
 
 
 @needs_proc
-def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
+def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
     watched = {**CONFIG, "providers": {"embedded": {**ENGINE, "hang_s": PATIENCE_S}}}
     with (
         command(watched, tmp_path, forked=True) as gateway,

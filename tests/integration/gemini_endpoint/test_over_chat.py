@@ -251,7 +251,7 @@ async def test_models_have_the_shape_of_the_api() -> None:
     assert none.json()["error"]["status"] == "NOT_FOUND"
 
 
-async def test_lists_of_models_under_v1_are_for_the_client_that_asks() -> None:
+async def test_lists_of_models_under_v1_have_the_form_of_the_client() -> None:
     async with gateway() as (client, _):
         url = str(client.base_url).replace("/v1beta", "/v1")
         headers = {"x-goog-api-client": "google-genai-sdk"}

@@ -99,7 +99,7 @@ def test_no_output_has_control_tokens_and_streams_equal_json_replies(client: Ope
     assert heard
 
 
-def test_a_tool_loop_goes_round(client: OpenAI) -> None:
+def test_a_tool_loop_completes(client: OpenAI) -> None:
     api = ChatApi(client, streaming=True)
     first = api.ask(user("Hi"), tools=[TOOL], tool_choice="weather", max_tokens=300, body=drawn(2))
     history = [*user("Hi"), *first.spoken, *api.results({first.calls[0].id: "sunny"})]

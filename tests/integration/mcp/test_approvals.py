@@ -208,7 +208,7 @@ async def test_fault_38_an_equal_call_after_an_approval_needs_a_new_approval(
         assert calc.runs["add"] == 2
 
 
-async def test_a_response_asks_for_a_limited_number_of_approvals(calc: CountingServer, tmp_path: Path) -> None:
+async def test_a_response_requests_a_limited_number_of_approvals(calc: CountingServer, tmp_path: Path) -> None:
     calls = chat_calls(*(("calc_add", f'{{"a": {number}, "b": 0}}') for number in range(3)))
     async with approving(calc, tmp_path, calls, mcp={"open_approvals": 2}) as gateway:
         kinds = kinds_of(await gateway.ask())

@@ -121,7 +121,7 @@ async def test_without_a_client_that_can_answer_the_call_fails_with_the_reason(
         assert calc.runs["book"] == 0
 
 
-async def test_fault_57_input_is_given_once(calc: CountingServer, tmp_path: Path) -> None:
+async def test_fault_57_input_is_used_once(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
         asked = await booking.ask()

@@ -87,7 +87,7 @@ async def test_a_call_whose_tool_changed_after_its_request_does_not_continue(
         assert not other.calls, "what the user gave is for another server"
 
 
-async def test_input_for_a_server_that_is_away_can_be_given_later(calc: CountingServer, tmp_path: Path) -> None:
+async def test_input_for_an_unavailable_server_can_be_sent_later(calc: CountingServer, tmp_path: Path) -> None:
     lists: list[Script] = [reply(list_result(LOOK_UP)), json_reply({}, 500), reply(list_result(LOOK_UP))]
     calls = [reply(asking("name")), reply(text_result("found"))]
     async with (

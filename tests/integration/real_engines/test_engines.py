@@ -105,7 +105,7 @@ def test_an_answer_cut_at_the_token_limit_is_incomplete(api: Api) -> None:
     assert reply.text.startswith("tick tock tick tock")
 
 
-def test_usage_counts_what_went_in_and_came_out(api: Api) -> None:
+def test_usage_counts_input_and_output_tokens(api: Api) -> None:
     usage = api.ask(user("Never stop."), max_tokens=40).usage
     prompt, completion = (
         (usage.input_tokens, usage.output_tokens)

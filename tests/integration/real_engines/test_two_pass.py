@@ -154,7 +154,7 @@ def test_a_budget_of_zero_disables_thinking(api: Api) -> None:
     assert used(reply).reasoning == 0
 
 
-def test_an_engine_that_can_keeps_the_budget_itself(client: OpenAI, engine: Engine) -> None:
+def test_an_engine_with_budgets_enforces_the_budget_itself(client: OpenAI, engine: Engine) -> None:
     if engine.kind != "vllm":
         pytest.skip("llama.cpp keeps no budget in one run, and a configuration that asks for it is refused")
     ask = ResponsesApi(client, streaming=True).ask
@@ -334,7 +334,7 @@ def test_input_without_a_rendering_in_tokens_is_refused_by_name(client: OpenAI) 
     assert refused.value.param == "input"
 
 
-def test_both_passes_are_cut_to_the_room_there_is(api: Api) -> None:
+def test_both_passes_are_limited_to_the_free_context(api: Api) -> None:
     words = "river " * (CONTEXT - 120)
     reply = api.ask(user(f"{words}Never stop."))
     assert used(reply).input + used(reply).output <= CONTEXT

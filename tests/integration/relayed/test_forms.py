@@ -42,7 +42,7 @@ async def post(client: AsyncOpenAI, content: Any, query: str = "") -> httpx.Resp
 
 
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # the client's, about two of its methods
-async def test_transcriptions_and_images_go_to_the_model_of_the_upstream_with_its_key() -> None:
+async def test_transcriptions_and_images_are_sent_to_the_upstreams_model_with_its_key() -> None:
     async with relaying() as (client, upstream):
         upstream.on("/audio/transcriptions", HEARD)
         upstream.on("/audio/translations", Reply(200, {"content-type": "text/plain"}, b"hello"))

@@ -27,7 +27,7 @@ def embeddings(embedding: Any) -> Reply:
     return json_reply({"object": "list", "data": data, "model": "vendor/model-1", "usage": USAGE})
 
 
-async def test_embeddings_go_to_the_model_of_the_upstream_with_its_key() -> None:
+async def test_embeddings_are_sent_to_the_upstreams_model_with_its_key() -> None:
     encoded = base64.b64encode(struct.pack("<3f", *FLOATS)).decode()
     async with relaying() as (client, upstream):
         upstream.on("/embeddings", embeddings(encoded), embeddings(FLOATS))
@@ -192,7 +192,7 @@ async def test_a_body_over_the_limit_is_refused() -> None:
     assert upstream.requests == []
 
 
-async def test_a_reply_larger_than_what_is_examined_is_relayed_whole() -> None:
+async def test_a_reply_larger_than_the_examined_part_is_relayed_whole() -> None:
     body = b'{"data": [' + b"1," * 100_000 + b"1]}"
     async with relaying() as (client, upstream):
         upstream.on("/embeddings", Reply(200, {"content-type": "application/json"}, body, framing="length"))

@@ -192,7 +192,7 @@ async def test_search_results_are_cited_and_preserved(stream: bool, tmp_path: Pa
 
 
 @FORMS
-async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_path: Path) -> None:
+async def test_a_file_is_cited_with_its_name(stream: bool, tmp_path: Path) -> None:
     place = {
         "type": "page_location",
         "document_index": 0,
@@ -245,7 +245,7 @@ async def test_images_are_sent_over_both_apis(tmp_path: Path) -> None:
     assert told == [[{"role": "user", "content": [text("What?"), IMAGE]}]] * 2
 
 
-async def test_the_key_and_the_version_go_in_their_headers(tmp_path: Path) -> None:
+async def test_the_key_and_the_version_are_sent_in_their_headers(tmp_path: Path) -> None:
     async with asking(tmp_path, anthropic_text("Hi")) as (client, upstream):
         await client.responses.create(model=MODEL, input="Hi")
         headers = upstream.requests[0].headers

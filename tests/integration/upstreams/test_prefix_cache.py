@@ -32,7 +32,7 @@ def question(path: str, nonce: int) -> Json:
     return {"messages": [{"role": "system", "content": f"{header}\n\nBe short."}, user]}
 
 
-async def test_a_line_with_a_nonce_is_behind_what_the_upstream_has_cached(tmp_path: Path) -> None:
+async def test_a_line_with_a_nonce_follows_the_cached_prefix(tmp_path: Path) -> None:
     counts: Json = {"prompt_tokens": 200, "completion_tokens": 2, "total_tokens": 202}
     cached = {**counts, "prompt_tokens_details": {"cached_tokens": 180}}
     async with ScriptedUpstream() as upstream:

@@ -85,7 +85,7 @@ async def test_responses_of_one_connection_cannot_be_continued_on_another(upstre
             assert error["error"]["code"] == "previous_response_not_found"
 
 
-async def test_the_request_id_of_a_client_comes_back(upstream: ScriptedUpstream) -> None:
+async def test_the_request_id_of_a_client_is_returned(upstream: ScriptedUpstream) -> None:
     with serving(configured(upstream)) as gateway:
         async with talking(gateway.v1, additional_headers={"x-request-id": "mine-1"}) as talk:
             assert talk.socket.response is not None
@@ -103,7 +103,7 @@ async def test_strict_mode_holds_for_every_turn(upstream: ScriptedUpstream) -> N
 
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/responses/resp_1", ""])
-async def test_there_is_no_websocket_elsewhere(path: str, upstream: ScriptedUpstream) -> None:
+async def test_other_paths_have_no_websocket(path: str, upstream: ScriptedUpstream) -> None:
     with serving(configured(upstream)) as gateway:
         assert (await refusal(gateway.v1, path)).status_code == 404
 

@@ -169,7 +169,7 @@ async def test_nothing_is_remembered_after_the_connection(v1: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"temperature": 9}, {}], ids=["400", "502"])
-async def test_a_failed_continuation_evicts_what_it_continued(
+async def test_a_failed_continuation_evicts_the_response_that_it_continued(
     fields: Json, talk: Talk, upstream: ScriptedUpstream
 ) -> None:
     first = await talk.response(store=False)

@@ -112,7 +112,9 @@ async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_pat
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["try", "crm", "search"], ["pin", "crm"]])
-def test_commands_for_mcp_servers_name_what_to_do(empty_postgres: str, tmp_path: Path, arguments: list[str]) -> None:
+def test_commands_for_mcp_servers_report_an_unmigrated_database(
+    empty_postgres: str, tmp_path: Path, arguments: list[str]
+) -> None:
     login = {"url": "https://mcp.example.com/mcp", "auth": {"oauth": {"grant": "login", "client_id": "gateway"}}}
     file = tmp_path / "config.yaml"
     tree = {"store": {"url": empty_postgres}, "tools": {"mcp": {"servers": {"crm": login}}}}

@@ -77,7 +77,7 @@ async def test_a_file_that_is_lost_is_reported_at_once_and_nothing_is_stored_in_
 
 @pytest.mark.parametrize("lose", [remove, remove_all, replace, remove_log])
 @pytest.mark.parametrize("how", ["work", "transaction"])
-async def test_what_is_committed_to_a_lost_file_is_not_reported_as_stored(
+async def test_a_commit_to_a_lost_file_is_not_reported_as_stored(
     store: SqlStore, file: Path, lose: object, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(lose)

@@ -27,7 +27,9 @@ async def until_ended(http: httpx.AsyncClient, body: Json) -> list[Json]:
     return read_run(reply.content)
 
 
-async def test_a_thread_whose_replica_was_killed_goes_on(store_url: str, tmp_path: Path, calc: CountingServer) -> None:
+async def test_a_thread_whose_replica_was_killed_continues(
+    store_url: str, tmp_path: Path, calc: CountingServer
+) -> None:
     """Both in the middle of an answer, and after a call that was approved: that is not run again, nor lost."""
     settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     hanging: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]

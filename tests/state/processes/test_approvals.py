@@ -51,9 +51,7 @@ async def test_an_approval_that_two_servers_get_at_once_is_used_once(store_url: 
         assert calc.runs["add"] == 1
 
 
-async def test_an_approval_can_be_given_again_if_its_server_ended_before_the_call(
-    store_url: str, tmp_path: Path
-) -> None:
+async def test_an_approval_can_be_repeated_if_its_server_ended_before_the_call(store_url: str, tmp_path: Path) -> None:
     settings: Any = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     lists: list[Script] = [reply(list_result(LOOK_UP)), silence, reply(list_result(LOOK_UP))]
     async with (

@@ -87,7 +87,7 @@ async def check_recovered(asking: Client, before: Before, kept: list[bytes], hal
     assert await before.bodies(asking) == kept
 
 
-async def test_a_full_disk_is_read_from_and_written_to_once_there_is_room(
+async def test_a_full_disk_is_read_from_and_written_to_once_it_has_space(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     folder = tmp_path / "disk"

@@ -116,7 +116,7 @@ async def test_fault_47_each_call_of_a_killed_server_is_run_once_at_most(store_u
         assert calc.runs == {"hang": 2, "add": 2}
 
 
-async def test_another_replica_goes_on_while_its_clients_watch(store_url: str, tmp_path: Path) -> None:
+async def test_another_replica_continues_a_response_that_clients_follow(store_url: str, tmp_path: Path) -> None:
     lease = {"background": {"lease_s": 1.0}}
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:

@@ -75,7 +75,7 @@ async def test_a_lock_of_a_replica_that_died_ends(store: SqlStore, other: SqlSto
     assert not await other.replace_grant("crm", "sealed", 1)
 
 
-async def test_a_login_that_has_expired_says_what_to_do_and_another_login_replaces_it(store: SqlStore) -> None:
+async def test_an_expired_login_is_reported_with_advice_and_replaced_by_another(store: SqlStore) -> None:
     issuer = Issuer(refresh_token="another")
     tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
     with pytest.raises(McpFault, match="there is no login: run `responses-gateway mcp login crm`"):

@@ -119,7 +119,7 @@ async def test_runs_that_begin_at_once_are_one(served: Served) -> None:
     assert len(served.upstream.requests) == 1
 
 
-async def test_a_client_that_leaves_stops_its_run_and_the_thread_goes_on(served: Served) -> None:
+async def test_a_client_that_leaves_stops_its_run_and_the_thread_continues(served: Served) -> None:
     chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
     served.upstream.on("/chat/completions", sse_reply(*chunks), chat_text("Two"))
     body = run_input(user("One?"))
@@ -205,7 +205,7 @@ async def test_the_result_of_a_frontend_tool_is_the_next_run(served: Served) -> 
     assert types == ["message", "function_call", "function_call_output", "message"]
 
 
-async def test_a_thread_whose_call_was_never_answered_goes_on(served: Served) -> None:
+async def test_a_thread_with_an_unanswered_call_continues(served: Served) -> None:
     served.upstream.on("/chat/completions", chat_calls(("get_weather", "{}")), chat_text("Well."))
     thread = AguiThread(served.first, tools=[TOOL])
     await thread.run(user("Weather?"))

@@ -142,7 +142,7 @@ async def test_two_answers_at_once_are_one_run(served: Served) -> None:
     assert served.run_count() == 1
 
 
-async def test_a_denied_call_is_not_run_and_the_run_goes_on(served: Served) -> None:
+async def test_a_denied_call_is_not_run_and_the_run_continues(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("Then not."), chat_text("Bye."))
     thread = served.thread()
     asked = await thread.run(user("2 + 3?"))
@@ -240,7 +240,7 @@ async def test_fault_80_an_interrupt_that_has_expired_counts_as_denied(served: S
     assert served.run_count() == 0
 
 
-async def test_an_old_client_without_interrupts_can_go_on(served: Served) -> None:
+async def test_an_old_client_without_interrupts_can_continue(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("Never mind."))
     thread = served.thread(protocolVersion=None)
     asked = await thread.run(user("2 + 3?"))
@@ -251,7 +251,7 @@ async def test_an_old_client_without_interrupts_can_go_on(served: Served) -> Non
 
 
 @pytest.mark.parametrize("mcp_settings", [{"calls": 1}])
-async def test_a_run_that_reaches_a_limit_is_cancelled_and_its_thread_goes_on(served: Served) -> None:
+async def test_a_run_that_reaches_a_limit_is_cancelled_and_its_thread_continues(served: Served) -> None:
     other = chat_calls(("calc_add", '{"a": 3, "b": 4}'))
     served.upstream.on("/chat/completions", ADD, other, chat_text("Well."))
     tool = {"type": "mcp", "server_label": "calc", "server_url": served.calc.url, "require_approval": "never"}

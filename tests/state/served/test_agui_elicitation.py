@@ -83,7 +83,7 @@ async def test_a_missing_or_invalid_answer_gets_the_form_again(served: Served) -
         ({"status": "cancelled"}, "cancel"),
     ],
 )
-async def test_a_user_who_gives_no_input_lets_the_run_go_on(served: Served, answer: Json, action: str) -> None:
+async def test_a_run_continues_without_input_of_the_user(served: Served, answer: Json, action: str) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Then not."))
     thread = served.thread()
     asked = await thread.run(user("A table in Rome."))
@@ -92,7 +92,7 @@ async def test_a_user_who_gives_no_input_lets_the_run_go_on(served: Served, answ
     assert (text_of(resumed), resumed[-1]["outcome"]) == ("Then not.", {"type": "success"})
 
 
-async def test_an_old_client_that_goes_on_declines(served: Served) -> None:
+async def test_an_old_client_that_continues_declines(served: Served) -> None:
     served.upstream.on("/chat/completions", BOOK, chat_text("Never mind."))
     thread = served.thread(protocolVersion=None)
     asked = await thread.run(user("A table in Rome."))

@@ -98,7 +98,7 @@ async def test_two_children_of_one_parent_do_not_share_history(client: AsyncOpen
         assert [text for role, text in sent_messages(upstream) if role == "user"] == ["Root", before, "Leaf"]
 
 
-async def test_a_deleted_response_in_the_middle_is_still_history_of_what_followed(
+async def test_a_deleted_response_in_the_middle_is_still_history_of_later_responses(
     client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
     first = await client.responses.create(model="m", input="One")
@@ -114,7 +114,7 @@ async def test_a_deleted_response_in_the_middle_is_still_history_of_what_followe
     assert [text for role, text in sent_messages(upstream) if role == "user"] == ["One", "Two", "Three", "Four"]
 
 
-async def test_a_call_and_its_output_go_on_over_a_chain(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+async def test_a_call_and_its_output_are_part_of_a_chain(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     upstream.on("/chat/completions", chat_calls(("add", '{"a":1}')), chat_text("Done"))
     tools: Any = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
     first = await client.responses.create(model="m", input="Add", tools=tools)
@@ -190,7 +190,7 @@ async def test_items_can_be_referred_to_by_their_ids(client: AsyncOpenAI, upstre
     assert refused.value.param == "input[1].id"
 
 
-async def test_items_that_came_with_one_id_are_each_listed_once(client: AsyncOpenAI) -> None:
+async def test_items_sent_with_one_id_are_each_listed_once(client: AsyncOpenAI) -> None:
     first = await client.responses.create(model="m", input="One")
     reference: Any = {"type": "item_reference", "id": first.output[0].id}
     again: Any = {"type": "message", "role": "user", "id": "msg_own", "content": "Two"}

@@ -119,7 +119,7 @@ async def test_requests_at_once_are_one_run_that_all_of_them_follow(served: Serv
     assert served.run_count == 1
 
 
-async def test_a_client_that_leaves_finds_its_response_when_it_comes_back(served: Served) -> None:
+async def test_a_client_that_leaves_finds_its_response_later(served: Served) -> None:
     go_on = asyncio.Event()
     chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]
     served.upstream.on(CHAT, sse_reply(*chunks), chat_text("Two"))

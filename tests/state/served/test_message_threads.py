@@ -71,7 +71,7 @@ def after(message: Json) -> Json:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_thread_goes_on_at_every_replica(served: Served, *, stream: bool) -> None:
+async def test_a_thread_continues_on_every_replica(served: Served, *, stream: bool) -> None:
     served.upstream.on("/chat/completions", chat_text("Hi", " Ada."), chat_text("Ada."), chat_text("Bye."))
     first = await post(served.first, "I am Ada.", CREATE, system="Be kind.", stream=stream)
     second = await post(served.second, "Who am I?", after(first), stream=stream)

@@ -62,7 +62,7 @@ def test_export_prints_one_object_a_line(config: Path) -> None:
     assert run("export", "--owner", "nobody", "--config", str(config)).stdout == ""
 
 
-def test_erase_takes_everything_of_one_owner(config: Path, store_url: str) -> None:
+def test_erase_deletes_everything_of_one_owner(config: Path, store_url: str) -> None:
     done = run("erase", "--owner", "ann", "--config", str(config))
     assert (done.returncode, done.stdout) == (0, "erased 3 objects of ann\n")
     assert run("export", "--owner", "ann", "--config", str(config)).stdout == ""
@@ -75,7 +75,7 @@ def test_erase_takes_everything_of_one_owner(config: Path, store_url: str) -> No
 
 
 @pytest.mark.parametrize("word", ["erase", "export"])
-def test_without_a_store_there_is_nothing_to_do(word: str, tmp_path: Path) -> None:
+def test_without_a_store_the_commands_do_nothing(word: str, tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("store: {url: null}\n")
     done = run(word, "--owner", "ann", "--config", str(file))

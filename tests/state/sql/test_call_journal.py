@@ -134,7 +134,7 @@ async def test_a_foreground_response_whose_server_died_has_its_calls(is_failed_f
     assert stored.response["output"] == [done, call_item("mcp_2", status="incomplete")]
 
 
-async def test_the_journal_goes_with_its_response(store: SqlStore) -> None:
+async def test_the_journal_is_deleted_with_its_response(store: SqlStore) -> None:
     for erases in (False, True):
         head = await begun(store)
         await store.record_calls("ann", head["id"], records(), worker=WORKER, progress=None)

@@ -33,7 +33,7 @@ async def fill(completion_store: SqlCompletionStore) -> None:
     await completion_store.store_completion("bob", completion("z", topic="a"), MESSAGES)
 
 
-async def test_lists_go_by_time_and_in_parts(completion_store):
+async def test_lists_are_ordered_by_time_and_paged(completion_store):
     await fill(completion_store)
     assert await ids(completion_store, PageRequest(limit=2, order="asc")) == (["c", "b"], True)
     assert await ids(completion_store, PageRequest("b", 2, "asc")) == (["a"], False)

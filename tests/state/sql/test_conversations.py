@@ -37,7 +37,7 @@ async def ids(
     return [row["id"] for row in found.rows], found.has_more
 
 
-async def test_a_conversation_comes_back_as_it_went_in(conversation_store):
+async def test_a_conversation_is_returned_unchanged(conversation_store):
     await conversation_store.create_conversation(OWNER, conversation(), [])
     found = await conversation_store.load_conversation(OWNER, "conv_1")
     assert found == conversation()
@@ -140,7 +140,7 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
     assert sorted(turns) == sorted([f"{name}_asked", f"{name}_also", f"{name}_said"] for name in names)
 
 
-async def test_a_deleted_conversation_is_unknown_and_takes_nothing(conversation_store):
+async def test_a_deleted_conversation_is_unknown_and_accepts_nothing(conversation_store):
     await conversation_store.create_conversation(OWNER, conversation(), items("a"))
     assert await conversation_store.delete_conversation(OWNER, "conv_1")
     assert not await conversation_store.delete_conversation(OWNER, "conv_1")

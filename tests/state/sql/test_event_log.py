@@ -34,7 +34,7 @@ async def numbers(store: SqlStore, head: Json, after: int = -1, owner: str = "an
     return [(found.first, found.last) for found in page.entries]
 
 
-async def test_a_log_begins_with_the_response_and_goes_on_in_order(store: SqlStore) -> None:
+async def test_a_log_begins_with_the_response_and_continues_in_order(store: SqlStore) -> None:
     head = await begun(store)
     await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
     await store.append_log_entry("ann", head["id"], entry(2, 5), worker=WORKER)
@@ -51,7 +51,7 @@ async def test_an_entry_is_found_by_any_of_its_events(store: SqlStore) -> None:
     assert await numbers(store, head, after=9) == []
 
 
-async def test_bytes_come_back_as_they_went_in(store: SqlStore) -> None:
+async def test_bytes_are_returned_unchanged(store: SqlStore) -> None:
     head = await begun(store)
     odd = LogEntry(1, 1, b"event: e\ndata: \x00\xff\xc3\x28\r\n\n")
     await store.append_log_entry("ann", head["id"], odd, worker=WORKER)
@@ -204,7 +204,7 @@ async def test_a_follower_is_notified_of_appends_of_other_processes(store: SqlSt
     await other.aclose()
 
 
-async def test_a_change_while_nobody_waits_is_not_missed(store_url: str) -> None:
+async def test_a_change_without_a_waiting_follower_is_not_missed(store_url: str) -> None:
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)

@@ -144,7 +144,7 @@ async def test_jobs_are_free_at_once_when_their_worker_leaves(store: SqlStore) -
     assert (job.response_id, job.attempt) == (head["id"], 1)
 
 
-async def test_single_jobs_can_be_given_back(store: SqlStore) -> None:
+async def test_single_jobs_can_be_released(store: SqlStore) -> None:
     begun, kept, waiting = await queued(store, worker=WORKER), await queued(store), await queued(store, worker=WORKER)
     await store.mark_in_progress("ann", begun["id"], worker=WORKER)
     await store.claim_jobs(WORKER, 1)

@@ -31,7 +31,7 @@ async def history(store: SqlStore, leaf: Json) -> list[str]:
     return texts(found.items)
 
 
-async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
+async def test_json_is_returned_byte_for_byte(store: SqlStore) -> None:
     odd = {"z": 1, "a": [1.0, 1e-7, -0.0, 2**63, "\u0000\u2028\U0001f600"], "": {"b": None, "a": {}}}
     begun = response(metadata=odd)
     await store.create_response(new(begun, message_item("a") | {"extra": odd}))

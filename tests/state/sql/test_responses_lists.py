@@ -151,7 +151,7 @@ async def test_only_responses_without_a_worker_are_recovered(store: SqlStore) ->
     assert (failed.status, texts(failed.items)) == ("failed", ["a"])
 
 
-async def test_a_turn_goes_on_in_its_conversation_unless_it_failed(store: SqlStore) -> None:
+async def test_a_turn_extends_its_conversation_unless_it_failed(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [message_item("first")])
     for status in ("completed", "incomplete", "failed", "cancelled"):
         begun = response()

@@ -145,7 +145,7 @@ async def test_replicas_that_delete_expired_rows_at_once_count_each_row_once(sto
     assert sum(counts) == 130
 
 
-async def test_logs_of_finished_responses_go_after_their_time(store, retention, tables):
+async def test_logs_of_finished_responses_expire(store, retention, tables):
     for name in ("old", "running", "new"):
         await begin(store, name, logged=True)
         await store.append_log_entry(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
@@ -173,7 +173,7 @@ async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
 
 
-async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, retention, tables):
+async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, retention, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
             await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)

@@ -63,7 +63,7 @@ def test_the_end_of_the_process_does_not_wait_long_for_a_reader(pipe: tuple[Bina
     assert 0.05 < time.monotonic() - began < WAIT_S
 
 
-def test_a_reader_that_is_gone_raises_nowhere() -> None:
+def test_a_closed_reader_raises_nowhere() -> None:
     reader, descriptor = os.pipe()
     os.close(reader)
     with os.fdopen(descriptor, "wb", buffering=0) as writing:

@@ -30,7 +30,7 @@ def test_ids_of_one_millisecond_differ_in_144_bits(monkeypatch: pytest.MonkeyPat
     assert len({new_id("msg")[-36:] for _ in range(_MANY)}) == _MANY
 
 
-def test_no_id_is_given_twice() -> None:
+def test_no_id_is_used_twice() -> None:
     assert len({random_hex() for _ in range(_MANY)}) == _MANY
 
 

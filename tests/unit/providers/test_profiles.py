@@ -38,7 +38,7 @@ def test_calls_of_two_passes_are_parsed_from_text_unless_configured_otherwise() 
 
 
 @pytest.mark.parametrize("name", [name for name, family in MODEL_FAMILIES.items() if family.fields])
-def test_a_family_sets_fields_of_profiles_to_what_is_not_their_default(name: str) -> None:
+def test_a_family_sets_fields_of_profiles_to_other_values_than_the_default(name: str) -> None:
     family = MODEL_FAMILIES[name]
     assert family.fields.keys() <= {field.name for field in fields(Profile)}
     assert build_profile("scripted", family.fields) != DEFAULT_PROFILE

@@ -31,7 +31,7 @@ from responses_gateway_clients.parsing import ParsingFormat, parse_response
         ("1 < 2 and <b>", "", "1 < 2 and <b>"),
     ],
 )
-def test_what_is_between_the_tags_is_thinking(text: str, thinking: str, response: str) -> None:
+def test_text_between_the_tags_is_thinking(text: str, thinking: str, response: str) -> None:
     assert parse_response(text) == {"response": response, "thinking": thinking}
 
 
@@ -52,7 +52,7 @@ def test_an_unknown_format_is_refused() -> None:
         parse_response("a", unknown)
 
 
-def test_many_tags_take_no_longer_than_they_should() -> None:
+def test_many_tags_take_linear_time() -> None:
     assert parse_response("<think>" * 100_000 + "a")["thinking"] == "a"
     closed = "<think>" * 100_000 + "a" + "</think>" * 100_000 + "b"
     assert parse_response(closed) == {"response": "b", "thinking": "a"}

@@ -219,7 +219,7 @@ async def test_fault_39_a_call_is_not_run_again_if_the_model_fails_after_it(
         assert calc.runs["add"] == 1
 
 
-async def test_fault_39_a_conversation_goes_on_with_the_call_of_a_turn_that_failed(
+async def test_fault_39_a_conversation_continues_with_the_call_of_a_turn_that_failed(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD), reset, chat_text("It was 5.")) as gateway:

@@ -300,7 +300,7 @@ async def test_53_a_scope_that_is_missing_is_named() -> None:
 
 
 @ERAS
-async def test_58_a_server_that_asks_for_sampling_or_roots_is_refused(era: Era) -> None:
+async def test_58_requests_of_a_server_for_sampling_or_roots_are_refused(era: Era) -> None:
     sampling = {"messages": [], "maxTokens": 100}
     questions: list[Json] = [
         {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": sampling},

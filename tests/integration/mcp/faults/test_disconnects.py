@@ -67,7 +67,7 @@ async def test_44_a_client_that_leaves_in_a_later_round_closes_the_upstream() ->
         await wait_until(lambda: server.upstream.open_connections == 0)
 
 
-async def test_45_a_background_response_goes_on_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
+async def test_45_a_background_response_continues_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
     left = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:

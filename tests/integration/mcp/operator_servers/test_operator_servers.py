@@ -148,7 +148,9 @@ async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_configured() -
             assert len(scripted.calls) == calls
 
 
-async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_others_go_on(calc: CountingServer) -> None:
+async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_others_continue(
+    calc: CountingServer,
+) -> None:
     server = {"url": calc.url, "call_deadline_s": 0.3}
     calls = [chat_calls(("calc_hang", "{}"), ("calc_add", '{"a": 2, "b": 3}')), DONE, ADD, DONE]
     async with hosting(*calls, mcp=configured(calc=server), models=model_with("calc")) as gateway:

@@ -229,7 +229,7 @@ async def test_a_failure_of_the_upstream_ends_the_response_and_its_stream(
                 assert failed["response"] == await asking.read(stream.response_id)
 
 
-async def test_what_cannot_be_streamed_resumed_or_cancelled_is_refused_by_name(
+async def test_unsupported_streams_resumptions_and_cancellations_are_refused_by_name(
     store_url: str, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", chat_text("a"))

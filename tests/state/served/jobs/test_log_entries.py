@@ -45,7 +45,7 @@ def test_delivered_events_are_not_repeated() -> None:
     assert numbers([beginning, delta], 1) == rest
 
 
-def test_numbers_have_no_gaps_whatever_an_upstream_counts() -> None:
+def test_sequence_numbers_have_no_gaps_whatever_the_upstream_sends() -> None:
     reads = [
         frame("response.created", 0, response={}),
         frame("response.output_text.delta", 7, delta='"sequence_number":1,') + b": comment\n\n",
@@ -78,7 +78,7 @@ async def test_a_follower_starts_at_its_clients_position(store: SqlStore) -> Non
             assert wire.result() == (await ended(store, head))
 
 
-async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
+async def test_a_stream_continues_after_a_restart_of_its_database() -> None:
     gate, head = asyncio.Event(), queued()
     wire = ScriptedWire(head, gate=gate)
     with databases.postgres() as server:

@@ -140,7 +140,7 @@ async def test_jobs_over_the_limit_are_left_to_other_workers(store: SqlStore, st
         assert here.reopened == []
 
 
-async def test_a_stream_that_has_begun_is_run_here_even_when_all_places_are_taken(store: SqlStore) -> None:
+async def test_a_stream_that_has_begun_runs_here_even_at_the_limit_of_jobs(store: SqlStore) -> None:
     gate, first, second = asyncio.Event(), queued(), response("in_progress")
     async with replica(store, max_running=1) as here:
         await here.runner.submit_job(logged(first), ScriptedWire(first, gate=gate))
@@ -151,7 +151,7 @@ async def test_a_stream_that_has_begun_is_run_here_even_when_all_places_are_take
         assert here.reopened == []
 
 
-async def test_a_request_whose_credentials_are_not_stored_is_run_here_even_when_all_places_are_taken(
+async def test_a_request_with_unstored_credentials_runs_here_even_at_the_limit_of_jobs(
     store: SqlStore,
 ) -> None:
     gate, first, second = asyncio.Event(), queued(), queued()
@@ -224,7 +224,7 @@ async def test_leased_responses_without_a_job_are_ended(store: SqlStore) -> None
         here.runner.untrack_response("ann", kept["id"])
 
 
-async def test_a_worker_that_leaves_gives_back_what_it_did_not_end(store: SqlStore) -> None:
+async def test_a_worker_that_stops_releases_its_unfinished_jobs(store: SqlStore) -> None:
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
     async with replica(store) as here:

@@ -48,7 +48,7 @@ def row(name: str, ratios: list[float], database: str | None = None) -> dict:
     return {"name": name, "ratios": ratios} | ({"database": database} if database else {})
 
 
-def test_what_both_runs_measured_is_compared() -> None:
+def test_figures_of_both_runs_are_compared() -> None:
     changes = compare_runs(results(translate=[2.0], relay=[3.0]), results(translate=[4.0], back=[1.0]))
     assert [(one.name, one.verdict) for one in changes] == [("translate", "worse")]
 
@@ -64,7 +64,7 @@ def test_a_figure_without_a_ratio_is_not_compared() -> None:
     assert compare_runs(results(translate=[1.0]), results(translate=[])) == []
 
 
-def test_where_there_is_no_baseline_nothing_is_compared(tmp_path) -> None:
+def test_without_a_baseline_nothing_is_compared(tmp_path) -> None:
     assert compare_runs(read_results(tmp_path / "baseline.json"), results(translate=[1.0])) == []
 
 
@@ -73,7 +73,7 @@ def test_a_run_of_some_scenarios_leaves_the_others_of_the_baseline() -> None:
     assert kept["rows"] == [row("relay", [3.0]), row("translate", [4.0])]
 
 
-def test_the_table_shows_old_and_new_and_marks_what_is_worse() -> None:
+def test_the_table_has_old_and_new_figures_and_marks_worse_ones() -> None:
     lines = render_changes(compare_runs(results(translate=[2.0], relay=[3.0]), results(translate=[3.0], relay=[2.9])))
     titles, _, translate, relay = (line.split() for line in lines.splitlines())
     assert titles == ["beside", "the", "baseline", "old", "new", "change"]

@@ -24,7 +24,7 @@ def figures(**values: float | None) -> dict[str, Figure]:
     return {name: Figure(value, 10.0, 100.0) for name, value in values.items()}
 
 
-def test_a_score_is_the_median_of_what_each_round_gives() -> None:
+def test_a_score_is_the_median_of_the_rounds() -> None:
     # The machine was twice as slow in the second round, for both.
     rounds = [figures(direct=None, nginx=nginx, gateway=nginx * 2) for nginx in (4.0, 8.0, 5.0)]
     row = scenario_table.build_row(RELATIVE, rounds)
@@ -38,7 +38,7 @@ def test_the_best_target_that_is_reached_is_named(ratio: float, reached: str) ->
     assert scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=10.0, gateway=10 * ratio)]).reached == reached
 
 
-def test_added_time_is_the_score_and_the_ratio_is_what_is_compared() -> None:
+def test_the_score_is_the_added_time_and_the_ratio_is_compared() -> None:
     row = scenario_table.build_row(ADDED, [figures(direct=1.0, nginx=1.2, gateway=2.4)])
     assert row.scores == [pytest.approx(1.4)]
     assert row.ratios == [pytest.approx(2.0)]
@@ -141,7 +141,7 @@ import time:        30 |         30 | opentelemetry.sdk.trace
 """.splitlines()
 
 
-def test_imports_are_read_with_what_each_takes() -> None:
+def test_imports_are_listed_with_their_times() -> None:
     assert parse_import_times(LOG) == {
         "_io": 121,
         "sqlalchemy.engine": 1000,

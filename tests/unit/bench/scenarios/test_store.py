@@ -35,7 +35,7 @@ def test_stored_answers_are_wrong_when(newest: list[dict]) -> None:
     assert find_stored_fault({"data": newest}, MODEL, 2)
 
 
-def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
+def test_the_cost_of_a_delta_is_the_difference_to_a_longer_answer() -> None:
     short = MeasuredLoad(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
     long = MeasuredLoad(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
     assert compute_delta_us([short, long]) == pytest.approx(5.0)
@@ -49,20 +49,20 @@ def test_less_is_better_in_every_ratio_that_is_compared() -> None:
     assert compute_ratios(cost, [(0.0, 3.0)]) == ()
 
 
-def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
+def test_the_tail_is_the_95th_percentile() -> None:
     assert compute_percentiles([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
     assert compute_percentiles([1.0]) == [1.0, 1.0]
     assert compute_percentiles([]) == []
 
 
-def test_a_target_is_about_what_the_store_adds() -> None:
+def test_a_target_limits_the_cost_of_the_store() -> None:
     assert not CostRow("end", "SQLite", "ms", without=15.0, value=17.9, target=3.0).missed
     assert CostRow("end", "SQLite", "ms", without=15.0, value=18.1, target=3.0).missed
     assert CostRow("queries", "SQLite", "", without=None, value=2, target=1).missed
     assert not CostRow("end", "PostgreSQL", "ms", without=15.0, value=99.0).missed
 
 
-def test_the_table_shows_what_is_added_and_what_missed() -> None:
+def test_the_table_has_added_costs_and_missed_targets() -> None:
     lines = render_store_costs(
         [CostRow("end", "SQLite", "ms", 15.0, 18.5, 3.0), CostRow("size", "SQLite", "KiB", None, 2900)]
     )

@@ -146,7 +146,7 @@ def test_the_matrix_names_every_member_of_a_set_and_fits_a_terminal(config: Path
                 assert line.split()[1 + place] == "yes"
 
 
-def test_models_for_which_there_is_no_room_follow_below(config: Path) -> None:
+def test_models_beyond_the_width_follow_below(config: Path) -> None:
     names = [f"model-{number}" for number in range(9)]
     config.write_text(
         yaml.safe_dump(
@@ -198,7 +198,7 @@ def test_serve_without_a_file_does_not_open_to_the_network(config: Path, served:
     assert "without a config file: server.host: 0.0.0.0 can be reached by others" in done.stderr
 
 
-def test_a_file_that_is_not_there_is_a_bad_configuration(config: Path) -> None:
+def test_a_missing_file_is_an_invalid_configuration(config: Path) -> None:
     done = run("check-config", "nowhere.yaml")
     assert (done.exit_code, done.stderr) == (2, "nowhere.yaml: cannot be read: No such file or directory\n")
 

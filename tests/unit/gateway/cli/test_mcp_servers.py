@@ -76,13 +76,13 @@ def test_the_definitions_that_tools_have_now_are_printed_as_pins(config: str) ->
         (["list", "nodes"], 2, "no MCP server is named 'nodes' in tools.mcp.servers; there are: notes, broken"),
     ],
 )
-def test_what_fails_is_named(config: str, arguments: list[str], code: int, message: str) -> None:
+def test_failures_are_reported_by_name(config: str, arguments: list[str], code: int, message: str) -> None:
     done = run(*arguments, "--config", config)
     assert done.exit_code == code
     assert message in done.stderr
 
 
-def test_without_servers_there_is_nothing_to_list(tmp_path: Path) -> None:
+def test_without_servers_the_list_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("{}")
     done = run("list", "--config", str(file))

@@ -103,7 +103,7 @@ async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
     [silence, error_reply(401, "no"), json_reply({"models": []}), json_reply(listing())],
     ids=["silence", "an error", "another kind of list", "an empty list"],
 )
-async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) -> None:
+async def test_a_server_that_lists_nothing_in_time_is_ignored(script: object) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", script)  # type: ignore[arg-type]
         tree = await discover_config({}, [LocalServer("vllm", "vllm", upstream.url)])
@@ -132,6 +132,6 @@ async def test_a_server_that_does_not_describe_its_models_in_time_is_served_all_
 
 
 @pytest.mark.anyio
-async def test_nobody_listening_is_nobody_there() -> None:
+async def test_closed_ports_are_ignored() -> None:
     tree = await discover_config({}, [LocalServer("vllm", "vllm", f"http://127.0.0.1:{closed_port()}/v1")])
     assert list(tree["providers"]) == ["demo", "scripted"]

@@ -280,7 +280,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
     ]
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_settings(tmp_path / "nowhere.yaml")
 
@@ -292,7 +292,7 @@ def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
         load_settings(file)
 
 
-def test_no_error_shows_a_key(tmp_path: Path) -> None:
+def test_no_error_contains_a_key(tmp_path: Path) -> None:
     lines = problems_of("auth: {keys: [{name: a, key: [s3cret]}, {name: b, key: s3cret, key_env: KEY}]}\n", tmp_path)
     assert lines
     assert not any("s3cret" in line for line in lines)

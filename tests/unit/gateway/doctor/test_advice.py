@@ -51,7 +51,7 @@ def test_errors_without_a_capability_have_advice_by_their_code(code: str, words:
     ],
 )
 @pytest.mark.parametrize("code", [None, "upstream_rejected", "upstream_error", "server_error"])
-def test_a_cause_that_an_upstream_names_comes_first(code: str | None, detail: str, words: str) -> None:
+def test_a_cause_named_by_the_upstream_is_first(code: str | None, detail: str, words: str) -> None:
     advice = suggest_fix(SUBJECT, code, ("tools",), undeclared=False, detail=detail)
     assert words in advice
     assert "{{" not in advice

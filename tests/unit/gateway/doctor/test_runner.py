@@ -164,13 +164,13 @@ async def test_calls_that_are_malformed_fail(reply: Script, complaint: str, upst
     assert complaint in found.detail
 
 
-async def test_calls_left_in_the_text_fail_with_what_to_write(upstream: ScriptedUpstream) -> None:
+async def test_calls_left_in_the_text_fail_with_the_setting_to_write(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text('<tool_call>{"name": "get_weather"}</tool_call>'), tools=...))
     found = finding(await examined(settings_for(upstream), "tools"), "tools")
     assert found.detail == "its calls are in its text: write tool_parser: hermes to parse them"
 
 
-async def test_thinking_left_in_the_text_fails_with_what_to_write(upstream: ScriptedUpstream) -> None:
+async def test_thinking_left_in_the_text_fails_with_the_setting_to_write(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("<think>Pong.</think>", "pong"))
     found = finding(await examined(settings_for(upstream), "text"), "text")
     assert (found.verdict, "parsing_format: think_tags" in found.detail) == ("fail", True)

@@ -86,7 +86,7 @@ async def test_a_missing_body_times_out() -> None:
         await read(request([]), deadline_s=0.01)
 
 
-async def test_a_client_that_leaves_while_it_sends_is_gone() -> None:
+async def test_a_client_that_leaves_while_it_sends_is_disconnected() -> None:
     with pytest.raises(ClientDisconnected):
         await read(request([b'{"a":', None]))
 
@@ -113,7 +113,7 @@ async def test_a_client_that_expects_100_continue_is_refused_without_its_body() 
     [b'{"a":' * 10 + b"1" + b"}" * 10, b'{"a":[' + b"{}," * 50 + b"{}]}", b'{"a":"' + b"[" * 50 + b'"}'],
     ids=["as deep as it may be", "wide, not deep", "brackets in a text"],
 )
-def test_depth_is_what_counts(body: bytes) -> None:
+def test_only_nesting_counts_as_depth(body: bytes) -> None:
     assert parse_json_object(body, BodyLimits(MB, 10, 1000), len(body)).keys() == {"a"}
 
 

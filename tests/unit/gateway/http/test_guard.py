@@ -100,7 +100,7 @@ async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
     assert len(drain) == 0
 
 
-async def test_what_the_block_raises_is_raised() -> None:
+async def test_exceptions_of_the_block_are_raised() -> None:
     with pytest.raises(ZeroDivisionError), RequestGuard(Client(), DrainState()):
         raise ZeroDivisionError
 

@@ -48,7 +48,7 @@ def test_a_file_that_is_too_large_or_a_folder_is_named(tmp_path: Path) -> None:
         read_report(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         merge_results(tmp_path / "nowhere/report.json", [result("a")])
     (tmp_path / "folder").mkdir()

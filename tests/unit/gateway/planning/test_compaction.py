@@ -111,7 +111,7 @@ async def test_every_event_moves_by_one_item() -> None:
     assert [turn.items[-1]["content"][0]["text"][:5] for turn in asked] == ["Write", "on"]
 
 
-async def test_a_failure_counts_what_was_spent_before_it() -> None:
+async def test_a_failure_counts_the_tokens_before_it() -> None:
     exchange, _ = compacting(Script([Started("m")], [Failed("server_error", "broke", usage=Usage(1, 1))]))
     failed = (await played(exchange))[-1]
     assert isinstance(failed, Failed)

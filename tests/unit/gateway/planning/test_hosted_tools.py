@@ -107,7 +107,7 @@ def test_tools_that_are_not_known_yet_are_lowered_when_the_server_has_listed_the
 
 
 @pytest.mark.parametrize("items", [[], [LISTED]], ids=["unknown", "known"])
-def test_only_what_the_client_sent_is_a_loss(items: list[Json]) -> None:
+def test_only_parameters_of_the_client_are_losses(items: list[Json]) -> None:
     planned = plan(
         "chat",
         model={"schema_shims": ["no_descriptions"]},

@@ -7,7 +7,7 @@ from gateway.planning.model_names import suggest_models
 NOWHERE = "GET /v1/models lists those that do"
 
 
-def test_the_most_similar_names_come_first() -> None:
+def test_the_most_similar_names_are_first() -> None:
     known = ["mistral-7b", "Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "llama"]
     assert suggest_models("qwen/qwen3-80b", known) == "did you mean Qwen/Qwen3-8B or Qwen/Qwen3-14B?"
     assert suggest_models("Qwen3-8B", known) == "did you mean Qwen/Qwen3-8B?"

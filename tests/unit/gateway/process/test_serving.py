@@ -80,7 +80,7 @@ def test_lean_imports_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sys.modules["pygments"] is json
 
 
-def test_schemas_of_requests_are_made_when_the_document_is_asked_for_and_once() -> None:
+def test_request_schemas_are_built_once_when_the_document_is_requested() -> None:
     made: list[str] = []
 
     def schema() -> dict[str, Any]:

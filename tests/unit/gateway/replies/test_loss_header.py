@@ -21,7 +21,7 @@ HEADERS: dict[str, tuple[list[Loss], str]] = {
 
 
 @pytest.mark.parametrize(("losses", "expected"), HEADERS.values(), ids=HEADERS)
-def test_the_header_says(losses: list[Loss], expected: str) -> None:
+def test_the_header_contains(losses: list[Loss], expected: str) -> None:
     assert render_loss_header(losses) == {"x-gateway-loss": expected}
 
 

@@ -197,5 +197,5 @@ CONTENT: dict[str, tuple[list[Event], bool]] = {
 
 
 @pytest.mark.parametrize(("batch", "expected"), CONTENT.values(), ids=CONTENT)
-def test_content_is_what_a_retry_would_repeat(batch: list[Event], expected: bool) -> None:
+def test_content_is_output_that_a_retry_would_repeat(batch: list[Event], expected: bool) -> None:
     assert batch_has_content(batch) == expected

@@ -60,7 +60,7 @@ def test_no_text_is_lost_and_each_delta_has_some(pieces: list[str]) -> None:
     assert all(found)
 
 
-def test_what_follows_a_text_completes_it() -> None:
+def test_later_events_complete_a_text() -> None:
     call: Json = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": ""}
     ends: list[Event] = [
         PartEnded(0, 0),
@@ -84,7 +84,7 @@ def test_counts_in_the_middle_of_a_text_complete_nothing() -> None:
     assert buffer.feed([PartEnded(0, 0)]) == [*deltas("Hello"), PartEnded(0, 0)]
 
 
-def test_arguments_pass_as_they_come() -> None:
+def test_arguments_are_unchanged() -> None:
     arguments = deltas('{"a": "One. ', 'Two."}', part_index=None)
     assert SentenceBuffer().feed(arguments) == arguments
 

@@ -76,7 +76,7 @@ def test_a_cut_text_cannot_be_opened() -> None:
             sealer.unseal(text[:length], "ann")
 
 
-def test_a_key_that_comes_late_is_used_from_then_on() -> None:
+def test_a_late_key_is_used_from_then_on() -> None:
     text = str(Sealer([NEW]).seal(HELD, "ann"))
     known: list[bytes] = []
     sealer = Sealer([], lambda: known[0] if known else None)

@@ -25,7 +25,7 @@ asyncio.run(main())
 """
 
 
-def test_the_event_loop_goes_on_while_the_library_is_imported() -> None:
+def test_the_event_loop_continues_while_the_library_is_imported() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, text=True, timeout=60)
     result = json.loads(done.stdout)
     assert (result["before"], result["after"], result["loads_once"]) == (False, True, True)

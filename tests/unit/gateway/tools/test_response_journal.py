@@ -54,7 +54,7 @@ async def test_a_call_of_a_reply_without_a_response_is_not_sent_unless_it_is_wri
             await write
 
 
-async def test_a_reply_without_a_response_goes_on_with_a_result_that_cannot_be_written_down() -> None:
+async def test_an_unstored_reply_continues_with_a_result_that_cannot_be_recorded() -> None:
     store: Any = FailingStore(StoreUnavailable(), successes=1)
     journal = OpenCallJournal(store, "ann", "chatcmpl_1", max_outage_s=0)
     await journal.record_calls([hosted_call()], [], None)
@@ -65,7 +65,7 @@ async def test_a_reply_without_a_response_goes_on_with_a_result_that_cannot_be_w
     assert [line["event"] for line in lines] == ["tool_call_not_closed", "tool_calls_not_settled"]
 
 
-def test_a_reply_without_a_stored_response_has_a_journal_of_its_own_if_there_is_a_store() -> None:
+def test_an_unstored_reply_has_a_journal_of_its_own_if_a_store_exists() -> None:
     store: Any = FailingStore(StoreUnavailable())
     tool_run = ToolRun()
     JournalFactory(store, None, max_outage_s=0).add_open_call_journal(tool_run, "ann", "id_1")

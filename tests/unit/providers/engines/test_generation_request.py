@@ -67,7 +67,7 @@ def test_thinking_leaves_the_answer_its_share(room: int | None, answer: int | No
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_where_there_is_no_room_for_both_there_is_no_thinking(room: int) -> None:
+def test_without_room_for_both_thinking_is_disabled(room: int) -> None:
     assert fit_budget(100, room=room, max_answer_tokens=None) == 0
 
 

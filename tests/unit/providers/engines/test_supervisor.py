@@ -157,7 +157,7 @@ async def test_only_an_engine_that_lived_well_begins_the_count_again(lived_s: fl
     assert world.pauses == [MIN_BACKOFF_S, pause]
 
 
-async def test_a_failure_nobody_expected_is_logged_with_its_traceback_and_retried() -> None:
+async def test_an_unexpected_failure_is_logged_with_its_traceback_and_retried() -> None:
     world = World(failures=[ZeroDivisionError("oops")])
     world.may_start.set()
     supervisor = world.supervisor()

@@ -34,7 +34,7 @@ async def test_a_thought_and_its_answer_are_two_runs() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 40])
 @pytest.mark.parametrize("words", [WORDS, (), ("</", "think", ">\n", ">\n\nY")], ids=["one token", "letters", "pieces"])
 @pytest.mark.parametrize("tag", ["</think>", "</thinking>"])
-async def test_the_second_run_goes_on_from_the_tokens_of_the_first(tag: str, words: Any, size: int) -> None:
+async def test_the_second_pass_continues_from_the_tokens_of_the_first(tag: str, words: Any, size: int) -> None:
     engine = FakeEngine([f"{THOUGHT}{tag}\n\nYes. And more.", ANSWER], words=words, size=size)
     told = await ask(engine)
     assert told.reasoning == "I think."
@@ -66,7 +66,7 @@ async def test_a_tag_that_the_engine_sends_is_removed(words: Any) -> None:
 
 
 @pytest.mark.parametrize("names_end", [True, False])
-async def test_an_answer_that_ended_in_the_first_run_goes_on_in_the_second(names_end: bool) -> None:
+async def test_an_answer_begun_in_the_first_pass_continues_in_the_second(names_end: bool) -> None:
     text = f"{THOUGHT}</think>\n\nYes."
     engine = FakeEngine([text, " And so."], size=100, heeds_stops=False, names_end=names_end)
     told = await ask(engine)

@@ -27,7 +27,7 @@ def text_of(chunks: list[dict[str, Any]]) -> str:
     return text
 
 
-def test_usage_is_what_the_server_counted() -> None:
+def test_usage_is_the_count_of_the_server() -> None:
     [*_, last] = decode(decoder(), harmony.text_chunks("upstream"))
     assert isinstance(last, Finished)
     assert last.usage == Usage(input=9, output=6, cache_read=4, reasoning=0)
@@ -57,7 +57,7 @@ def test_control_tokens_are_used_unchanged() -> None:
     assert text_of(chunks) == "Yes"
 
 
-def test_a_server_that_goes_on_after_the_end_is_not_waited_for() -> None:
+def test_a_server_that_continues_after_the_end_is_not_waited_for() -> None:
     told = decoder()
     assert not any(isinstance(event, Finished) for event in told.feed(harmony.chunk("Yes", *ANSWER, harmony.RETURN)))
     [last] = [event for event in told.feed(harmony.chunk("No", *ANSWER)) if isinstance(event, Finished)]

@@ -42,7 +42,7 @@ def test_a_schema_of(schema: Any, rule: str) -> None:
     assert rules_of(schema)["r"] == rule
 
 
-def test_keys_come_in_order_and_only_optional_ones_may_be_missing() -> None:
+def test_keys_are_in_order_and_only_optional_ones_may_be_missing() -> None:
     properties = {"a": {"type": "string"}, "b": {"type": "integer"}}
     assert rules_of({"type": "object", "properties": properties, "required": ["b"]}) == {
         "r-0-value": "string",
@@ -88,7 +88,7 @@ def test_items_of_their_own_kinds_are_written_one_by_one() -> None:
     assert rules["r"] == '"[" ws r-0 ws "," ws r-1 ws "]"'
 
 
-def test_alternatives_keep_what_stands_beside_them() -> None:
+def test_alternatives_keep_the_keywords_beside_them() -> None:
     schema = {"type": "object", "properties": {"a": {"const": 1}}, "anyOf": [{"required": ["a"]}, True, False]}
     rules = rules_of(schema)
     assert rules["r"] == "r-0 | r-1 | r-2"

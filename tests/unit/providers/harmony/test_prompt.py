@@ -57,7 +57,7 @@ def test_a_later_system_message_stays_where_it_is() -> None:
     assert "final<|message|>Hello<|end|><|start|>developer<|message|># Instructions\n\nShout.<|end|>" in said
 
 
-def test_calls_go_to_functions_and_their_results_to_the_assistant() -> None:
+def test_calls_are_addressed_to_functions_and_results_to_the_assistant() -> None:
     said = prompt_of(turn(user("Weather?"), thought("Look it up."), CALL, OUTPUT, user("So?"), tools=[WEATHER]))
     assert (
         "<|start|>assistant<|channel|>analysis<|message|>Look it up.<|end|>"

@@ -99,7 +99,7 @@ async def test_a_prompt_that_leaves_no_room_is_refused_before_the_engine_sees_it
     assert not llm.asked
 
 
-async def test_an_answer_is_cut_to_the_room_there_is() -> None:
+async def test_an_answer_is_limited_to_the_free_context() -> None:
     assert (await params_of(max_tokens=1000)).max_tokens == 62
 
 
@@ -153,7 +153,7 @@ async def test_a_bias_that_names_no_token_is_refused() -> None:
         await params_of(sampling={"logit_bias": {"word": 1}})
 
 
-async def test_priority_and_cache_salt_go_with_the_run() -> None:
+async def test_priority_and_cache_salt_are_passed_to_the_engine() -> None:
     llm = AsyncLLM()
     await pieces_of(llm, GenerationRequest(max_tokens=8, sampling={"priority": 3, "cache_salt": "ann"}))
     assert (llm.asked[0].priority, llm.asked[0].input["cache_salt"]) == (3, "ann")
@@ -190,15 +190,13 @@ def tag_of(llm: AsyncLLM) -> Any:
         (OutputConstraint(json_object=True), {"type": "object"}),
     ],
 )
-async def test_json_has_no_more_space_between_its_parts_than_it_takes_to_indent_them(
-    guide: OutputConstraint, schema: Any
-) -> None:
+async def test_json_has_only_the_whitespace_of_its_indentation(guide: OutputConstraint, schema: Any) -> None:
     llm = AsyncLLM()
     await pieces_of(llm, GenerationRequest(max_tokens=8, constraint=guide))
     assert tag_of(llm) == {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 32}
 
 
-async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:
+async def test_text_after_the_json_of_a_call_is_part_of_its_form() -> None:
     llm = AsyncLLM()
     await pieces_of(
         llm, GenerationRequest(max_tokens=8, constraint=OutputConstraint(json_schema={}, suffix="\n</tool_call>"))
@@ -301,7 +299,7 @@ def with_image(url: str) -> dict[str, Any]:
     return {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]}
 
 
-async def test_an_image_goes_to_every_run_of_a_turn() -> None:
+async def test_an_image_is_passed_to_every_pass_of_a_turn() -> None:
     llm = AsyncLLM()
     llm.model_config.is_multimodal_model = True
     llm.renderer.mixed = {"type": "multimodal", "mm_kwargs": "pixels", "prompt_token_ids": [1, 2]}

@@ -143,7 +143,7 @@ async def test_a_start_has_an_end(loading: Loading, monkeypatch: pytest.MonkeyPa
     assert loading.was_killed.is_set()
 
 
-async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
+async def test_an_engine_that_became_ready_during_a_cancelled_start_is_ended_too(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kill came too late for the load to fail."""

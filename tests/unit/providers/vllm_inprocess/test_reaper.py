@@ -18,7 +18,7 @@ def engine() -> Iterator["subprocess.Popen[bytes]"]:
         process.kill()
 
 
-def test_processes_are_ended_with_whoever_started_the_reaper(engine: "subprocess.Popen[bytes]") -> None:
+def test_processes_are_ended_with_the_starter_of_the_reaper(engine: "subprocess.Popen[bytes]") -> None:
     program = (
         "import os, sys; from providers.vllm_inprocess.reaper import start_reaper; start_reaper([int(sys.argv[1])]); "
         "sys.stdin.readline(); os._exit(9)"
@@ -30,14 +30,14 @@ def test_processes_are_ended_with_whoever_started_the_reaper(engine: "subprocess
     assert engine.wait(SOON_S) == -9
 
 
-def test_a_reaper_that_is_ended_itself_ends_nobody(engine: "subprocess.Popen[bytes]") -> None:
+def test_a_reaper_that_is_ended_itself_ends_no_process(engine: "subprocess.Popen[bytes]") -> None:
     ended = start_reaper([engine.pid])
     ended.kill()
     ended.communicate()
     assert engine.poll() is None
 
 
-def test_processes_that_are_gone_are_no_matter(engine: "subprocess.Popen[bytes]") -> None:
+def test_missing_processes_are_ignored(engine: "subprocess.Popen[bytes]") -> None:
     engine.kill()
     engine.wait(SOON_S)
     ending = start_reaper([engine.pid])

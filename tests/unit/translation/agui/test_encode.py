@@ -44,7 +44,7 @@ def test_a_text_is_one_message() -> None:
     assert events[-1] == {"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": {"type": "success"}}
 
 
-def test_a_text_may_hold_what_formats_use() -> None:
+def test_a_text_may_contain_format_characters() -> None:
     assert text_of(encode(*message("100 %b", " %s {} \u20ac"))) == "100 %b %s {} \u20ac"
 
 

@@ -60,7 +60,7 @@ def test_fault_84_a_failure_after_the_end_was_built_replaces_it() -> None:
     assert kinds_of(read_run(frames + encoder.conclude())) == ["RUN_STARTED", "RUN_ERROR"]
 
 
-def test_there_is_no_end_before_the_turn_has_ended() -> None:
+def test_an_unfinished_turn_has_no_end() -> None:
     encoder = AguiEncoder(HEAD, response_id="resp_1", model="m")
     assert encoder.conclude() == b""
     assert kinds_of(read_events(encoder.feed([Started("m")]))) == ["RUN_STARTED"]

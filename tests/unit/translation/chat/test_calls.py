@@ -205,7 +205,7 @@ def test_calls_are_distinguished(chunks: list[Json], expected: list[tuple[str, s
     assert made(events) == expected
 
 
-def test_a_call_that_was_cut_off_before_its_arguments_is_not_given_any() -> None:
+def test_a_call_truncated_before_its_arguments_has_none() -> None:
     events = decode(ChatDecoder(counting_ids()), [calls(call(0, id="a", name="f")), chunk(finish="length")])
     (item,) = collect(events)
     assert (item["arguments"], item["status"]) == ("", "incomplete")
@@ -217,7 +217,7 @@ def test_only_the_last_call_of_a_cut_turn_is_incomplete() -> None:
     assert [(item["arguments"], item["status"]) for item in items] == [("{}", "completed"), ("{", "incomplete")]
 
 
-def test_reasoning_cut_after_a_call_is_what_is_incomplete() -> None:
+def test_reasoning_truncated_after_a_call_is_the_incomplete_item() -> None:
     chunks = [calls(call(0, id="a", name="f", arguments="{}")), thought("hm"), chunk(finish="length")]
     items = collect(decode(ChatDecoder(counting_ids()), chunks))
     assert [(item["type"], item.get("status")) for item in items] == [
@@ -233,7 +233,7 @@ def test_text_after_a_list_without_calls_is_text() -> None:
     assert item["content"][0]["text"] == "yes"
 
 
-def test_text_after_a_call_that_has_no_arguments_yet_comes_after_it() -> None:
+def test_text_after_a_call_without_arguments_yet_follows_it() -> None:
     chunks = [calls(call(0, id="a", name="f")), text_chunk("yes"), calls(call(0, arguments="{}")), chunk(finish="stop")]
     events = decode(ChatDecoder(counting_ids()), chunks)
     assert [event.item["type"] for event in events if isinstance(event, ItemStarted)] == ["function_call", "message"]
@@ -307,7 +307,7 @@ def test_custom_calls_keep_their_kind_and_their_text(entries: list[Json]) -> Non
     ]
 
 
-def test_a_custom_call_without_input_is_not_given_an_object() -> None:
+def test_a_custom_call_without_input_has_no_object() -> None:
     entry = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "p"}}
     (item,) = collect(decode(ChatDecoder(counting_ids()), [calls(entry), chunk(finish="tool_calls")]))
     assert item["input"] == ""

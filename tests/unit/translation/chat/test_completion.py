@@ -37,7 +37,7 @@ def collect(events: list[Event], **more: Any) -> Json:
 
 @pytest.mark.parametrize("extensions", [True, False], ids=["extensions", "plain"])
 @pytest.mark.parametrize("events", TURNS.values(), ids=TURNS)
-def test_completions_are_what_the_official_sdk_expects(events: list[Event], extensions: bool) -> None:
+def test_completions_are_accepted_by_the_official_sdk(events: list[Event], extensions: bool) -> None:
     COMPLETION.validate_python(collect(events, extensions=extensions), strict=True)
 
 
@@ -97,7 +97,7 @@ def test_the_finish_reason_is_correct(name: str, expected: Json) -> None:
     assert {key: value for key, value in choice.items() if key.endswith("finish_reason")} == expected
 
 
-def test_identity_facts_and_usage_are_there() -> None:
+def test_identity_facts_and_usage_are_present() -> None:
     completion = collect(TURNS["usage on the way"])
     assert (completion["id"], completion["object"], completion["created"], completion["model"]) == (
         "chatcmpl-1",

@@ -25,7 +25,7 @@ HELLO = orjson.dumps(text_chunk("Hello"))
 
 
 @given(st.text(min_size=1))
-def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
+def test_the_text_of_a_chunk_of_the_run_equals_the_parsed_one(text: str) -> None:
     assert run_of(HELLO, "Hello").read_payload_texts([orjson.dumps(text_chunk(text))] * 2) == [text, text]
 
 
@@ -35,7 +35,7 @@ def test_a_space_after_the_colon_is_learnt_too() -> None:
 
 
 @given(st.lists(st.text(), min_size=1))
-def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
+def test_the_texts_of_frames_of_the_run_equal_the_parsed_ones(texts: list[str]) -> None:
     read = b"".join(encode_data(orjson.dumps(text_chunk(text))) for text in texts)
     assert run_of(HELLO, "Hello").parse_texts(read) == [text for text in texts if text]
 

@@ -128,7 +128,7 @@ DELTAS: dict[str, tuple[list[Event], list[Json]]] = {
 
 
 @pytest.mark.parametrize(("events", "expected"), DELTAS.values(), ids=DELTAS)
-def test_deltas_are_what_clients_expect(events: list[Event], expected: list[Json]) -> None:
+def test_deltas_have_the_form_that_clients_expect(events: list[Event], expected: list[Json]) -> None:
     assert deltas(events) == expected
 
 

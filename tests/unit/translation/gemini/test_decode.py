@@ -302,7 +302,7 @@ def test_the_queries_of_a_reply_are_one_search_after_its_text() -> None:
 
 
 @pytest.mark.parametrize("metadata", [{}, 7, {"webSearchQueries": 7}, {"webSearchQueries": []}], ids=str)
-def test_without_a_query_there_was_no_search(metadata: Any) -> None:
+def test_a_reply_without_a_query_has_no_search(metadata: Any) -> None:
     assert len(items_of(chunk(text("a"), reason="STOP", groundingMetadata=metadata))) == 1
 
 
@@ -338,7 +338,7 @@ def test_the_decoder_knows_when_the_answer_is_complete() -> None:
     assert decoder.is_complete
 
 
-def test_a_failure_counts_what_was_used() -> None:
+def test_a_failure_has_the_usage_before_it() -> None:
     last = decoded(chunk(text("a"), usage=USAGE))[-1]
     assert isinstance(last, Failed)
     assert last.usage == Usage(input=9, output=3, raw=USAGE)

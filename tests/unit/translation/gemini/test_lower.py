@@ -33,7 +33,7 @@ def test_a_plain_turn_is_a_minimal_request() -> None:
     assert lowered() == ({"contents": [user("Hi")]}, [])
 
 
-def test_instructions_go_before_system_messages() -> None:
+def test_instructions_precede_system_messages() -> None:
     turn = Turn(model=OLD, items=[message("system", "b"), HI], instructions="a")
     assert lower(turn, DEFAULT_PROFILE).body["systemInstruction"] == {"parts": [{"text": "a\n\nb"}]}
 

@@ -58,7 +58,7 @@ def test_a_real_stream_becomes_the_reply_that_its_events_collect_to(
 
 
 @pytest.mark.parametrize("recording", RECORDED_REPLIES, ids=name_recording)
-def test_the_upstream_side_of_the_same_api_reads_what_the_client_side_writes(recording: Path) -> None:
+def test_the_decoder_of_the_same_api_reads_encoded_streams(recording: Path) -> None:
     batches = decode_recording(recording)
     collector = ContentCollector(HEAD, thoughts=True)
     for batch in batches:

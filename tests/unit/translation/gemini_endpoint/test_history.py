@@ -190,7 +190,7 @@ def test_code_that_google_ran_is_text() -> None:
     assert losses[0].param == "contents[0].parts[0].executableCode"
 
 
-def test_thoughts_are_items_before_what_follows_them() -> None:
+def test_thoughts_are_items_before_the_later_items() -> None:
     items = lift(
         model({"text": "Hm", "thought": True}, {"text": ".", "thought": True}, {"text": "Hi"}), user({"text": "a"})
     )

@@ -133,7 +133,7 @@ def test_the_pieces_of_any_turn_add_up_to_its_reply(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_an_answer_is_what_its_stream_ends_in(stream: Stream) -> None:
+def test_a_json_reply_equals_the_end_of_its_stream(stream: Stream) -> None:
     collector = GenerateCollector("tiny")
     collector.feed(stream.events)
     last, payload = frames(stream.events)[-1]
@@ -180,7 +180,7 @@ def test_the_finish_reason_is_reported(reason: FinishReason, told: str) -> None:
     assert whole(*block(0, "text", "a"), finished(reason))["finish_reason"] == told
 
 
-def test_a_refusal_is_what_the_model_answers() -> None:
+def test_a_refusal_is_the_answer() -> None:
     assert whole(*block(0, "refusal", "No."), finished())["response"] == "No."
 
 
@@ -303,7 +303,7 @@ def test_an_end_that_could_not_be_stored_can_still_become_a_failure() -> None:
     assert encoder.ended
 
 
-def test_many_calls_take_no_longer_each_than_few() -> None:
+def test_many_calls_take_linear_time() -> None:
     encoder = GenerateEncoder("tiny")
     began = time.process_time()
     for number in range(20_000):

@@ -255,7 +255,7 @@ def test_input_of_the_user_continues_the_call() -> None:
 @pytest.mark.parametrize(
     ("fields", "action"), [({}, "decline"), ({"action": "decline"}, "decline"), ({"action": "cancel"}, "cancel")]
 )
-def test_a_user_who_gives_no_input_continues_the_call_too(fields: Item, action: str) -> None:
+def test_a_declining_user_continues_the_call_too(fields: Item, action: str) -> None:
     answers = review(request(), {**answer(approve=False), **fields}, records=FORM)
     assert answers.inputs["mcpr_1"].responses == {"who": {"action": action}}
     assert answers.approved == {"mcpr_1": "digest 1"}
@@ -266,13 +266,13 @@ def test_a_call_of_a_removed_server_is_not_continued_to_decline() -> None:
     assert (answers.approved, answers.denied, answers.inputs) == ({}, ("mcpr_1",), {})
 
 
-def test_content_that_the_form_does_not_take_is_refused_by_field() -> None:
+def test_content_that_the_form_does_not_accept_is_refused_by_field() -> None:
     given: Item = {**answer(), "content": {"age": 3}}
     assert refusal(request(), given, records=FORM) == ("invalid_elicitation_content", "input[1].content")
     assert refusal(request(), given, QUESTION, own=1, records=FORM) == ("invalid_elicitation_content", "input")
 
 
-def test_input_is_given_once() -> None:
+def test_input_is_used_once() -> None:
     given: Item = {**answer(), "content": {"name": "Ann"}}
     spent = [record(requested_input=ASKING, state="used", answered_by="resp_2")]
     assert refusal(request(), given, records=spent)[0] == "approval_already_used"

@@ -68,7 +68,7 @@ def test_an_obsolete_request_for_an_approval_is_summarized(past: list[Item]) -> 
     assert parts.sealed == [QUESTION]
 
 
-def test_a_loop_goes_on_from_a_summary_and_its_usage_has_that_of_the_summary() -> None:
+def test_a_loop_continues_from_a_summary_and_counts_its_usage() -> None:
     driver = LoopDriver(hosted_tool(), past=[QUESTION], max_output_tokens=100)
     assert driver.loop.round_usage is None
     driver.run_round(call(), reason="tool_calls", usage=Usage(input=10, output=20))
@@ -87,7 +87,7 @@ def test_a_loop_goes_on_from_a_summary_and_its_usage_has_that_of_the_summary() -
     assert end.usage == Usage(input=18, output=100)
 
 
-def test_a_compaction_may_come_before_everything_else() -> None:
+def test_a_compaction_may_precede_everything_else() -> None:
     driver = LoopDriver(hosted_tool(), past=[QUESTION])
     driver.ask()
     driver.take(driver.loop.replace_context(COMPACTION, [SUMMARY], None))
@@ -106,7 +106,7 @@ def test_approved_calls_are_in_the_context_as_they_ended() -> None:
     assert (item["approval_request_id"], item["output"]) == ("mcpr_1", "5")
 
 
-def test_a_loop_that_was_interrupted_after_a_compaction_goes_on_from_it() -> None:
+def test_a_loop_interrupted_after_a_compaction_continues_from_it() -> None:
     driver = LoopDriver(hosted_tool(), past=[QUESTION])
     driver.run_round(call(), reason="tool_calls", usage=Usage(input=1, output=1))
     driver.ask()

@@ -58,7 +58,7 @@ def test_each_pair_gets_an_id_of_its_own(items: list[Item], ids: list[str]) -> N
     assert items == given, "what is given is not changed"
 
 
-def test_a_signature_goes_with_the_call_it_signs() -> None:
+def test_a_signature_follows_its_call() -> None:
     items = [signed("x", "1"), call("x"), output("x"), USER, signed("x", "2"), call("x"), output("x"), signed("y", "3")]
     named = [item["details"][0]["call_id"] for item in with_unique_call_ids(items) if item["type"] == "reasoning"]
     assert named == ["x", "x__2", "y"]

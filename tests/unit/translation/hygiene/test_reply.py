@@ -135,7 +135,7 @@ def test_an_id_of_the_history_is_given_to_no_other_call() -> None:
     assert calls_in(out) == [("x__2", OBJECT), ("x__3", OBJECT), ("tc_2", OBJECT)]
 
 
-def test_what_is_signed_for_a_call_is_signed_for_its_new_id() -> None:
+def test_a_signature_of_a_call_gets_its_new_id() -> None:
     details = [{"type": "gemini.call", "call_id": "x", "signature": "s"}, "odd", {"type": "other"}]
     events = [STARTED, *thought(0, details=details), *call(1, "x", OBJECT), *call(2, "x", OBJECT), CALLED]
     out = normalize(make_normalizer("x"), events)

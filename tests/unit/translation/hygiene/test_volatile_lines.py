@@ -41,7 +41,7 @@ def test_a_volatile_line_is_moved_from_the_instructions_to_the_newest_message(
     assert moved == turn(rest, message("user", "Hi", f"there\n\n{MOVED}"))
 
 
-def test_prompts_with_different_lines_begin_alike() -> None:
+def test_prompts_with_different_lines_have_the_same_prefix() -> None:
     first, second = (
         move_volatile_lines_of_turn(turn(f"x-billing-header: {nonce}\n\nBe short.", message("user", "Hi")), PATTERNS)
         for nonce in ("a", "b")

@@ -10,7 +10,7 @@ def test_base64_is_left_as_it_is() -> None:
     assert parse_media_data_url("data:image/PNG;base64,QUJD", "input[0]") == Base64Media("image/png", "QUJD")
 
 
-def test_what_is_percent_encoded_becomes_base64() -> None:
+def test_percent_encoded_data_becomes_base64() -> None:
     assert parse_media_data_url("DATA:text/plain;charset=utf-8,a%20b", "input[0]") == Base64Media("text/plain", "YSBi")
 
 
@@ -27,7 +27,7 @@ def test_media_of_no_type_are_refused_by_name(source: str) -> None:
     assert refusal.value.param == "input[0].image_url"
 
 
-def test_text_is_text_whatever_way_it_is_encoded() -> None:
+def test_text_is_decoded_from_every_encoding() -> None:
     assert parse_text_data_url("data:text/markdown;base64,w7w=", "p") == "ü"
     assert parse_text_data_url("data:application/json,%7B%7D", "p") == "{}"
     assert parse_text_data_url("data:image/svg+xml,<svg/>", "p") == "<svg/>"

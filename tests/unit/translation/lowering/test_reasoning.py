@@ -9,7 +9,7 @@ BARE: Item = {"type": "reasoning", "summary": []}
 MARK = {"type": "gemini.text", "thought": False, "signature": "s"}
 
 
-def test_an_item_of_marks_holds_no_thought() -> None:
+def test_an_item_of_placeholders_contains_no_thought() -> None:
     assert is_signature_only({**BARE, "details": [MARK, MARK]})
 
 
@@ -26,7 +26,7 @@ def test_an_item_of_marks_holds_no_thought() -> None:
     ],
     ids=["bare", "no details", "odd details", "an odd detail", "beside another", "with words", "with a seal"],
 )
-def test_whatever_may_hold_a_thought_is_no_mark(item: Item) -> None:
+def test_items_that_may_contain_a_thought_are_no_placeholders(item: Item) -> None:
     assert not is_signature_only(item)
 
 

@@ -288,7 +288,7 @@ def test_a_failure_replaces_an_end_that_was_not_sent() -> None:
     assert b"event: error" in encoder.conclude()
 
 
-def test_there_is_no_message_before_its_end() -> None:
+def test_an_unfinished_turn_has_no_message() -> None:
     collector = MessageCollector(message_id="msg_1", model="m", thinking="none")
     with pytest.raises(ValueError, match="not finished"):
         collector.result()

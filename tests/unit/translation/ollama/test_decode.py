@@ -89,7 +89,7 @@ def test_a_stream_that_stops_before_it_is_done_fails(recording: Path) -> None:
         assert failed.code == "upstream_truncated"
 
 
-def test_thinking_comes_before_the_answer_it_led_to() -> None:
+def test_thinking_precedes_its_answer() -> None:
     chunks = [chunk(thinking="Hm"), chunk(thinking="m.\n"), chunk("\n"), chunk("\nYes"), chunk("."), last()]
     assert texts(*chunks) == [("reasoning", "Hmm."), ("message", "Yes.")]
 

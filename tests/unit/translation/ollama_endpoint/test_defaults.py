@@ -22,7 +22,7 @@ DEFAULTS: list[tuple[Json, Json, Json]] = [
 
 
 @pytest.mark.parametrize(("defaults", "body", "filled"), DEFAULTS, ids=str)
-def test_a_default_is_for_what_the_client_leaves_out(defaults: Json, body: Json, filled: Json) -> None:
+def test_a_default_fills_a_missing_parameter(defaults: Json, body: Json, filled: Json) -> None:
     assert add_defaults(body, defaults) == filled
 
 

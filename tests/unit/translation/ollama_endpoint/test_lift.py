@@ -90,7 +90,7 @@ def test_a_field_of_both_apis(name: str) -> None:
     assert chat_turn(**asked) == generate_turn(**asked) == Turn(**{**plain, **expected})
 
 
-def test_tools_are_functions_and_what_else_they_have_is_a_loss() -> None:
+def test_tools_are_functions_and_other_fields_are_losses() -> None:
     plain = {"type": "function", "function": {"name": "f"}}
     rich = {"function": {"name": "g", "description": "D", "parameters": CLOSED, "strict": True}}
     turn = chat_turn(tools=[plain, rich])

@@ -156,7 +156,7 @@ def test_a_turn_is_unchanged_if_the_upstream_reads_compactions() -> None:
     assert apply_compaction_to_turn(turn, native=True) is turn
 
 
-def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
+def test_a_relay_gets_only_readable_compactions() -> None:
     body = {"model": "m", "input": [{"role": "user", "content": "a"}, OURS, FOREIGN]}
     items = apply_compaction_to_body(body)["input"]
     assert texts(items)[2:] == ["function_call", "compaction"]
@@ -165,7 +165,7 @@ def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
         assert apply_compaction_to_body(untouched) is untouched
 
 
-def test_the_lowest_threshold_comes_into_force_first() -> None:
+def test_the_lowest_threshold_applies_first() -> None:
     entries: list[Json] = [{"compact_threshold": None}, {"compact_threshold": 9}, {"compact_threshold": 5}]
     assert find_lowest_threshold(entries) == {"compact_threshold": 5}
     assert (find_lowest_threshold([]), find_lowest_threshold(None)) == (None, None)

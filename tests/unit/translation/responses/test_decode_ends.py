@@ -260,7 +260,7 @@ def test_responses_to_events_to_responses_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_a_streams_final_response_means_what_the_stream_meant(name: str) -> None:
+def test_a_streams_final_response_gives_the_events_of_the_stream(name: str) -> None:
     response = encoded(STREAMS[name].events)[-1]["response"]
     assert encoded(decoded(response))[-1]["response"] == response
 

@@ -72,7 +72,7 @@ def test_every_event_is_one_the_official_client_accepts(name: str) -> None:
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_the_last_event_holds_what_was_streamed_and_what_is_collected_without_streaming(stream: Any) -> None:
+def test_the_last_event_equals_the_streamed_and_the_collected_response(stream: Any) -> None:
     encoding, snapshot = encoder(), Snapshot(HEAD, lambda: 105)
     events = read_stream(feed_to_end(encoding, stream.events))
     snapshot.feed(stream.events)

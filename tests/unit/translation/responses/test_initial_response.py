@@ -137,7 +137,7 @@ def test_a_function_is_read_back_with_all_its_keys() -> None:
     ]
 
 
-def test_other_tools_are_read_back_as_given_but_for_credentials() -> None:
+def test_other_tools_are_echoed_without_credentials() -> None:
     custom = {"type": "custom", "name": "sh"}
     mcp = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
     secret = {**mcp, "authorization": "token", "headers": {"x-api-key": "secret"}}
@@ -146,7 +146,7 @@ def test_other_tools_are_read_back_as_given_but_for_credentials() -> None:
     assert secret["authorization"] == "token"
 
 
-def test_a_tool_of_a_server_is_echoed_with_what_holds_for_it() -> None:
+def test_a_tool_of_a_server_is_echoed_with_its_settings() -> None:
     mcp = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example", "require_approval": "never"}
     (echoed,) = new(tools=[{**mcp, "allowed_tools": ["a"]}])["tools"]
     assert (echoed["require_approval"], echoed["allowed_tools"], echoed["headers"]) == ("never", ["a"], None)

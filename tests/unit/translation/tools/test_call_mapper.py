@@ -179,7 +179,7 @@ CASES: dict[str, tuple[str, Any, Json]] = {
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), CASES.values(), ids=CASES)
-def test_a_call_comes_back_as_the_kind_the_client_declared(name: str, arguments: Any, expected: Json) -> None:
+def test_a_call_becomes_the_kind_that_the_client_declared(name: str, arguments: Any, expected: Json) -> None:
     text = orjson.dumps(arguments).decode()
     whole = expected if "name" in expected else {"call_id": "call_0", "status": "completed", **expected}
     assert items_of(call(0, name, *text)) == [whole]

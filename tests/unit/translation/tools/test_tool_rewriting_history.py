@@ -67,7 +67,7 @@ def test_a_past_call_in_a_namespace_is_flattened_and_keeps_its_arguments() -> No
     assert result.turn.items == [{**call, "name": "mcp__adder__add"}, {**call, "namespace": None}]
 
 
-def test_a_past_computer_call_goes_by_the_name_of_the_kind_that_is_declared() -> None:
+def test_a_past_computer_call_has_the_name_of_the_declared_kind() -> None:
     preview = {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "mac"}
     items = [{"type": "computer_call", "call_id": "c", "action": {"type": "wait"}}]
     assert rewritten(preview, items=items).turn.items[0]["name"] == "computer_use_preview"

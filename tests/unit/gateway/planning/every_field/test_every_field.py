@@ -198,7 +198,7 @@ def check_strict_request(dialect: Dialect, upstream: str, name: str) -> None:
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 @pytest.mark.parametrize("dialect", CASES)
-def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, upstream: str) -> None:
+def test_a_strict_model_refuses_the_same_as_a_strict_request(dialect: Dialect, upstream: str) -> None:
     asked = {**_MINIMAL[dialect], "unheard_of": 1}
     if "relayed" in upstream and upstream.startswith(dialect):
         asked = {**_MINIMAL[dialect], "thinking": True}

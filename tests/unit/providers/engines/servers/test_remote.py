@@ -282,7 +282,7 @@ async def test_a_llama_that_ignores_the_form_of_an_answer_fails(start: Start) ->
             )
 
 
-async def test_what_llama_refuses_for_other_reasons_stays_refused(start: Start) -> None:
+async def test_other_refusals_of_llama_stay_refusals(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", error_reply(400, "no"))
         for guide in (None, OutputConstraint(json_schema={}, suffix="x")):

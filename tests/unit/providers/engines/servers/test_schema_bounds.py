@@ -27,7 +27,7 @@ def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
     assert refused.value.param == "grammar"
 
 
-def test_more_than_there_is_room_for_is_refused() -> None:
+def test_bounds_over_the_limit_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="is larger than 10000"):
         refuse_invalid_bounds({"text": inside({"minLength": 10**9})})
 

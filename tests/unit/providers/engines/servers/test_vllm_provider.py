@@ -44,7 +44,7 @@ async def test_the_window_of_each_model_is_read_from_the_list_once_a_minute() ->
         await up.aclose()
 
 
-async def test_a_server_that_cannot_be_asked_leaves_the_last_number(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unavailable_server_leaves_the_last_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("providers.engines.servers.vllm_provider._CACHE_S", 0.0)
     async with ScriptedUpstream() as upstream:
         up = provider(upstream.url)

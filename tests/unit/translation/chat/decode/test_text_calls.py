@@ -71,13 +71,13 @@ def test_text_without_calls_ends_unchanged() -> None:
     assert events[-1] == Finished("stop", "stop")
 
 
-def test_thoughts_come_before_calls() -> None:
+def test_thoughts_precede_calls() -> None:
     profile = Profile(tool_parser="hermes", parsing_format="think_tags")
     events = read(text_chunk("<think>\nHm.\n</think>\n\n"), text_chunk(F), chunk(finish="stop"), profile=profile)
     assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
 
 
-def test_thoughts_apart_from_the_text_come_before_calls() -> None:
+def test_separate_thoughts_precede_calls() -> None:
     events = read(thought("Hm."), text_chunk("\n\n"), text_chunk(F), chunk(finish="stop"))
     assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
 

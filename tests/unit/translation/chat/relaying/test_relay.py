@@ -51,7 +51,7 @@ def test_a_last_frame_without_its_blank_line_counts() -> None:
     assert run(relay(), [wire(*TEXT, done=False).rstrip(b"\n")]) == wire(*TEXT)
 
 
-def test_done_twice_and_what_follows_it_are_left_out() -> None:
+def test_a_second_done_and_later_frames_are_left_out() -> None:
     assert run(relay(), [wire(*TEXT) + wire(text_chunk("late")), wire(text_chunk("later"))]) == wire(*TEXT)
 
 
@@ -80,7 +80,7 @@ def test_usage_is_sent_to_a_client_that_requested_it() -> None:
     assert run(relay(include_usage=True), [sent]) == sent
 
 
-def test_usage_after_done_still_comes_before_it() -> None:
+def test_usage_after_done_is_sent_before_it() -> None:
     late = wire(*TEXT) + wire(usage_only(**USAGE), done=False)
     assert run(relay(include_usage=True), [late]) == wire(*TEXT, usage_only(**USAGE))
 
@@ -165,7 +165,7 @@ CONTENT: dict[str, tuple[Json, bool]] = {
 
 
 @pytest.mark.parametrize(("sent", "has_content"), CONTENT.values(), ids=CONTENT)
-def test_content_is_what_a_retry_would_repeat(sent: Json, has_content: bool) -> None:
+def test_content_is_output_that_a_retry_would_repeat(sent: Json, has_content: bool) -> None:
     relaying = relay()
     relaying.feed(wire(sent, done=False))
     assert relaying.has_content is has_content

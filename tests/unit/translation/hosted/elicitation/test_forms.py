@@ -19,7 +19,7 @@ def test_one_form_is_described_as_the_server_sent_it() -> None:
     assert asking().describe() == {"mode": "form", "message": "For how many?", "requested_schema": SCHEMA}
 
 
-def test_an_address_comes_with_its_host() -> None:
+def test_an_address_is_described_with_its_host() -> None:
     assert asking(LOGIN).describe() == {
         "mode": "url",
         "message": "Log in, please.",
@@ -105,5 +105,5 @@ def test_a_host_is_a_plain_name_or_an_address(url: str, host: str) -> None:
     assert form.host == host
 
 
-def test_an_address_may_not_be_longer_than_clients_take() -> None:
+def test_an_address_may_not_be_longer_than_clients_accept() -> None:
     assert fault_of(asking(replace(LOGIN, url="https://x.example/" + "x" * 9000)), 20_000) is not None

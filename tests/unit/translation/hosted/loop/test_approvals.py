@@ -121,13 +121,13 @@ def test_several_approved_calls_run_at_once_and_their_outputs_follow_their_calls
     assert driver.types == ["mcp_list_tools", "mcp_call", "mcp_call"]
 
 
-def test_without_approvals_there_is_nothing_to_start() -> None:
+def test_without_approvals_no_call_starts() -> None:
     driver = LoopDriver(ADD)
     assert driver.loop.start_approved_calls() == []
     assert driver.loop.pending_calls == []
 
 
-def test_an_approved_call_of_a_tool_that_is_gone_is_an_error() -> None:
+def test_an_approved_call_of_a_removed_tool_is_an_error() -> None:
     driver = LoopDriver(ADD, past=[request(name="gone"), answer()], approved_ids=["mcpr_1"])
     driver.take(driver.loop.start_approved_calls())
     assert driver.loop.pending_calls == []
@@ -221,7 +221,7 @@ def test_a_call_that_does_not_fit_the_changed_tool_is_an_error() -> None:
     assert driver.output[0]["status"] == "failed"
 
 
-def test_a_reply_asks_for_a_limited_number_of_approvals() -> None:
+def test_a_reply_requests_a_limited_number_of_approvals() -> None:
     driver = LoopDriver(ADD, bounds=LoopBounds(open_approvals=2))
     calls = [call(arguments=f'{{"a": {number}}}', call_id=f"c{number}") for number in range(3)]
     driver.run_round(*calls, reason="tool_calls")
@@ -230,7 +230,7 @@ def test_a_reply_asks_for_a_limited_number_of_approvals() -> None:
     assert "limit of 2 open approvals reached" in str(driver.output[2]["error"])
 
 
-def test_approved_calls_ask_for_no_approvals() -> None:
+def test_approved_calls_need_no_further_approvals() -> None:
     driver = LoopDriver(ADD, past=[request(), answer()], approved_ids=["mcpr_1"], bounds=LoopBounds(open_approvals=1))
     driver.take(driver.loop.start_approved_calls())
     driver.settle(driver.loop.pending_calls[0])
@@ -239,7 +239,7 @@ def test_approved_calls_ask_for_no_approvals() -> None:
     assert driver.types == ["mcp_call", "mcp_approval_request"]
 
 
-def test_a_request_for_an_approval_is_sent_when_it_is_stored_and_what_follows_waits_for_it() -> None:
+def test_later_events_wait_until_a_request_for_approval_is_stored() -> None:
     driver = LoopDriver(ADD, hosted_tool("free"))
     driver.ask()
     driver.feed(round_of(text("May I?"), call(), text("Well?"), call("calc_free", call_id="c2"), reason="tool_calls"))

@@ -109,14 +109,14 @@ def test_an_approved_call_that_requests_input_stays_the_approved_call() -> None:
     assert driver.output[1]["continues"] == "mcpr_1"
 
 
-def test_a_call_whose_tool_has_changed_does_not_go_on() -> None:
+def test_a_call_whose_tool_has_changed_does_not_continue() -> None:
     driver = continuing(changed_ids=["mcpr_1"])
     assert driver.loop.pending_calls == []
     assert driver.output[0]["approval_request_id"] == "mcpr_1"
     assert driver.ask().items[2]["output"].startswith("The tool has changed since it asked")
 
 
-def test_a_reply_asks_for_a_limited_number_of_inputs() -> None:
+def test_a_reply_requests_a_limited_number_of_inputs() -> None:
     driver = LoopDriver(ADD, bounds=LoopBounds(open_approvals=1))
     parts = [call(call_id="c1"), call(arguments='{"a": 2}', call_id="c2")]
     driver.run_round(*parts, reason="tool_calls", outcome=ASKS)

@@ -29,7 +29,7 @@ def outputs(turn: Any) -> list[Any]:
 # Calls that are not run
 
 
-def test_fault_24_an_unknown_name_is_an_error_and_the_reply_goes_on() -> None:
+def test_fault_24_an_unknown_name_is_an_error_and_the_reply_continues() -> None:
     driver = LoopDriver(hosted_tool())
     driver.run_round(call("add"), reason="tool_calls")
     assert outputs(driver.run_round(text("sorry"))) == ["add is not a valid tool name"]

@@ -83,7 +83,7 @@ def test_text_before_a_call_and_the_arguments_of_the_call_are_sent_at_once() -> 
         assert sent or is_end_of_call or event == PartEnded(1, None), event
 
 
-def test_what_follows_a_call_waits_for_it_and_keeps_its_order() -> None:
+def test_events_after_a_call_wait_for_it_and_keep_their_order() -> None:
     driver = LoopDriver(hosted_tool())
     driver.ask()
     driver.feed(round_of(call(call_id="c1"), text("after"), call(arguments='{"a": 2}', call_id="c2"), text("last")))
@@ -113,7 +113,7 @@ def test_reasoning_stays_as_it_is_between_rounds() -> None:
     assert driver.types == ["reasoning", "mcp_call", "message"]
 
 
-def test_the_items_of_a_round_come_before_the_outputs_of_its_calls() -> None:
+def test_the_items_of_a_round_precede_the_outputs_of_its_calls() -> None:
     driver = LoopDriver(hosted_tool())
     driver.run_round(call(call_id="c1"), text("and"), call(arguments='{"a": 2}', call_id="c2"))
     second = driver.run_round(text("done"))
@@ -217,7 +217,7 @@ def test_warnings_are_those_of_all_rounds_except_about_hosted_calls() -> None:
 
 
 @pytest.mark.parametrize(("rounds", "keys"), [(1, {"id", "output", "usage"}), (2, {"id"})])
-def test_the_upstreams_own_response_is_used_without_what_holds_for_one_round(rounds: int, keys: set[str]) -> None:
+def test_the_upstreams_own_response_is_used_without_fields_of_one_round(rounds: int, keys: set[str]) -> None:
     driver = LoopDriver(hosted_tool())
     if rounds == 2:
         driver.run_round(call(), reason="tool_calls")

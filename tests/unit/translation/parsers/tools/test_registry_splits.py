@@ -14,7 +14,7 @@ EACH_TEXT = pytest.mark.parametrize(
 )
 
 
-def test_there_are_texts_for_every_parser() -> None:
+def test_every_parser_has_test_texts() -> None:
     assert TEXTS.keys() == PARSER_FACTORIES.keys()
 
 

@@ -58,7 +58,7 @@ def test_a_stream_that_breaks_off_is_a_failure(wire: bytes) -> None:
     check_types([events[-1]])
 
 
-def test_the_last_event_may_come_without_its_blank_line() -> None:
+def test_the_last_event_may_lack_its_blank_line() -> None:
     assert relayed(CREATED + CONTENT + END.rstrip(b"\n")) == relayed(WIRE)
 
 
