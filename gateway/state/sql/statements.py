@@ -79,7 +79,7 @@ FINISH_RESPONSE: Final = _UPDATE_TO_ENDED.returning(
 FINISH_PLAIN_RESPONSE: Final = _UPDATE_TO_ENDED.where(
     responses.c.conversation_id.is_(None), ~responses.c.background, ~responses.c.logged
 )
-"""Ends such a response only if nothing else must be written: it has no conversation, no job and no event log."""
+"""Ends an active response of the worker if nothing else must be written: no conversation, job or event log."""
 
 
 # On PostgreSQL a plain response is written by one statement, which is a transaction by itself. SQLite has no statement
