@@ -3,7 +3,7 @@
 from importlib import metadata
 
 
-def installed_version() -> str:
+def read_installed_version() -> str:
     """Returns the version, or a phrase for a checkout without one."""
     try:
         return metadata.version("responses-gateway")

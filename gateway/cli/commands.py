@@ -15,7 +15,7 @@ import typer
 from gateway.config import settings as settings_of
 from gateway.config.settings import Settings
 from gateway.config.yaml_file import ConfigError
-from gateway.version import installed_version
+from gateway.version import read_installed_version
 
 app = typer.Typer(
     name="responses-gateway",
@@ -51,7 +51,7 @@ def _print_version(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"responses-gateway {installed_version()}")
+        typer.echo(f"responses-gateway {read_installed_version()}")
         raise typer.Exit
 
 

@@ -272,7 +272,7 @@ class McpServerSettings(_Section):
         """Whether a tool of this name may be used."""
         return any(fnmatchcase(name, pattern) for pattern in self.allow)
 
-    def prefix_for(self, label: str) -> str:
+    def resolve_prefix(self, label: str) -> str:
         """Returns the prefix of the names of a server with this label; an empty text for none."""
         return label if self.prefix is None else self.prefix
 
@@ -304,7 +304,7 @@ def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:
     for label, server in servers.items():
         if not LABEL.fullmatch(label):
             return f"{label!r} is not a valid name: write up to 32 letters, digits, _ and -, beginning with a letter"
-        prefix = server.prefix_for(label)
+        prefix = server.resolve_prefix(label)
         if not prefix:
             continue  # equal names of their tools are found when they are listed
         if (other := prefixes.setdefault(prefix.casefold(), label)) != label:

@@ -309,7 +309,7 @@ class ModelConfig(BaseModel):
     def _refuse_unknown_parsers(cls, name: str | None, info: ValidationInfo) -> str | None:
         return _require_parser(name, native="openai" if info.field_name == "tool_parser" else "none")
 
-    def profile_overrides(self, families: Mapping[str, ModelFamily] = MODEL_FAMILIES) -> dict[str, Any]:
+    def build_profile_overrides(self, families: Mapping[str, ModelFamily] = MODEL_FAMILIES) -> dict[str, Any]:
         """Returns the fields of `Profile` that the operator set, over the fields of the family in `profile`."""
         family_fields = families[self.profile].fields if self.profile is not None else {}
         own_fields = {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}

@@ -144,7 +144,7 @@ class McpSettings(_Section):
         """The limits of a tool's schema."""
         return SchemaLimits(max_bytes=int(self.max_schema_kb * 1024), max_depth=self.max_schema_depth)
 
-    def bounds(self, max_tool_calls: int | None, *, in_background: bool = False) -> LoopBounds:
+    def build_bounds(self, max_tool_calls: int | None, *, in_background: bool = False) -> LoopBounds:
         """Returns the bounds of a response. `max_tool_calls` is the limit that its request sets, if any."""
         calls = self.calls if max_tool_calls is None else min(self.calls, max_tool_calls)
         seconds = None if in_background else self.loop_deadline_s

@@ -10,7 +10,7 @@ from gateway.config.settings import Settings
 from gateway.doctor.checks.catalogue import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.pages.saved_report import SavedCheck, SavedResult, merge_results
-from gateway.version import installed_version
+from gateway.version import read_installed_version
 
 PRODUCT = "responses-gateway"
 
@@ -29,7 +29,7 @@ class ReportOrigin:
 def describe_origin(settings: Settings) -> ReportOrigin:
     """Returns the origin of a report that is made now."""
     return ReportOrigin(
-        product_version=installed_version(),
+        product_version=read_installed_version(),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         config_digest=digest_config(settings),
     )

@@ -76,7 +76,7 @@ class FormSplitter:
         end = position if position >= 0 else max(0, len(buffer) - len(delimiter) + 1)
         if end:
             if self._is_preamble:
-                raise _malformed_error("it must begin with its boundary")
+                raise _build_malformed_error("it must begin with its boundary")
             pieces.append(bytes(buffer[:end]))
             del buffer[:end]
         follower = bytes(buffer[len(delimiter) : len(delimiter) + 2])
@@ -87,10 +87,10 @@ class FormSplitter:
             buffer.clear()
             return False
         if follower != b"\r\n":
-            raise _malformed_error("a boundary is not followed by a line end")
+            raise _build_malformed_error("a boundary is not followed by a line end")
         self._part_count += 1
         if self._part_count > _MAX_PARTS:
-            raise _malformed_error(f"it has more than {_MAX_PARTS} parts")
+            raise _build_malformed_error(f"it has more than {_MAX_PARTS} parts")
         # The line end stays, so that an empty head is `\r\n\r\n`.
         del buffer[: len(delimiter)]
         self._is_preamble, self._in_head = False, True
@@ -99,7 +99,7 @@ class FormSplitter:
     def _take_head(self, pieces: list[FormPiece]) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
         if end > _MAX_HEAD_BYTES or (end < 0 and len(self._buffer) > _MAX_HEAD_BYTES):
-            raise _malformed_error(f"the head of a part is longer than {_MAX_HEAD_BYTES // 1024} KiB")
+            raise _build_malformed_error(f"the head of a part is longer than {_MAX_HEAD_BYTES // 1024} KiB")
         if end < 0:
             return False
         pieces.append(_parse_head(bytes(self._buffer[2:end])))
@@ -127,13 +127,13 @@ def _parse_head(head: bytes) -> PartStart:
     try:
         lines = head.decode().split("\r\n")
     except UnicodeDecodeError:
-        raise _malformed_error("the head of a part is not UTF-8") from None
+        raise _build_malformed_error("the head of a part is not UTF-8") from None
     disposition = content_type = None
     for line in lines:
         name, colon, value = line.partition(":")
         value = value.strip(" \t")
         if not colon or any(ord(character) < 32 and character != "\t" for character in line):
-            raise _malformed_error("the head of a part has a line that is no header")
+            raise _build_malformed_error("the head of a part has a line that is no header")
         match name.lower():
             case "content-disposition" if disposition is None:
                 disposition = value
@@ -144,11 +144,11 @@ def _parse_head(head: bytes) -> PartStart:
             case "content-transfer-encoding" if value.lower() in _PLAIN_ENCODINGS:
                 continue
             case _:
-                raise _malformed_error(f"the header {name!r:.100} of a part is unknown, encoded or there twice")
+                raise _build_malformed_error(f"the header {name!r:.100} of a part is unknown, encoded or there twice")
     kind, _, _ = (disposition or "").partition(";")
     parameters = _parse_parameters((disposition or "")[len(kind) :])
     if kind.strip().lower() != "form-data" or parameters is None or not _NAME.fullmatch(parameters.get("name", "")):
-        raise _malformed_error('a part needs one header `Content-Disposition: form-data; name="..."`')
+        raise _build_malformed_error('a part needs one header `Content-Disposition: form-data; name="..."`')
     return PartStart(parameters["name"], parameters.get("filename"), content_type)
 
 
@@ -176,5 +176,5 @@ def _parse_parameters(text: str) -> dict[str, str] | None:
     return parameters if extended is None else {**parameters, "filename": extended}
 
 
-def _malformed_error(what: str) -> InvalidRequest:
+def _build_malformed_error(what: str) -> InvalidRequest:
     return InvalidRequest(f"the multipart form is malformed: {what}", param=None)

@@ -56,7 +56,7 @@ class EndpointRelays:
         route, relayer = await self._find_upstream(row, principal, body.get("model"))
         body = {**body, "model": route.upstream_model}
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_endpoint(row.name, body, streams=_asks_for_stream(body))
+            reply = await relayer.relay_endpoint(row.name, body, streams=_requests_stream(body))
             return await self._build_reply(row, route, reply)
 
     async def fetch_json(
@@ -79,7 +79,7 @@ class EndpointRelays:
                 await reply.close(whole=is_whole)
         parsed = orjson.loads(whole)
         if not isinstance(parsed, dict):
-            raise _garbled_error(route, "is not a JSON object")
+            raise _build_garbled_error(route, "is not a JSON object")
         return parsed
 
     async def relay_form(
@@ -135,7 +135,7 @@ class EndpointRelays:
                 _check_json(head, route, is_whole=is_whole)
                 _check_length(reply, head, route, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
-                raise _garbled_error(route, f"is of the type {reply.content_type:.100}")
+                raise _build_garbled_error(route, f"is of the type {reply.content_type:.100}")
             return ByteReply(reply, head, reads, self._drain, self._hold)
         except BaseException:
             await reply.close()
@@ -156,12 +156,12 @@ def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
     """Raises UpstreamGarbled for invalid JSON, and UpstreamRejected for an error with a success status."""
     if not is_whole:
         if head.lstrip()[:1] not in (b"{", b"["):
-            raise _garbled_error(route, "is not JSON")
+            raise _build_garbled_error(route, "is not JSON")
         return
     try:
         parsed = orjson.loads(head)
     except orjson.JSONDecodeError:
-        raise _garbled_error(route, "is not JSON") from None
+        raise _build_garbled_error(route, "is not JSON") from None
     error = parsed.get("error") if isinstance(parsed, Mapping) else None
     if error:
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -174,9 +174,9 @@ def _check_length(reply: EndpointReply, head: bytes, route: Route, *, is_whole: 
         raise UpstreamBroken("the upstream broke off its reply", provider=route.provider.name)
 
 
-def _garbled_error(route: Route, what: str) -> UpstreamGarbled:
+def _build_garbled_error(route: Route, what: str) -> UpstreamGarbled:
     return UpstreamGarbled(f"the upstream's reply {what}", provider=route.provider.name)
 
 
-def _asks_for_stream(body: Json) -> bool:
+def _requests_stream(body: Json) -> bool:
     return body.get("stream") is True or body.get("stream_format") == "sse"

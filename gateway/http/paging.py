@@ -23,15 +23,15 @@ def parse_page_request(
     """
     query_params.check_param_names(query, {"after", "limit", "order", *extra_names})
     limit = query_params.parse_integer(query, "limit", minimum=1, maximum=MAX_PAGE_SIZE)
-    order = query_params.single_value(query, "order")
+    order = query_params.read_single_value(query, "order")
     known_order = next((known for known in _ORDERS if known == order), None)
     if order is not None and known_order is None:
         raise InvalidRequest(f"Invalid value for 'order': '{order:.80}'. Expected 'asc' or 'desc'.", param="order")
-    request = PageRequest(query_params.single_value(query, "after"), order=known_order or default_order)
+    request = PageRequest(query_params.read_single_value(query, "after"), order=known_order or default_order)
     return request if limit is None else request._replace(limit=limit)
 
 
-def unknown_cursor_error(page: PageRequest) -> InvalidRequest:
+def build_unknown_cursor_error(page: PageRequest) -> InvalidRequest:
     """Returns the error for a request whose `after` is not in the list (the store raised UnknownCursor)."""
     return InvalidRequest(
         f"Invalid value for 'after': there is no '{page.after or '':.80}' in this list.", param="after"

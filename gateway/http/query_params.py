@@ -32,7 +32,7 @@ def check_param_names(query: QueryParams, known: Collection[str]) -> None:
             )
 
 
-def single_value(query: QueryParams, name: str) -> str | None:
+def read_single_value(query: QueryParams, name: str) -> str | None:
     """Returns the value of a parameter, None if it is absent. Raises InvalidRequest if it is given more than once."""
     values = query.getlist(name)
     if len(values) > 1:
@@ -45,7 +45,7 @@ def parse_integer(query: QueryParams, name: str, *, minimum: int, maximum: int) 
 
     Raises InvalidRequest for any other value.
     """
-    text = single_value(query, name)
+    text = read_single_value(query, name)
     if text is None:
         return None
     if not _INTEGER.fullmatch(text):
@@ -63,7 +63,7 @@ def parse_integer(query: QueryParams, name: str, *, minimum: int, maximum: int) 
 
 def parse_boolean(query: QueryParams, name: str) -> bool:
     """Returns a parameter that is `true` or `false`; False if it is absent. Raises InvalidRequest for other values."""
-    text = single_value(query, name)
+    text = read_single_value(query, name)
     if text is None:
         return False
     if text not in _BOOLEANS:

@@ -112,7 +112,7 @@ class AddedServers:
             raise ServerNameTaken(problem)
         sealed = self._seal(label, own, body)
         await self._check_address(own, settings)
-        prefix = own.prefix_for(label)
+        prefix = own.resolve_prefix(label)
         public = orjson.dumps(hide_credentials(own)).decode()
         row = StoredServer(label, prefix.casefold() or None, public, sealed, key)
         result = await self._store.store_added_server(row, settings.max_servers)

@@ -310,7 +310,7 @@ class OperatorServers:
 
     def _name_tools(self, label: str, tools: "Iterable[Tool]") -> "Iterable[tuple[str, Tool]]":
         own = self.configured.get(label)  # a server that was just removed may still list its tools
-        prefix = label if own is None else own.prefix_for(label)
+        prefix = label if own is None else own.resolve_prefix(label)
         return ((model_name_of(ToolKey(label, tool.name), prefix), tool) for tool in tools)
 
 

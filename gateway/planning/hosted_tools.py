@@ -16,7 +16,7 @@ from gateway.planning.managed_context import (
 )
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
-from gateway.replies.hosted_calls import server_left_out
+from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.exchange_factory import make_loop_exchange
@@ -135,7 +135,7 @@ async def find_first_turn(
             "the input approves a call, whose result is not known before it has run: count without the approval",
             param="input",
         )
-    return first_turn, [server_left_out(label) for label in missing]
+    return first_turn, [build_server_loss(label) for label in missing]
 
 
 def _require_tools(body: Json, route: Route) -> None:

@@ -250,7 +250,7 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         messages = remove_sealed_blocks(relayed_body["messages"], is_sealed, capability_losses)
         relayed_body = {**relayed_body, "messages": messages}
     upstream_body, losses = endpoint.relay_body(relayed_body, route.profile, model=route.upstream_model)
-    losses = [*(Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
+    losses = [*(Loss(params.find_client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
     plan_losses = [*capability_losses, *losses]
     if "thinking" in body and endpoint.dialect != "messages":
         plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
@@ -356,5 +356,5 @@ def _plan_translation(
         turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]
     losses += turn.losses
     if turn_losses:
-        losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
+        losses += [Loss(params.find_client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
     return TranslationPlan(exchange, event_stage, losses, params, tool_run)

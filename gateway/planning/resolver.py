@@ -148,7 +148,7 @@ class _ModelRow:
             text = None if family is None else self._families[family].text
             if text is not None and find_tool_parser_problem(kind, f"vllm:{text.vllm_parser}") is not None:
                 text = text._replace(vllm_parser=None)
-            profile = build_profile(kind, self._model.profile_overrides(self._families), text)
+            profile = build_profile(kind, self._model.build_profile_overrides(self._families), text)
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
             self._profiles[family] = profile
         return profile

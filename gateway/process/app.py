@@ -23,24 +23,24 @@ from gateway.http.path_suggestions import suggest_path
 from gateway.process.reload import Reloader
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.endpoints import CHAT, RESPONSES
-from gateway.routes.chat import chat_routes
-from gateway.routes.completions import completions_routes
-from gateway.routes.contexts import contexts_routes
-from gateway.routes.conversations import conversations_routes
-from gateway.routes.dialects.agui import agui_routes
-from gateway.routes.dialects.gemini import gemini_routes
-from gateway.routes.dialects.messages import messages_routes
-from gateway.routes.dialects.ollama import ollama_routes
-from gateway.routes.dialects.ollama_embeddings import ollama_embeddings_routes
-from gateway.routes.generate import generate_routes
-from gateway.routes.health import health_routes
-from gateway.routes.mcp_servers import mcp_servers_routes
-from gateway.routes.models import models_routes
-from gateway.routes.owner_data import owner_data_routes
-from gateway.routes.pages import pages_routes
-from gateway.routes.relayed import relayed_routes
+from gateway.routes.chat import build_chat_routes
+from gateway.routes.completions import build_completions_routes
+from gateway.routes.contexts import build_contexts_routes
+from gateway.routes.conversations import build_conversations_routes
+from gateway.routes.dialects.agui import build_agui_routes
+from gateway.routes.dialects.gemini import build_gemini_routes
+from gateway.routes.dialects.messages import build_messages_routes
+from gateway.routes.dialects.ollama import build_ollama_routes
+from gateway.routes.dialects.ollama_embeddings import build_ollama_embeddings_routes
+from gateway.routes.generate import build_generate_routes
+from gateway.routes.health import build_health_routes
+from gateway.routes.mcp_servers import build_mcp_servers_routes
+from gateway.routes.models import build_models_routes
+from gateway.routes.owner_data import build_owner_data_routes
+from gateway.routes.pages import build_pages_routes
+from gateway.routes.relayed import build_relayed_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
-from gateway.routes.responses import responses_routes
+from gateway.routes.responses import build_responses_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.service.sweeper import run_sweeper
@@ -51,23 +51,23 @@ from providers.errors import ProviderError
 from translation.errors import TranslationError
 
 ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
-    responses_routes,
-    contexts_routes,
-    conversations_routes,
-    chat_routes,
-    completions_routes,
-    generate_routes,
-    messages_routes,
-    gemini_routes,
-    relayed_routes,
-    agui_routes,
-    ollama_routes,
-    ollama_embeddings_routes,
-    models_routes,
-    owner_data_routes,
-    mcp_servers_routes,
-    health_routes,
-    pages_routes,
+    build_responses_routes,
+    build_contexts_routes,
+    build_conversations_routes,
+    build_chat_routes,
+    build_completions_routes,
+    build_generate_routes,
+    build_messages_routes,
+    build_gemini_routes,
+    build_relayed_routes,
+    build_agui_routes,
+    build_ollama_routes,
+    build_ollama_embeddings_routes,
+    build_models_routes,
+    build_owner_data_routes,
+    build_mcp_servers_routes,
+    build_health_routes,
+    build_pages_routes,
 )
 
 

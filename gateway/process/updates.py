@@ -22,7 +22,7 @@ class RejectedConfiguration(NamedTuple):
     """Every problem, for the log."""
 
     @classmethod
-    def of(cls, error: ConfigError) -> "RejectedConfiguration":
+    def from_error(cls, error: ConfigError) -> "RejectedConfiguration":
         further = f" and {len(error.places) - 1} more" if len(error.places) > 1 else ""
         return cls(f"not reloaded, see the log: {error.places[0]}{further}", str(error))
 
@@ -52,7 +52,7 @@ class ConfigurationSource:
         try:
             self._settings = self._load(self._settings)
         except ConfigError as error:
-            return RejectedConfiguration.of(error)
+            return RejectedConfiguration.from_error(error)
         return self.settings
 
 

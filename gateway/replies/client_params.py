@@ -96,7 +96,7 @@ class ClientParams:
             self._first_server = next(i for i, tool in enumerate(turn.tools) if tool.get("type") == "mcp")
         self._item_count = len(turn.items)  # only the count, so that the items can be freed before the reply ends
 
-    def client_name(self, param: str | None) -> str | None:
+    def find_client_name(self, param: str | None) -> str | None:
         """Returns the client's name for the parameter of an error or a loss, as exactly as possible.
 
         A parameter that the client's body has under the same name keeps it.
@@ -128,7 +128,7 @@ class ClientParams:
 
     def rename_param_of(self, error: InvalidRequest) -> None:
         """Changes an error's parameter to the client's name, also where the message quotes it."""
-        client_name = self.client_name(error.param)
+        client_name = self.find_client_name(error.param)
         error.message = error.message.replace(f"'{error.param}'", f"'{client_name}'")
         if self._dialect == "messages" and client_name in _SERVER_KEYS.values():
             # Errors of the Messages API have no field for the parameter.

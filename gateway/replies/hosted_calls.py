@@ -132,10 +132,10 @@ class HostedCallsStage:
         if item["type"] == _CALLS:
             self._calls.append(item)
         elif item.get("error") and not item["tools"]:
-            self._report_loss(server_left_out(item["server_label"]))
+            self._report_loss(build_server_loss(item["server_label"]))
 
 
-def server_left_out(label: str) -> Loss:
+def build_server_loss(label: str) -> Loss:
     """Returns the loss of a request whose model does not get the tools of an unreachable server."""
     return Loss("tools", f"MCP server {label} left out")
 

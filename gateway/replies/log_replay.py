@@ -57,7 +57,7 @@ class LogReplay:
             while not self.ended:
                 page = await self._read_page()
                 for entry in page.entries:
-                    frames = frames_after(entry, self._after)
+                    frames = select_frames_after(entry, self._after)
                     self._after = entry.last
                     self._detect_end(frames)
                     yield pad_frames(frames) if self._obfuscates else frames
@@ -144,7 +144,7 @@ async def open_log_replay(
     return replay
 
 
-def frames_after(entry: LogEntry, after: int) -> bytes:
+def select_frames_after(entry: LogEntry, after: int) -> bytes:
     """Returns the frames of an entry with sequence numbers above `after`."""
     skipped = after - entry.first + 1
     return entry.frames if skipped <= 0 else entry.frames.split(b"\n\n", skipped)[skipped]

@@ -19,7 +19,7 @@ _OWN_PADDING: Final = b'"obfuscation":'
 _ADDED_BYTES: Final = len(_PADDING_START) + len(_PADDING_END) - len(b"}")
 
 
-def asks_for_obfuscation(body: Json) -> bool:
+def requests_obfuscation(body: Json) -> bool:
     """Whether a request body asks for padded deltas."""
     return bool((body.get("stream_options") or {}).get("include_obfuscation"))
 

@@ -5,15 +5,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.replies.endpoints import CHAT
-from gateway.routes.request_docs import STREAMED_REPLY, json_request_body
+from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.chat.schema import REQUEST_SCHEMA
 
 
-def chat_routes(service: Service) -> APIRouter:
+def build_chat_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Chat Completions"])
 
-    @router.post("/v1/chat/completions", openapi_extra=json_request_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
+    @router.post("/v1/chat/completions", openapi_extra=document_json_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
     async def create_completion(request: Request) -> Response:
         """Create a chat completion: one JSON object, or a stream of chunks with `stream: true`."""
         return await service.serve_create(CHAT, request.scope, request.receive)

@@ -6,12 +6,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query_params as query_of
+from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import parse_page_request
 from gateway.replies.loss_header import render_stored_losses
-from gateway.routes.request_docs import json_request_body
-from gateway.routes.stored_objects import build_list_reply, not_found_error
+from gateway.routes.request_docs import document_json_body
+from gateway.routes.stored_objects import build_list_reply, build_not_found_error
 from gateway.service.service import Service
 from gateway.state.paging import Page, PageRequest
 from translation.chat.completion import build_stored_message
@@ -20,7 +20,7 @@ from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_u
 _OBJECT_NAME = "Chat completion"
 
 
-def completions_routes(service: Service) -> APIRouter:
+def build_completions_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Chat Completions"])
 
     @router.get("/v1/chat/completions")
@@ -32,8 +32,8 @@ def completions_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).name
         query = request.query_params
         requested_page = parse_page_request(query, "asc", extra_names=("model", "metadata"))
-        metadata = dict(query_of.parse_entries(query, "metadata"))
-        model = query_of.single_value(query, "model")
+        metadata = dict(query_params.parse_entries(query, "metadata"))
+        model = query_params.read_single_value(query, "model")
         return await build_list_reply(
             requested_page, partial(service.require_store().list_completions, owner, model=model, metadata=metadata)
         )
@@ -42,31 +42,31 @@ def completions_routes(service: Service) -> APIRouter:
     async def get_completion(completion_id: str, request: Request) -> Response:
         """Get a stored chat completion."""
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         stored = await service.require_store().load_completion(owner, completion_id)
         if stored is None:
-            raise not_found_error(_OBJECT_NAME, completion_id)
+            raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply(stored.completion, headers=render_stored_losses(stored.losses))
 
-    @router.post("/v1/chat/completions/{completion_id}", openapi_extra=json_request_body(UPDATE_SCHEMA))
+    @router.post("/v1/chat/completions/{completion_id}", openapi_extra=document_json_body(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
         """Replace the metadata of a stored chat completion."""
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
         updated = await service.require_store().update_completion(owner, completion_id, body["metadata"])
         if updated is None:
-            raise not_found_error(_OBJECT_NAME, completion_id)
+            raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply(updated.completion, headers=render_stored_losses(updated.losses))
 
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:
         """Delete a stored chat completion."""
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         if not await service.require_store().delete_completion(owner, completion_id):
-            raise not_found_error(_OBJECT_NAME, completion_id)
+            raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply({"id": completion_id, "object": "chat.completion.deleted", "deleted": True})
 
     @router.get("/v1/chat/completions/{completion_id}/messages")
@@ -80,6 +80,6 @@ def completions_routes(service: Service) -> APIRouter:
             page = await store.list_completion_messages(owner, completion_id, requested_page)
             return page and page._replace(rows=[build_stored_message(message) for message in page.rows])
 
-        return await build_list_reply(requested_page, read, not_found_error(_OBJECT_NAME, completion_id))
+        return await build_list_reply(requested_page, read, build_not_found_error(_OBJECT_NAME, completion_id))
 
     return router

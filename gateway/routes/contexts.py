@@ -10,17 +10,17 @@ from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.loss_header import render_loss_header
-from gateway.routes.request_docs import json_request_body
+from gateway.routes.request_docs import document_json_body
 from gateway.service.service import Service, is_strict
 from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, partial_request_schema
 
 
-def contexts_routes(service: Service) -> APIRouter:
+def build_contexts_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Responses"])
 
     @router.post(
         "/v1/responses/compact",
-        openapi_extra=json_request_body(partial(partial_request_schema, "compact-response", COMPACT_FIELDS)),
+        openapi_extra=document_json_body(partial(partial_request_schema, "compact-response", COMPACT_FIELDS)),
     )
     async def compact(request: Request) -> Response:
         """Let the model summarize a conversation. The output replaces the conversation in later input."""
@@ -32,7 +32,7 @@ def contexts_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/v1/responses/input_tokens",
-        openapi_extra=json_request_body(partial(partial_request_schema, "count-input-tokens", COUNT_FIELDS)),
+        openapi_extra=document_json_body(partial(partial_request_schema, "count-input-tokens", COUNT_FIELDS)),
     )
     async def count_input_tokens(request: Request) -> Response:
         """Count the tokens of a response's input, as the model's upstream counts them."""

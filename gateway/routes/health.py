@@ -10,7 +10,7 @@ from gateway.service.service import Service
 from translation.representation.json_types import Json
 
 
-def health_routes(service: Service) -> APIRouter:
+def build_health_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Health"])
 
     @router.get("/healthz")

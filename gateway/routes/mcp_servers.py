@@ -5,11 +5,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.errors import NotFound
-from gateway.http import query_params as query_of
+from gateway.http import query_params
 from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
 from gateway.operator_servers.servers import matches_any
-from gateway.routes.request_docs import json_request_body
+from gateway.routes.request_docs import document_json_body
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 
@@ -18,7 +18,7 @@ _SERVER_PATH = "/v1/gateway/mcp-servers/{server_label}"
 _ANY = ("*",)
 
 
-def mcp_servers_routes(service: Service) -> APIRouter:
+def build_mcp_servers_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Gateway"])
 
     @router.get(_LIST_PATH)
@@ -29,24 +29,24 @@ def mcp_servers_routes(service: Service) -> APIRouter:
         servers.
         """
         allowed = _allowed_of(service.authenticate(request))
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         return build_json_reply({"object": "list", "data": service.operator_servers.describe_servers(allowed)})
 
     @router.get(_SERVER_PATH)
     async def get_mcp_server(server_label: str, request: Request) -> Response:
         """Get one of the operator's MCP servers. Administrators also get the settings of an added server."""
         principal = service.authenticate(request)
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         return build_json_reply(_describe(service, server_label, principal))
 
-    @router.put(_SERVER_PATH, openapi_extra=json_request_body(_describe_body))
+    @router.put(_SERVER_PATH, openapi_extra=document_json_body(_describe_body))
     async def put_mcp_server(server_label: str, request: Request) -> Response:
         """Add a server, or replace an added server. For administrators.
 
         It is connected at once; its `status` later shows whether it can be used.
         """
         principal = service.authenticate_admin(request)
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         admin = service.settings.tools.mcp.admin
         is_new = await service.require_added_servers().add(server_label, body, principal.name, admin)
@@ -56,7 +56,7 @@ def mcp_servers_routes(service: Service) -> APIRouter:
     async def delete_mcp_server(server_label: str, request: Request) -> Response:
         """Remove an added server. Open calls get `tools.mcp.removal_grace_s` to end. For administrators."""
         principal = service.authenticate_admin(request)
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         await service.require_added_servers().remove(server_label, principal.name)
         return build_json_reply({"object": "mcp_server.deleted", "server_label": server_label, "deleted": True})
 

@@ -14,7 +14,7 @@ from gateway.replies.dialects.message_models import build_message_model, list_me
 from gateway.service.service import Service
 
 
-def models_routes(service: Service) -> APIRouter:
+def build_models_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Models"])
 
     @router.get("/v1/models")

@@ -4,12 +4,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query_params as query_of
+from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 
 
-def owner_data_routes(service: Service) -> APIRouter:
+def build_owner_data_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Gateway"])
 
     @router.delete("/v1/gateway/owner-data")
@@ -19,7 +19,7 @@ def owner_data_routes(service: Service) -> APIRouter:
         Running responses are deleted too.
         """
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         count = await service.require_store().erase_owner(owner)
         return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
 

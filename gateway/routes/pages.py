@@ -20,7 +20,7 @@ from gateway.pages.home_page import HomePage, HomePageModel, build_home_page
 from gateway.pages.saved_report import SavedReport, UnreadableReport, read_report
 from gateway.routes.health import report_readiness
 from gateway.service.service import Service
-from gateway.version import installed_version
+from gateway.version import read_installed_version
 from translation.representation.json_types import Json
 
 _LISTING_S: Final = 2.0
@@ -30,9 +30,9 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5
 """Matches a `Host` header that can be part of a command to copy."""
 
 
-def pages_routes(service: Service) -> APIRouter:
+def build_pages_routes(service: Service) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    version = installed_version()
+    version = read_installed_version()
 
     @router.head("/")
     async def probe() -> Response:

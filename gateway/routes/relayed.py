@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS, EndpointRow
-from gateway.routes.request_docs import document_reply, form_request_body, json_request_body
+from gateway.routes.request_docs import document_form_body, document_json_body, document_reply
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 
 
-def relayed_routes(service: Service) -> APIRouter:
+def build_relayed_routes(service: Service) -> APIRouter:
     router = APIRouter()
     for row in ENDPOINT_ROWS:
         router.add_api_route(
@@ -37,7 +37,7 @@ def _build_handler(service: Service, row: EndpointRow) -> Callable[[Request], Aw
 
 
 def _describe_body(row: EndpointRow) -> dict[str, Any]:
-    return form_request_body(_build_schema) if row.takes_form else json_request_body(_build_schema)
+    return document_form_body(_build_schema) if row.takes_form else document_json_body(_build_schema)
 
 
 def _build_schema() -> Json:

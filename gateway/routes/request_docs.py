@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from translation.representation.json_types import Json
 
 
-def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
+def document_json_body(schema: Callable[[], Json]) -> dict[str, Any]:
     """Returns `openapi_extra` for a route of `DocumentedApp` whose body is one JSON object.
 
     `schema` builds the JSON schema. It is called when the document is first requested.
@@ -20,8 +20,8 @@ def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def form_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
-    """Returns `openapi_extra` for a route whose body is a multipart form, as `json_request_body` does for JSON."""
+def document_form_body(schema: Callable[[], Json]) -> dict[str, Any]:
+    """Returns `openapi_extra` for a route whose body is a multipart form, as `document_json_body` does for JSON."""
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query_params as query_of
+from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import parse_page_request
 from gateway.replies.endpoints import RESPONSES
 from gateway.replies.loss_header import render_stored_losses
-from gateway.routes.request_docs import STREAMED_REPLY, json_request_body
-from gateway.routes.stored_objects import build_list_reply, not_found_error, read_public_items
+from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
+from gateway.routes.stored_objects import build_list_reply, build_not_found_error, read_public_items
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import REQUEST_SCHEMA
@@ -28,12 +28,12 @@ _KEY_PARAMETER = {
 }
 
 
-def responses_routes(service: Service) -> APIRouter:
+def build_responses_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Responses"])
 
     @router.post(
         "/v1/responses",
-        openapi_extra=json_request_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]},
+        openapi_extra=document_json_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]},
         responses=STREAMED_REPLY,
     )
     async def create_response(request: Request) -> Response:
@@ -55,24 +55,24 @@ def responses_routes(service: Service) -> APIRouter:
         """
         owner = service.authenticate(request).name
         query = request.query_params
-        query_of.check_param_names(query, _RETRIEVE_PARAMS)
-        query_of.check_include(query)
-        obfuscates = query_of.parse_boolean(query, "include_obfuscation")
-        starting_after = query_of.parse_integer(query, "starting_after", minimum=0, maximum=_MAX_SEQUENCE_NUMBER)
-        if query_of.parse_boolean(query, "stream"):
+        query_params.check_param_names(query, _RETRIEVE_PARAMS)
+        query_params.check_include(query)
+        obfuscates = query_params.parse_boolean(query, "include_obfuscation")
+        starting_after = query_params.parse_integer(query, "starting_after", minimum=0, maximum=_MAX_SEQUENCE_NUMBER)
+        if query_params.parse_boolean(query, "stream"):
             return await service.serve_log_replay(owner, response_id, after=starting_after, obfuscates=obfuscates)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         stored = await service.require_store().load_response(owner, response_id)
         if stored is None:
-            raise not_found_error("Response", response_id)
+            raise build_not_found_error("Response", response_id)
         return build_json_reply(stored.response, headers=render_stored_losses(stored.losses))
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
         """Cancel a background response, whichever server runs it. A response that has ended remains unchanged."""
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         store = service.require_store()
         stored = await store.load_response(owner, response_id)
         if stored is not None and not stored.background:
@@ -81,7 +81,7 @@ def responses_routes(service: Service) -> APIRouter:
             )
         cancelled = stored and await store.cancel_response(owner, response_id)
         if cancelled is None:
-            raise not_found_error("Response", response_id)
+            raise build_not_found_error("Response", response_id)
         return build_json_reply(cancelled.response, headers=render_stored_losses(cancelled.losses))
 
     @router.delete("/v1/responses/{response_id}")
@@ -91,9 +91,9 @@ def responses_routes(service: Service) -> APIRouter:
         Responses that continue it keep its items as their history.
         """
         owner = service.authenticate(request).name
-        query_of.check_param_names(request.query_params, ())
+        query_params.check_param_names(request.query_params, ())
         if not await service.require_store().delete_response(owner, response_id):
-            raise not_found_error("Response", response_id)
+            raise build_not_found_error("Response", response_id)
         return build_json_reply({"id": response_id, "object": "response.deleted", "deleted": True})
 
     @router.get("/v1/responses/{response_id}/input_items")
@@ -101,8 +101,10 @@ def responses_routes(service: Service) -> APIRouter:
         """List the input items of the request itself, without its history."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
-        query_of.check_include(request.query_params)
+        query_params.check_include(request.query_params)
         read = partial(service.require_store().list_input_items, owner, response_id)
-        return await build_list_reply(requested_page, read_public_items(read), not_found_error("Response", response_id))
+        return await build_list_reply(
+            requested_page, read_public_items(read), build_not_found_error("Response", response_id)
+        )
 
     return router

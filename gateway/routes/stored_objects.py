@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
-from gateway.http.paging import render_list, unknown_cursor_error
+from gateway.http.paging import build_unknown_cursor_error, render_list
 from gateway.state.paging import Page, PageRequest, UnknownCursor
 from translation.responses.item_lists import to_listed_item
 
@@ -16,7 +16,7 @@ PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page | None]]
 _MAX_QUOTED_CHARS = 80
 
 
-def not_found_error(kind: str, object_id: str) -> NotFound:
+def build_not_found_error(kind: str, object_id: str) -> NotFound:
     """Returns the error for an id that is unknown or belongs to another owner. Clients cannot tell which it is."""
     return NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED_CHARS}}' not found.")
 
@@ -41,7 +41,7 @@ async def build_list_reply(
     try:
         page = await read_page(requested_page)
     except UnknownCursor:
-        raise unknown_cursor_error(requested_page) from None
+        raise build_unknown_cursor_error(requested_page) from None
     if page is None:
         assert missing is not None
         raise missing

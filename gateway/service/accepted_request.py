@@ -82,9 +82,9 @@ class AcceptedRequest:
         """Returns the losses known so far as stored with the response: the value of `x-gateway-loss`, or None."""
         return self.run.render_losses()
 
-    def loss_headers(self) -> dict[str, str]:
+    def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
-        return self.run.loss_headers()
+        return self.run.build_loss_headers()
 
 
 def build_new_response(

@@ -75,7 +75,7 @@ class AdmittedRequest(NamedTuple):
 class RequestAdapter(Protocol):
     """Adapts requests of a small API, such as `/generate`, to the dialect in which they are served."""
 
-    def default_model(self, allowed: Sequence[str]) -> str:
+    def choose_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the model for a request without one. A pattern of `allowed` matches it. Raises InvalidRequest."""
         ...
 
@@ -110,11 +110,11 @@ class Admission:
             body = endpoint.normalize(body)
         self._check_lengths(body)
         if endpoint.count_tools is not None and (tool_count := endpoint.count_tools(body)) > self._max_tools:
-            raise _too_long("tools", tool_count, self._max_tools, "max_tools")
+            raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
         endpoint.validate(body)
         model = body.get("model")
         if not model and adapter is not None:
-            model = adapter.default_model(principal.models)
+            model = adapter.choose_default_model(principal.models)
         if not model:
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self.resolve(endpoint, model, principal.models, owner=principal.name)
@@ -137,7 +137,7 @@ class Admission:
             raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
         for name, limit, key in self._max_lengths:
             if isinstance(value := body.get(name), list) and len(value) > limit:
-                raise _too_long(name, len(value), limit, key)
+                raise _build_length_error(name, len(value), limit, key)
 
     async def require_listed(self, route: Route, principal: Principal) -> None:
         """Raises UnknownModel if the route's upstream has to list its model, and does not."""
@@ -154,7 +154,7 @@ class Admission:
         return route
 
 
-def _too_long(name: str, length: int, limit: int, key: str) -> InvalidRequest:
+def _build_length_error(name: str, length: int, limit: int, key: str) -> InvalidRequest:
     return InvalidRequest(
         f"Invalid '{name}': array too long. Expected an array with maximum length {limit}, but got an array with "
         f"length {length} instead (server.{key}).",

@@ -72,7 +72,7 @@ class _Run:
         self.approvals: ResponseApprovals | None = None
         """The approvals of the run, once it is accepted."""
 
-    def default_model(self, allowed: Sequence[str]) -> str:
+    def choose_default_model(self, allowed: Sequence[str]) -> str:
         return self._resolver.find_default_model(allowed)
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
@@ -219,9 +219,9 @@ class AguiRuns:
         if thread is not None:
             await accepted.store_beginning()
         truncates = accepted.run.body.get("truncation") == "auto"
-        late_headers = accepted.loss_headers if truncates else None
+        late_headers = accepted.build_loss_headers if truncates else None
         return self._build_event_stream(
-            accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
+            accepted.build_stream(), accepted.build_loss_headers(), accepted.recorder, late_headers
         )
 
     async def _replay(self, store: Store, owner: str, body: Json, response: Json) -> Response:

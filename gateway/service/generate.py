@@ -63,7 +63,7 @@ class GenerateAdapter:
                 chat = set_thinking_budget(chat, budget, two_pass=two_pass)
         return admitted._replace(body=chat)
 
-    def default_model(self, allowed: Sequence[str]) -> str:
+    def choose_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
         return self._resolver.find_default_model(allowed)
 

@@ -22,7 +22,7 @@ from gateway.replies.loss_header import (
     read_reply_warnings,
     render_loss_header,
 )
-from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, asks_for_obfuscation
+from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, requests_obfuscation
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.provider_lifetimes import ProviderHold
@@ -57,11 +57,11 @@ class Run:
         plan = self.plan
         if isinstance(plan, RelayPlan):
             relay = self.endpoint.relay(self.body, self.identity, self.presentation)
-            if asks_for_obfuscation(self.body):
+            if requests_obfuscation(self.body):
                 relay = ObfuscatingRelay(relay)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-        if asks_for_obfuscation(self.body):
+        if requests_obfuscation(self.body):
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
             plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold, self._overflow_params
@@ -145,16 +145,16 @@ class Run:
         bind_unreported(unreported)
         self.late_losses.extend(Loss(param, "not reported") for param in unreported)
 
-    def loss_headers(self) -> dict[str, str]:
+    def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         losses = [*self.plan.losses, *self.late_losses] if self.late_losses else self.plan.losses
         return render_loss_header(losses) if losses else {}
 
-    def late_headers(self) -> dict[str, str]:
+    def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""
         if self.endpoint.dialect != "messages" or not isinstance(self.plan.exchange, HeaderedReply):
-            return self.loss_headers()
-        return {**self.loss_headers(), **self.plan.exchange.reply_headers}
+            return self.build_loss_headers()
+        return {**self.build_loss_headers(), **self.plan.exchange.reply_headers}
 
     @property
     def has_late_headers(self) -> bool:
@@ -169,7 +169,7 @@ class Run:
 
     def render_losses(self) -> str | None:
         """Returns the value of `x-gateway-loss` to store with the response; None if there are no losses."""
-        return self.loss_headers().get(LOSS_HEADER)
+        return self.build_loss_headers().get(LOSS_HEADER)
 
 
 def adapt_presentation(

@@ -25,7 +25,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.http.owner_counts import OwnerCounts
-from gateway.http.query_params import single_value
+from gateway.http.query_params import read_single_value
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
 from gateway.operator_servers.added_servers import AddedServers
@@ -210,8 +210,8 @@ class Service:
             return await self._reply_detached(accepted, accepted.job)
         own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
         if body.get("stream"):
-            late_headers = accepted.run.late_headers if accepted.run.has_late_headers else None
-            stream_headers = accepted.loss_headers() | own_headers
+            late_headers = accepted.run.build_late_headers if accepted.run.has_late_headers else None
+            stream_headers = accepted.build_loss_headers() | own_headers
             return self.build_event_stream(
                 accepted.build_stream(),
                 stream_headers,
@@ -222,7 +222,7 @@ class Service:
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
-            return build_json_reply(result, headers=accepted.run.late_headers() | own_headers)
+            return build_json_reply(result, headers=accepted.run.build_late_headers() | own_headers)
 
     async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
         """Returns the events of an AG-UI run. `model` is the model in the path. Raises what `serve_create` raises."""
@@ -238,7 +238,7 @@ class Service:
         principal = self.authenticate(request)
         relays = self._relays
         if row.takes_form:
-            model = single_value(request.query_params, "model")
+            model = read_single_value(request.query_params, "model")
             return await relays.relay_form(row, principal, model, self._form_limits, request.scope, request.receive)
         body = await self.read_body(request)
         return await relays.relay_json(row, principal, body, request.scope, request.receive)
@@ -318,10 +318,10 @@ class Service:
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
         await self._submit_job(accepted)
         if not (new.logged and accepted.run.streams):
-            return build_json_reply(new.response, headers=accepted.loss_headers())
+            return build_json_reply(new.response, headers=accepted.build_loss_headers())
         max_outage_s = self.settings.background.lease_s
         replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)
-        return self.build_event_stream(replay, accepted.loss_headers())
+        return self.build_event_stream(replay, accepted.build_loss_headers())
 
     async def _submit_job(self, accepted: AcceptedRequest) -> None:
         assert self._runner is not None

@@ -65,7 +65,7 @@ def make_loop_exchange(
     credentials = list_credentials({"tools": list(turn.tools)})
     servers = host.read_servers(turn.tools, Redactor(credentials).redact if credentials else str)
     redactor = ResultRedactor([*credentials, *_list_secrets(host, servers)], lambda: _list_tokens(servers))
-    bounds = host.settings.bounds(max_tool_calls, in_background=in_background)
+    bounds = host.settings.build_bounds(max_tool_calls, in_background=in_background)
     if not runs_with_client_calls:
         bounds = replace(bounds, runs_with_client_calls=False)
     return ToolLoopExchange(

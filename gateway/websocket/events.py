@@ -112,7 +112,7 @@ def _encode_event(event: Json, lane: Lane) -> str:
     return orjson.dumps(event if lane is None else {**event, "stream_id": lane}).decode()
 
 
-def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
+def render_messages(frames: bytes, lane: Lane = None) -> Iterator[str]:
     """Yields the event of each frame as a message text, with `stream_id` if the lane has one.
 
     `frames` contains complete server-sent events. The final `[DONE]` is skipped.

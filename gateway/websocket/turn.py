@@ -20,7 +20,7 @@ from gateway.replies.endpoints import RESPONSES
 from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
-from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, messages_from_frames
+from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, render_messages
 from gateway.websocket.turn_queue import CachedResponse, ResponseCache
 from providers.base import Batch
 from providers.errors import ProviderError
@@ -59,7 +59,7 @@ class _TurnWriter:
         self._send_text = send_text
         self._hold_s = hold_s
         self._on_end = on_end
-        self._headers = accepted.loss_headers()
+        self._headers = accepted.build_loss_headers()
         self._is_holding = True
         self._end_was_processed = False
         self._is_stored = False
@@ -115,7 +115,7 @@ class _TurnWriter:
             assert response is not None  # a Responses stream always has one
             frames += self._reply_stream.conclude()
             self._on_end(response, len(frames))
-        texts = list(messages_from_frames(frames, self._lane))
+        texts = list(render_messages(frames, self._lane))
         if self._headers and texts:
             texts[0] = add_headers(texts[0], self._headers)
             self._headers = {}
@@ -215,7 +215,7 @@ class TurnRunner:
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
-        cached_items = self._cache.items_by_id()
+        cached_items = self._cache.map_items_by_id()
         accepted = await self._service.accept(
             RESPONSES,
             self.principal,

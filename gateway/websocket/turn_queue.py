@@ -81,7 +81,7 @@ class ResponseCache:
         self._max_bytes = max_bytes
         self._latest: dict[Lane, CachedResponse] = {}
 
-    def items_by_id(self) -> Mapping[str, Sequence[Item]]:
+    def map_items_by_id(self) -> Mapping[str, Sequence[Item]]:
         """Returns response id -> items of the responses that a turn of any lane can continue."""
         return {cached.response_id: cached.items for cached in self._latest.values()}
 

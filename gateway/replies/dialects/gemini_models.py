@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from starlette.datastructures import QueryParams
 
-from gateway.http.query_params import parse_integer, single_value
+from gateway.http.query_params import parse_integer, read_single_value
 from providers.base import Capabilities
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -51,7 +51,7 @@ def list_gemini_models(models: Sequence[Json], params: QueryParams, find_capabil
     """
     size = parse_integer(params, "pageSize", minimum=0, maximum=2**31 - 1) or _DEFAULT_PAGE
     size = min(size, _MAX_PAGE)
-    first, token = 0, single_value(params, "pageToken")
+    first, token = 0, read_single_value(params, "pageToken")
     if token:
         names = [model["id"] for model in models]
         if token not in names:

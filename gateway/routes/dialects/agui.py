@@ -4,20 +4,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.routes.request_docs import STREAMED_REPLY, json_request_body
+from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.agui.schema import REQUEST_SCHEMA
 
 
-def agui_routes(service: Service) -> APIRouter:
+def build_agui_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["AG-UI"])
 
-    @router.post("/v1/agui", openapi_extra=json_request_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
+    @router.post("/v1/agui", openapi_extra=document_json_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
     async def run_agent(request: Request) -> Response:
         """Run an agent for an AG-UI client, as an event stream. The model is `forwardedProps.model`, or the default."""
         return await service.serve_agui(request.scope, request.receive, None)
 
-    @router.post("/v1/agui/{model:path}", openapi_extra=json_request_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
+    @router.post("/v1/agui/{model:path}", openapi_extra=document_json_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
     async def run_model(model: str, request: Request) -> Response:
         """Run an agent with this model for an AG-UI client, as an event stream."""
         return await service.serve_agui(request.scope, request.receive, model)

@@ -12,12 +12,12 @@ from gateway.http.auth import GOOGLE_KEY_HEADER, find_key
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of, set_header
 from gateway.http.json_reply import build_json_reply
-from gateway.http.query_params import single_value
+from gateway.http.query_params import read_single_value
 from gateway.replies.dialects.gemini_endpoint import GEMINI, GEMINI_ARRAY
 from gateway.replies.dialects.gemini_models import build_gemini_model, list_gemini_models
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import GEMINI_FAILURES, STREAMED_REPLY, json_request_body
+from gateway.routes.request_docs import GEMINI_FAILURES, STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.gemini_endpoint.embeddings import (
@@ -36,7 +36,7 @@ _VERSIONS: Final = ("/v1beta", "/v1")
 """Both versions of the API. Lists of models under `/v1` belong to OpenAI's API."""
 
 
-def gemini_routes(service: Service) -> APIRouter:
+def build_gemini_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Gemini"], responses=GEMINI_FAILURES)
 
     async def generate_content(model: str, request: Request) -> Response:
@@ -48,7 +48,7 @@ def gemini_routes(service: Service) -> APIRouter:
     async def stream_generate_content(model: str, request: Request) -> Response:
         """Generate a reply as a stream: events with `alt=sse`, otherwise one JSON array."""
         _adopt_query_key(request)
-        endpoint = GEMINI if _asks_for_events(request) else GEMINI_ARRAY
+        endpoint = GEMINI if _requests_events(request) else GEMINI_ARRAY
         params = {"model": model, "stream": True}
         return await service.serve_create(endpoint, request.scope, request.receive, path_params=params)
 
@@ -88,7 +88,7 @@ def gemini_routes(service: Service) -> APIRouter:
                 handler,
                 methods=["POST"],
                 name=f"{method}{version.replace('/', '_')}",
-                openapi_extra=json_request_body(schema),
+                openapi_extra=document_json_body(schema),
                 responses=STREAMED_REPLY if method == "streamGenerateContent" else None,
             )
 
@@ -125,13 +125,13 @@ async def _fetch_embeddings(
 
 def _adopt_query_key(request: Request) -> None:
     """Makes a key in the address the key of the request, unless a header has one."""
-    key = single_value(request.query_params, "key")
+    key = read_single_value(request.query_params, "key")
     if key and not find_key(headers_of(request.scope)):
         set_header(request.scope, GOOGLE_KEY_HEADER, key.encode())
 
 
-def _asks_for_events(request: Request) -> bool:
-    form = single_value(request.query_params, "alt")
+def _requests_events(request: Request) -> bool:
+    form = read_single_value(request.query_params, "alt")
     if form not in (None, "", "json", "sse"):
         raise InvalidRequest(
             f"Invalid value for 'alt': {form!r:.80}. Expected 'sse' for events, or 'json' for one array.", param="alt"

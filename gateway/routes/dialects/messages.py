@@ -9,20 +9,20 @@ from gateway.http.guard import RequestGuard
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.messages_endpoint import MESSAGES
 from gateway.replies.loss_header import render_loss_header
-from gateway.routes.request_docs import MESSAGES_FAILURES, STREAMED_REPLY, json_request_body
+from gateway.routes.request_docs import MESSAGES_FAILURES, STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA
 
 
-def messages_routes(service: Service) -> APIRouter:
+def build_messages_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Messages"], responses=MESSAGES_FAILURES)
 
-    @router.post("/v1/messages", openapi_extra=json_request_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
+    @router.post("/v1/messages", openapi_extra=document_json_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
     async def create_message(request: Request) -> Response:
         """Create a message: one JSON object, or a stream of events with `stream: true`."""
         return await service.serve_create(MESSAGES, request.scope, request.receive)
 
-    @router.post("/v1/messages/count_tokens", openapi_extra=json_request_body(COUNT_SCHEMA))
+    @router.post("/v1/messages/count_tokens", openapi_extra=document_json_body(COUNT_SCHEMA))
     async def count_message_tokens(request: Request) -> Response:
         """Count the tokens of a message's input, as the model's upstream counts them."""
         principal = service.authenticate(request)

@@ -11,7 +11,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT, OLLAMA_GENERATE
 from gateway.routes.dialects.ollama_models import API_VERSION, build_listed_model, build_model_details
 from gateway.routes.dialects.ollama_requests import OllamaRequest
-from gateway.routes.request_docs import OLLAMA_FAILURES, document_reply, json_request_body
+from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body, document_reply
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.ollama_endpoint.schema import CHAT_SCHEMA, GENERATE_SCHEMA
@@ -28,15 +28,15 @@ _MODEL_CHANGES: Final = {
 _STREAMED_LINES: Final = document_reply("application/x-ndjson")
 
 
-def ollama_routes(service: Service) -> APIRouter:
+def build_ollama_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Ollama"], responses=OLLAMA_FAILURES)
 
-    @router.post("/api/chat", openapi_extra=json_request_body(CHAT_SCHEMA), responses=_STREAMED_LINES)
+    @router.post("/api/chat", openapi_extra=document_json_body(CHAT_SCHEMA), responses=_STREAMED_LINES)
     async def chat_as_ollama(request: Request) -> Response:
         """Reply to a conversation: lines of JSON, or one object with `stream: false`."""
         return await OllamaRequest(service, OLLAMA_CHAT).serve(request.scope, request.receive)
 
-    @router.post("/api/generate", openapi_extra=json_request_body(GENERATE_SCHEMA), responses=_STREAMED_LINES)
+    @router.post("/api/generate", openapi_extra=document_json_body(GENERATE_SCHEMA), responses=_STREAMED_LINES)
     async def generate_as_ollama(request: Request) -> Response:
         """Reply to one prompt: lines of JSON, or one object with `stream: false`."""
         return await OllamaRequest(service, OLLAMA_GENERATE).serve(request.scope, request.receive)

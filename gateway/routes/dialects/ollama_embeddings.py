@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from gateway.http.json_reply import build_json_reply
 from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import OLLAMA_FAILURES, json_request_body
+from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body
 from gateway.service.service import Service
 from translation.ollama_endpoint.embeddings import (
     EMBED_SCHEMA,
@@ -21,10 +21,10 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 
-def ollama_embeddings_routes(service: Service) -> APIRouter:
+def build_ollama_embeddings_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Ollama"], responses=OLLAMA_FAILURES)
 
-    @router.post("/api/embed", openapi_extra=json_request_body(EMBED_SCHEMA))
+    @router.post("/api/embed", openapi_extra=document_json_body(EMBED_SCHEMA))
     async def embed_as_ollama(request: Request) -> Response:
         """Embed texts, by the model's upstream."""
         started_ns = time.perf_counter_ns()
@@ -35,7 +35,7 @@ def ollama_embeddings_routes(service: Service) -> APIRouter:
             reply["prompt_eval_count"] = embeddings.token_count
         return build_json_reply(reply, headers=embeddings.headers)
 
-    @router.post("/api/embeddings", openapi_extra=json_request_body(PLAIN_EMBED_SCHEMA))
+    @router.post("/api/embeddings", openapi_extra=document_json_body(PLAIN_EMBED_SCHEMA))
     async def embed_one_as_ollama(request: Request) -> Response:
         """Embed one text, by the model's upstream."""
         _, embeddings = await _fetch_embeddings(service, request, lift_plain_embed)

@@ -63,7 +63,7 @@ class OllamaRequest:
         principal = self._service.authenticate(request)
         model = await self._service.catalogue.get_model(body["model"], principal.models)
         line = begin_reply(body, model["id"], is_chat=self._is_chat).build_line()
-        reason = "unload" if _asks_to_unload(body.get("keep_alive")) else "load"
+        reason = "unload" if _requests_unload(body.get("keep_alive")) else "load"
         line |= {"done": True, "done_reason": reason}
         if not body["stream"]:
             return build_json_reply(line)
@@ -75,5 +75,5 @@ class OllamaRequest:
         return encode_line(head._replace(created_at=format_time(time.time_ns())).build_line())
 
 
-def _asks_to_unload(keep_alive: Any) -> bool:
+def _requests_unload(keep_alive: Any) -> bool:
     return keep_alive in _UNLOADING if isinstance(keep_alive, str) else keep_alive == 0

@@ -154,7 +154,7 @@ class IdempotentRequests:
         """Returns the reply to the request that is run."""
         assert self._store is not None
         assert accepted.job is not None
-        response_id, headers = accepted.response_id, accepted.loss_headers()
+        response_id, headers = accepted.response_id, accepted.build_loss_headers()
         if body.get("stream"):
             replay = LogReplay(self._store, owner, response_id, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)

@@ -48,7 +48,7 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
     previous_id = thread["previous_message_id"]
     previous = await store.load_response(owner, previous_id)
     if previous is None or MESSAGE_THREAD_KEY not in previous.response:
-        raise _thread_not_found(previous_id)
+        raise _build_thread_error(previous_id)
     if previous.response["status"] in ACTIVE_STATUSES:
         raise InvalidRequest(
             f"The message '{previous_id:.80}' has not ended: wait for its end, or create a new thread with the whole "
@@ -58,12 +58,12 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
         )
     stored = await store.load_history(owner, previous_id)
     if stored is None or stored.status not in ENDED_WELL_STATUSES:
-        raise _thread_not_found(previous_id)
+        raise _build_thread_error(previous_id)
     items, tokens = drop_unfinished_calls(stored.items), (stored.usage or {}).get("total_tokens")
     return ThreadHistory(items, previous.response[MESSAGE_THREAD_KEY], previous_id, tokens)
 
 
-def _thread_not_found(message_id: str) -> ThreadNotFound:
+def _build_thread_error(message_id: str) -> ThreadNotFound:
     return ThreadNotFound(
         f"No thread has the message '{message_id:.80}': create a new one with the whole conversation.",
         param="thread.previous_message_id",

@@ -51,14 +51,14 @@ def test_another_address_is_allowed_with_keys() -> None:
 
 @pytest.mark.parametrize("written", [{"two_pass": {"bridge": None}}, {"two_pass": True, "bridge": None}])
 def test_a_null_bridge_disables_the_bridge(written: dict[str, Any]) -> None:
-    assert ModelConfig.model_validate({"provider": "p", **written}).profile_overrides()["bridge"] == ""
-    assert "bridge" not in ModelConfig.model_validate({"provider": "p", "two_pass": True}).profile_overrides()
+    assert ModelConfig.model_validate({"provider": "p", **written}).build_profile_overrides()["bridge"] == ""
+    assert "bridge" not in ModelConfig.model_validate({"provider": "p", "two_pass": True}).build_profile_overrides()
 
 
 def test_two_passes_are_a_switch_or_a_mapping_with_their_keys() -> None:
     passes = {"think_tag": "thinking", "effort_budgets": {"low": 10}}
     model = ModelConfig.model_validate({"provider": "p", "two_pass": passes})
-    assert model.profile_overrides() == {"two_pass": "on", **passes}
+    assert model.build_profile_overrides() == {"two_pass": "on", **passes}
     switches = (True, False, "engine")
     models = [ModelConfig.model_validate({"provider": "p", "two_pass": switch}) for switch in switches]
     assert [model.two_pass for model in models] == ["on", "off", "engine"]
@@ -71,12 +71,12 @@ def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
 
 def test_fields_beside_a_family_override_it() -> None:
     model = ModelConfig(provider="p", profile="deepseek", empty_reasoning=False)
-    assert model.profile_overrides() == {"replay_reasoning": "reasoning_content", "empty_reasoning": False}
+    assert model.build_profile_overrides() == {"replay_reasoning": "reasoning_content", "empty_reasoning": False}
 
 
 def test_only_fields_of_a_model_override_its_profile() -> None:
     model = ModelConfig(provider="p", think_open=False, extra_params=frozenset({"a"}))
-    assert model.profile_overrides() == {"think_open": False, "extra_params": frozenset({"a"})}
+    assert model.build_profile_overrides() == {"think_open": False, "extra_params": frozenset({"a"})}
 
 
 def test_only_fields_of_a_model_override_its_providers_capabilities() -> None:

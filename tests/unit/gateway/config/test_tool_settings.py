@@ -12,20 +12,20 @@ from translation.hosted.bounds import LoopBounds
 
 @pytest.mark.parametrize(("requested", "calls"), [(None, 64), (3, 3), (1000, 64)])
 def test_a_request_lowers_the_limit_of_calls_and_never_raises_it(requested: int | None, calls: int) -> None:
-    assert McpSettings().bounds(requested).calls == calls
+    assert McpSettings().build_bounds(requested).calls == calls
 
 
 def test_the_bounds_are_those_of_the_configuration() -> None:
-    bounds = McpSettings(rounds=2, calls=5, result_chars=200).bounds(None)
+    bounds = McpSettings(rounds=2, calls=5, result_chars=200).build_bounds(None)
     assert (bounds.rounds, bounds.calls, bounds.result_chars) == (2, 5, 200)
-    bounds = McpSettings(identical_calls=4, errors_in_a_row=7, argument_kb=1.5).bounds(None)
+    bounds = McpSettings(identical_calls=4, errors_in_a_row=7, argument_kb=1.5).build_bounds(None)
     assert (bounds.identical_calls, bounds.errors_in_a_row, bounds.argument_bytes) == (4, 7, 1500)
     default = LoopBounds()
-    bounds = McpSettings().bounds(None)
+    bounds = McpSettings().build_bounds(None)
     assert (bounds.identical_calls, bounds.errors_in_a_row) == (default.identical_calls, default.errors_in_a_row)
     assert bounds.argument_bytes == default.argument_bytes
     assert bounds.seconds == 600
-    assert McpSettings().bounds(None, in_background=True).seconds is None
+    assert McpSettings().build_bounds(None, in_background=True).seconds is None
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from bench.scenarios.startup import find_unwanted_packages
 from gateway.process.serving import hide_terminal_packages
-from gateway.routes.request_docs import DocumentedApp, json_request_body
+from gateway.routes.request_docs import DocumentedApp, document_json_body
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
@@ -89,7 +89,7 @@ def test_request_schemas_are_built_once_when_the_document_is_requested() -> None
 
     router = APIRouter()
 
-    @router.post("/asked", openapi_extra=json_request_body(schema))
+    @router.post("/asked", openapi_extra=document_json_body(schema))
     async def handle_request() -> None: ...
 
     @router.get("/bare")

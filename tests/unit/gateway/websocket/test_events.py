@@ -10,10 +10,10 @@ from gateway.websocket.events import (
     add_headers,
     encode_error,
     encode_steer_failure,
-    messages_from_frames,
     parse_event_type,
     parse_lane,
     parse_turn_request,
+    render_messages,
 )
 from translation.errors import InvalidRequest
 from translation.framing.sse import DONE_FRAME, KEEP_ALIVE_COMMENT, encode_event
@@ -110,7 +110,7 @@ def test_messages_are_the_payloads_of_the_frames() -> None:
         + encode_event("b", b'{"type":"b","text":"data: x"}')
         + DONE_FRAME
     )
-    assert list(messages_from_frames(frames)) == ['{"type":"a"}', '{"type":"b","text":"data: x"}']
+    assert list(render_messages(frames)) == ['{"type":"a"}', '{"type":"b","text":"data: x"}']
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,17 @@ def test_messages_are_the_payloads_of_the_frames() -> None:
     ],
 )
 def test_relayed_frames_of_any_form_are_read(frame: bytes) -> None:
-    assert [json.loads(message) for message in messages_from_frames(frame)] == [{"type": "a"}]
+    assert [json.loads(message) for message in render_messages(frame)] == [{"type": "a"}]
 
 
 def test_a_payload_of_several_lines_stays_one_event() -> None:
-    (message,) = messages_from_frames(b'data: {"type":\ndata: "a"}\n\n')
+    (message,) = render_messages(b'data: {"type":\ndata: "a"}\n\n')
     assert json.loads(message) == {"type": "a"}
 
 
 def test_every_event_names_its_lane() -> None:
     frames = encode_event("a", b'{"type":"a"}') + encode_event("b", b'{"type":"b"} ')
-    assert [json.loads(message)["stream_id"] for message in messages_from_frames(frames, "x")] == ["x", "x"]
+    assert [json.loads(message)["stream_id"] for message in render_messages(frames, "x")] == ["x", "x"]
 
 
 def test_losses_are_in_the_first_event() -> None:

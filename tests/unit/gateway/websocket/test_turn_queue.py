@@ -94,14 +94,14 @@ def test_each_lane_remembers_its_latest_response() -> None:
     memory.replace_latest("a", cached_response("r1"))
     memory.replace_latest("b", cached_response("r2"))
     memory.replace_latest("a", cached_response("r3"))
-    assert memory.items_by_id() == {"r2": [{"id": "r2"}], "r3": [{"id": "r3"}]}
+    assert memory.map_items_by_id() == {"r2": [{"id": "r2"}], "r3": [{"id": "r3"}]}
 
 
 def test_a_response_in_a_store_needs_no_memory() -> None:
     memory = ResponseCache(MAX_BYTES)
     memory.replace_latest("a", cached_response("r1"))
     memory.replace_latest("a", None)
-    assert memory.items_by_id() == {}
+    assert memory.map_items_by_id() == {}
 
 
 def test_a_failed_continuation_evicts_its_parent_from_its_own_lane_only() -> None:
@@ -110,9 +110,9 @@ def test_a_failed_continuation_evicts_its_parent_from_its_own_lane_only() -> Non
     memory.evict("b", "r1")
     memory.evict("a", "r0")
     memory.evict("a", None)
-    assert list(memory.items_by_id()) == ["r1"]
+    assert list(memory.map_items_by_id()) == ["r1"]
     memory.evict("a", "r1")
-    assert list(memory.items_by_id()) == []
+    assert list(memory.map_items_by_id()) == []
 
 
 def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
@@ -120,7 +120,7 @@ def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
     memory.replace_latest("a", cached_response("r1", 600))
     memory.replace_latest("b", cached_response("r2", 300))
     memory.replace_latest("c", cached_response("r3", 200))
-    assert list(memory.items_by_id()) == ["r2", "r3"]
+    assert list(memory.map_items_by_id()) == ["r2", "r3"]
     assert memory.size_of("r3") == 200
     assert memory.size_of("r1") == 0
 
@@ -129,4 +129,4 @@ def test_responses_larger_than_a_request_may_be_are_not_remembered() -> None:
     memory = ResponseCache(MAX_BYTES)
     memory.replace_latest("a", cached_response("r1"))
     memory.replace_latest("a", cached_response("r2", MAX_BYTES + 1))
-    assert memory.items_by_id() == {}
+    assert memory.map_items_by_id() == {}
