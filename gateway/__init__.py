@@ -1,5 +1,5 @@
 """The server: HTTP and WebSocket routes, planning, replies, state, configuration and the command line. ARCHITECTURE.md
-shows its layers. Its own modules are what every package of it uses: errors, logs, text tables.
+shows its layers. Its own modules are used by all its packages: errors, logs, text tables.
 
 May import `gateway.cli`, `providers.errors` and `translation`.
 """

@@ -55,7 +55,7 @@ class _InterruptsOpen(Exception):
         self.problems = problems
 
 
-class _Run:
+class _AguiRun:
     """One run: adapts its body, and makes its encoder. `thread` is None if nothing is stored."""
 
     def __init__(
@@ -204,7 +204,7 @@ class AguiRuns:
                 return await self._replay(self._store, owner, body, stored.response)
             assert self._approvals is not None
             thread = await load_thread(self._store, self._approvals, owner, thread_id)
-        run = _Run(self._resolver, response_id, thread, limits=self._limits)
+        run = _AguiRun(self._resolver, response_id, thread, limits=self._limits)
         if thread is None:
             run.on_end = self._running.begin_run(owner, str(thread_id))
             _call_on_end(scope, run.on_end)
