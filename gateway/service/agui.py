@@ -56,7 +56,7 @@ class _InterruptsOpen(Exception):
 
 
 class _AguiRun:
-    """One run: adapts its body, and makes its encoder. `thread` is None if nothing is stored."""
+    """One AG-UI run: adapts its body, and makes its encoder. `thread` is None if nothing is stored."""
 
     def __init__(
         self, resolver: Resolver, response_id: str, thread: StoredThread | None, *, limits: ThreadLimits
