@@ -60,7 +60,7 @@ def read_events(stream: bytes) -> list[Json]:
 
 
 def check_order(events: Sequence[Json]) -> None:
-    """Fails unless a run begins and ends once, and all that it opens is closed before it finishes."""
+    """Fails unless a run begins and ends once, and closes everything that it opened."""
     kinds = [event["type"] for event in events]
     assert kinds[0] in ("RUN_STARTED", "RUN_ERROR"), kinds
     assert kinds.count("RUN_STARTED") <= 1, kinds

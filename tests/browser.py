@@ -26,7 +26,7 @@ def find_chromium() -> str | None:
 
 
 class Tab:
-    """One page. `problems` has what its console reports: violations of its policy, failed requests, exceptions."""
+    """One page. `problems` has the messages of its console: violations of its policy, failed requests, exceptions."""
 
     def __init__(self, socket: ClientConnection, session: str) -> None:
         self.problems: list[str] = []
@@ -39,7 +39,7 @@ class Tab:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **params: Any) -> Json:
-        """One command. Returns its result."""
+        """Sends one command, and returns its result."""
         self._last_id += 1
         call = {"id": self._last_id, "sessionId": self._session, "method": method, "params": params}
         self._socket.send(json.dumps(call))
@@ -50,7 +50,7 @@ class Tab:
         return result
 
     def open(self, url: str, *, width: int, dark: bool = False) -> None:
-        """Load a page to its end in a window of this width."""
+        """Loads a page completely in a window of this width."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -68,7 +68,7 @@ class Tab:
         return reply["result"].get("value")
 
     def wait_until(self, condition: str) -> None:
-        """Wait until an expression is true after a change of the document, at most as long as pages may take."""
+        """Waits until an expression is true after a change of the document, at most as long as pages may take."""
         self.evaluate(
             f"""new Promise((resolve, reject) => {{
               const check = () => {{ if ({condition}) {{ resolve(); return true; }} }};

@@ -33,7 +33,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leaves what was collected out of the garbage collections of tests, which begin here."""
+    """Excludes the collected tests from garbage collections, which begin here."""
     gc.freeze()
     gc.enable()
 

@@ -94,7 +94,7 @@ class Postgres:
             self.drop(url)
 
     async def _empty(self, name: str) -> str:
-        """Empties a database over a connection of its own, which lasts. Returns its schema."""
+        """Empties a database over a persistent connection of its own. Returns its schema."""
         connection = self._connections.get(name)
         if connection is None or connection.is_closed():
             connection = self._connections[name] = await asyncpg.connect(
@@ -127,7 +127,7 @@ class Postgres:
         self._control("-o", options, "-l", str(self._folder / "log"), "start")
 
     def processes(self) -> list[int]:
-        """Every process of the server, and each connection is one."""
+        """Returns all processes of the server, one per connection among them."""
         postmaster = (self._folder / "postmaster.pid").read_text().split()[0]
         children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text()
         return [int(process) for process in (postmaster, *children.split())]
@@ -147,7 +147,7 @@ class Postgres:
         )
 
     def close(self) -> None:
-        """Stop it for good. The package that started it knows the first process only, which `start` replaces."""
+        """Stops the server for good. The package that started it knows only its first process."""
         for connection in self._connections.values():
             self._loop.call_soon_threadsafe(connection.terminate)
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -46,7 +46,7 @@ def rpc_error(code: int, message: str, status: int = 200) -> Script:
 
 
 def sse_answer(result: Any, *before: Any) -> Script:
-    """Messages before the result, and the result, as one stream."""
+    """Returns a stream of messages, and the result at its end."""
 
     async def play(exchange: Exchange) -> None:
         messages = [*before, {"jsonrpc": "2.0", "id": exchange.request.json["id"], "result": result}]
@@ -77,7 +77,7 @@ async def change_subscription(exchange: Exchange) -> None:
 
 
 class ScriptedMcp:
-    """`calls` are the requests to call a tool that arrived; `received(method)` has all messages of one method."""
+    """A scripted MCP server. `calls` are the received tool calls; `received(method)` has all messages of a method."""
 
     def __init__(
         self, upstream: ScriptedUpstream, scripts: Mapping[str, Sequence[Script]], era: Era, get: Script | None

@@ -35,8 +35,10 @@ class Gateway:
 
 @contextmanager
 def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None = None) -> Iterator[Gateway]:
-    """Serve a configuration, as its file would be parsed; `providers` replaces configured ones by name. Nothing is kept
-    unless the configuration says where."""
+    """Serves a configuration, as its file would be parsed; `providers` replaces configured ones by name.
+
+    There is no store, unless the configuration has one.
+    """
     settings = settings_of.parse_settings({"store": {"url": None}, **config}, environ={})
     listener = socket.create_server(("127.0.0.1", 0))
     ready, stopped = threading.Event(), threading.Event()

@@ -16,7 +16,7 @@ _ENDS = {"response.completed", "response.incomplete", "response.failed", "error"
 
 
 class Talk:
-    """One connection. Every event read is a JSON object in a text message."""
+    """One connection. Every received event is a JSON object in a text message."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -37,33 +37,33 @@ class Talk:
         return event
 
     async def read_to(self, kind: str) -> list[Json]:
-        """Every event up to the first of this type."""
+        """Reads all events up to the first of this type."""
         events = [await self.read()]
         while events[-1]["type"] != kind:
             events.append(await self.read())
         return events
 
     async def read_turn(self) -> list[Json]:
-        """Every event up to the end of a response."""
+        """Reads all events up to the end of a response."""
         events = [await self.read()]
         while events[-1]["type"] not in _ENDS:
             events.append(await self.read())
         return events
 
     async def turn(self, **fields: Any) -> list[Json]:
-        """Ask, and read to the end of the response."""
+        """Sends a request, and reads to the end of its response."""
         await self.create(**fields)
         return await self.read_turn()
 
     async def response(self, **fields: Any) -> Json:
-        """Ask, and return the finished response."""
+        """Sends a request, and returns the finished response."""
         last = (await self.turn(**fields))[-1]
         assert last["type"] == "response.completed", last
         response: Json = last["response"]
         return response
 
     async def error(self, **fields: Any) -> Json:
-        """Ask, and return the error that is the whole answer."""
+        """Sends a request, and returns the error that is its only reply."""
         (event,) = await self.turn(**fields)
         assert event["type"] == "error"
         return event
@@ -80,7 +80,7 @@ class Talk:
 
 @asynccontextmanager
 async def talking(base_url: str, path: str = "/responses", **options: Any) -> AsyncIterator[Talk]:
-    """Open a connection. Raises InvalidStatus where it is refused."""
+    """Opens a connection. Raises InvalidStatus if it is refused."""
     url = base_url.replace("http://", "ws://") + path
     async with connect(url, proxy=None, max_size=None, open_timeout=PATIENCE_S, **options) as socket:
         yield Talk(socket)

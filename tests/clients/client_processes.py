@@ -49,14 +49,14 @@ class InstalledClients:
         (scratch / "programs").symlink_to(PROGRAMS)
 
     async def run_file(self, program: Path) -> EndedProcess:
-        """Run a program in Python or for Node that lies in a folder of its own."""
+        """Runs a Python or Node program in a folder of its own."""
         if program.suffix == ".py":
             return await self.run(str(self.python), str(program), env={"PYTHONPATH": str(ROOT)})
         (program.parent / "node_modules").symlink_to(self.packages)
         return await self.run(str(self._bin / "node"), str(program), env={})
 
     async def run_program(self, name: str, case: str, **env: str) -> Any:
-        """Run one case of a program and return what it printed as its last line, parsed; fails with what it printed."""
+        """Runs one case of a program, and returns its last line of output, parsed. Fails with the output."""
         if name.endswith(".py"):
             command = [str(self.python), str(PROGRAMS / name)]
         else:
@@ -67,13 +67,13 @@ class InstalledClients:
         return json.loads(ran.out.splitlines()[-1])
 
     def program(self, name: str, **env: str) -> "ClientProgram":
-        """Return a program whose cases are run with these variables in the environment."""
+        """Returns a program whose cases run with these variables in the environment."""
         return ClientProgram(self, name, env)
 
     async def run_command(
         self, name: str, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: str = ""
     ) -> EndedProcess:
-        """Run a command that npm installed, in a folder, with `stdin` as its standard input."""
+        """Runs a command that npm installed, in a folder, with `stdin` as its standard input."""
         return await self.run(str(self._bin / "node"), str(self._bin / name), *arguments, cwd=cwd, env=env, stdin=stdin)
 
     async def run(
@@ -111,7 +111,7 @@ class ClientProgram:
     env: Mapping[str, str]
 
     async def do(self, case: str, model: str = "some-model") -> Any:
-        """Run a case and return what it printed."""
+        """Runs a case, and returns its output."""
         return await self._clients.run_program(self._name, case, **self.env, MODEL=model)
 
 

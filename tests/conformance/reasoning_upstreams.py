@@ -1,4 +1,4 @@
-"""Upstreams of every type that think, call a function, and want something back; and a gateway before all of them."""
+"""Upstreams of every type that think, call a function, and need data back; and a gateway before all of them."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -173,7 +173,7 @@ def gateway_before(upstreams: dict[str, ScriptedUpstream], **sections: Any) -> I
 
 @asynccontextmanager
 async def every_upstream(*kinds: str) -> AsyncIterator[dict[str, ScriptedUpstream]]:
-    """Upstreams of these types, or of all: each calls in its first reply, and answers in all others."""
+    """Yields upstreams of these types, or of all. Each makes a call in its first reply, and answers in all others."""
     async with AsyncExitStack() as running:
         found: dict[str, ScriptedUpstream] = {}
         for kind in kinds or UPSTREAMS:

@@ -79,7 +79,7 @@ def dialect(kind: tuple[ProviderType, WireDialect]) -> WireDialect:
 
 @pytest.fixture
 async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Build]:
-    """Call it with the upstream's address; what it builds is closed when the test ends."""
+    """Returns a function that builds a provider for an upstream's address. It is closed when the test ends."""
     async with AsyncExitStack() as open_providers:
 
         async def provider_at(url: str) -> Provider:

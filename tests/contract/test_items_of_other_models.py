@@ -33,7 +33,7 @@ def model_of(recording: Path) -> str:
 
 
 def targets_of(recording: Path) -> list[str]:
-    """Every target, and the recorded model itself, which gets back what was sealed for it."""
+    """Returns all targets, and the recorded model itself, which gets its own seals back."""
     return [*TARGETS, model_of(recording)]
 
 

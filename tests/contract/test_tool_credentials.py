@@ -57,7 +57,7 @@ def assert_absent(text: str) -> None:
 
 
 def assert_not_written(folder: Path) -> None:
-    """No file of the server's has them: neither its log nor its database, with what is not yet checkpointed."""
+    """Checks that no file of the server has the credentials: log, database and write-ahead log."""
     files = [file for file in folder.iterdir() if file.is_file() and file.name != "config.yaml"]
     assert any(file.name.startswith("state.db") for file in files)
     for file in files:

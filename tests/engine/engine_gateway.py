@@ -92,7 +92,7 @@ class Hosted:
         return found
 
     def stop(self) -> int:
-        """End it by SIGTERM; its exit status."""
+        """Ends the gateway by SIGTERM. Returns its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_S)
 
@@ -106,7 +106,7 @@ def engine_python() -> str:
 
 @contextmanager
 def hosted(models: Mapping[str, Json], folder: Path, *, within: Sequence[str] = (), **more: Any) -> Iterator[Hosted]:
-    """Serve these models of the tiny model's engine, once it is ready; `more` goes into the configuration. `within`:
+    """Serves these models of the tiny model's engine, once it is ready; `more` extends the configuration. `within`:
     what the command is run by."""
     file, log = folder / "config.yaml", folder / "gateway.log"
     config = {"store": {"url": None}, "providers": {"local": PROVIDER}, "models": dict(models), **more}

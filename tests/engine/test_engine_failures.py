@@ -102,7 +102,7 @@ def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
 
 
 def test_answers_are_finished_after_an_interrupt_from_the_terminal(tmp_path: Path) -> None:
-    """Ctrl-C goes to everybody in the terminal's group, the engine among them."""
+    """Ctrl-C signals all processes of the terminal's group, including the engine."""
     with (
         hosted({"tiny": {"provider": "local"}}, tmp_path, within=["setsid"]) as own,
         OpenAI(base_url=own.v1, api_key="none", max_retries=0, timeout=60) as client,

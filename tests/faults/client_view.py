@@ -28,7 +28,7 @@ _PATIENCE_S = 20.0
 
 @dataclass(frozen=True)
 class Seen:
-    """One answer. `code` names the failure, in an error body or at the end of a stream; calls are (name, arguments)."""
+    """One reply. `code` is that of the error body, or of the end of a stream; calls are (name, arguments)."""
 
     status: int
     ending: str
@@ -63,7 +63,7 @@ def client() -> httpx.AsyncClient:
 
 
 async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
-    """Ask and read to the end."""
+    """Sends a request, and reads its reply to the end."""
     async with client() as asking:
         return await ask_with(asking, base_url, path, stream=stream, **more)
 
@@ -108,7 +108,7 @@ def _read_ollama(reply: httpx.Response, *, stream: bool) -> Seen:
 
 
 def frames(stream: bytes) -> list[tuple[str | None, str]]:
-    """(event, data) of every frame; comments are left out. Frames end in LF and the last one is [DONE]."""
+    """Returns (event, data) of every frame. Checks that frames end in LF and the last one is [DONE]."""
     assert b"\r" not in stream
     assert stream.endswith(b"data: [DONE]\n\n")
     found = [_frame(frame) for frame in stream.decode().removesuffix("\n\n").split("\n\n")]

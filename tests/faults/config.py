@@ -16,7 +16,7 @@ LONG_S = 30.0
 
 
 def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, **provider: Any) -> dict[str, Any]:
-    """No second tries, and no deadline but where a test is about one.
+    """Returns a configuration without retries, and without deadlines unless a test is about one.
 
     `provider` replaces and adds what is said of the upstream. A dialect that no client speaks is a type of upstream.
     """

@@ -11,6 +11,6 @@ from tests.serving import serving
 
 @pytest.fixture
 def gateway() -> Iterator[StartGateway]:
-    """Call it with a configuration; what it starts is stopped when the test ends."""
+    """Returns a function that starts a gateway with a configuration. It is stopped when the test ends."""
     with ExitStack() as running:
         yield lambda config: running.enter_context(serving(config))

@@ -10,21 +10,21 @@ from tests.faults.client_view import Json
 
 
 class Connection:
-    """One connection. Everything sent and read is bytes."""
+    """One connection, on which all sent and received data is bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     def post(self, path: str, body: Json | bytes, *, length: int | None = None) -> None:
-        """Send a request to `path` (without the /v1); `length` may promise more than there is."""
+        """Sends a request to `path` (without the /v1). `length` may declare more than is sent."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         head = f"POST /v1{path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
         size = len(content) if length is None else length
         self.writer.write(f"{head}Content-Length: {size}\r\n\r\n".encode() + content)
 
     async def status(self) -> int:
-        """Read the reply's head."""
+        """Reads the head of the reply. Returns its status."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         return int(head.split(b" ", 2)[1])
 
@@ -40,7 +40,7 @@ class Connection:
 
 @asynccontextmanager
 async def connected(base_url: str) -> AsyncIterator[Connection]:
-    """Open a connection; left at the end of the block, if not before."""
+    """Opens a connection, which is closed at the end of the block at the latest."""
     address = urlsplit(base_url)
     connection = Connection(*await asyncio.open_connection(address.hostname, address.port))
     try:

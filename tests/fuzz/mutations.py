@@ -1,4 +1,4 @@
-"""Small damage to a JSON body: what clients with bugs send, one to four times over."""
+"""Damages JSON bodies as clients with bugs do, at one to four places."""
 
 import copy
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Valid bodies that between them use every field worth breaking."""
+"""Valid bodies that together use every field worth damaging."""
 
 from tests.faults.client_view import CHAT, RESPONSES, Json
 from translation.responses.compaction import CompactionContent, build_compaction_item

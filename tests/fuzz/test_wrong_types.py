@@ -43,7 +43,7 @@ async def _documented_fields(asking: Any, url: str, path: str) -> tuple[Json, Js
 
 
 def _types(described: Json, named: Json) -> set[str]:
-    """JSON types a schema takes; a whole number is a number."""
+    """Returns the JSON types that a schema accepts. An integer is a number too."""
     if "$ref" in described:
         return _types(named[described["$ref"].rpartition("/")[2]], named)
     if choices := described.get("anyOf") or described.get("oneOf"):

@@ -1,4 +1,4 @@
-"""`python -m tests.golden.record_harmony` records what llama.cpp's own server answers with the vocabulary of gpt-oss.
+"""`python -m tests.golden.record_harmony` records replies of llama.cpp's own server with the vocabulary of gpt-oss.
 
 The model writes at random, so each recording is of the first seed with which it writes something of its kind.
 """

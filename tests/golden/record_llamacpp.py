@@ -1,4 +1,4 @@
-"""`python -m tests.golden.record_llamacpp` records what llama.cpp's own server answers with the tiny model.
+"""`python -m tests.golden.record_llamacpp` records replies of llama.cpp's own server with the tiny model.
 
 `pytest --update-golden` then writes what the recordings mean beside them: read it.
 """

@@ -31,10 +31,10 @@ class Reply:
 
 
 class Api(Protocol):
-    """One of the two APIs, streaming or not."""
+    """One of OpenAI's two APIs, streaming or not."""
 
     def ask(self, history: Sequence[Json], *, tools: Sequence[Json] = (), **options: Any) -> Reply:
-        """`options`: max_tokens, schema, thinking, tool_choice, model; `body` has fields both APIs call the same."""
+        """Sends a request. `options`: max_tokens, schema, thinking, tool_choice, model; `body`: other fields."""
         ...
 
     def start(self, history: Sequence[Json], body: Json | None = None) -> Any:
@@ -51,7 +51,7 @@ def user(text: str) -> list[Json]:
 
 
 class ResponsesApi:
-    """POST /v1/responses; the stream is added up from its deltas and compared with its own final response."""
+    """POST /v1/responses. The deltas of a stream are joined and compared with its final response."""
 
     def __init__(self, client: OpenAI, *, streaming: bool) -> None:
         self.create: Any = client.responses.create

@@ -73,7 +73,7 @@ class Engine:
 
 @contextmanager
 def llama(log: Path, model: Path = ROOT / "models/tiny-reasoner.gguf") -> Iterator[Engine]:
-    """llama.cpp's own HTTP server. Its log may write into the line that has the address."""
+    """Starts llama.cpp's own HTTP server. Its log may be mixed into the line with the address."""
     command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
     with _started([*command, str(model)], r"(http://127\.0\.0\.1:\d+)$", log) as (url,):
         work = ("llamacpp:requests_processing", "llamacpp:n_decode_total", "llamacpp:prompt_tokens_total", None)
@@ -82,7 +82,7 @@ def llama(log: Path, model: Path = ROOT / "models/tiny-reasoner.gguf") -> Iterat
 
 @contextmanager
 def vllm(python: str, log: Path) -> Iterator[Engine]:
-    """vLLM's own HTTP server, from an environment it is installed in."""
+    """Starts vLLM's own HTTP server, from an environment with vLLM."""
     port = str(_free_port())
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", port]
     model = ["--model", str(ROOT / "models/tiny-reasoner"), "--served-model-name", "tiny"]

@@ -24,7 +24,7 @@ WORDS = {"telling": ["reply"], "incoming": ["source"], "alike": ["source", "temp
 
 
 def modules(sources: dict[str, str]) -> list[Module]:
-    """Modules with this source, by path."""
+    """Returns modules with this source, by path."""
     return [Module(Path(path), source, ast.parse(source)) for path, source in sources.items()]
 
 

@@ -31,7 +31,7 @@ ENVIRON = dict.fromkeys(
 
 
 def keys_of(model: type[BaseModel], path: str = "") -> Iterator[str]:
-    """`server.port`, `providers.*.type`, `auth.keys.*.name`, …"""
+    """Yields the paths of keys: `server.port`, `providers.*.type`, `auth.keys.*.name`, …"""
     for name, field in model.model_fields.items():
         yield f"{path}{name}"
         inner, suffix = innermost(field.annotation)

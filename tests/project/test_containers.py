@@ -93,7 +93,7 @@ def names_in(lock: str) -> list[str]:
 
 
 def copy_distributions(environment: Path, names: Iterable[str]) -> None:
-    """Copies packages that are installed, without their commands, into an environment, which there need not be yet."""
+    """Copies installed packages, without their commands, into an environment. It is created if it does not exist."""
     target = environment / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     for name in names:
         with suppress(PackageNotFoundError):  # locks also name what other systems need

@@ -26,7 +26,7 @@ def requirements(lock: Path) -> list[str]:
 
 
 def pins(lock: Path) -> dict[str, str]:
-    """Canonical name -> version of everything a lock installs."""
+    """Returns the versions that a lock installs, by canonical name."""
     found: dict[str, str] = {}
     for line in requirements(lock):
         requirement = Requirement(line.split("--hash", 1)[0])

@@ -57,7 +57,7 @@ def written_in(*languages: str) -> pytest.MarkDecorator:
 
 
 def programs_in(*languages: str) -> pytest.MarkDecorator:
-    """Those that are run here. The README's are run in test_readme.py, by the model that they name."""
+    """Returns the programs that run here. Those of the README run in test_readme.py, with the model that they name."""
     chosen = [each for each in SNIPPETS if each.language in languages and not each.place.startswith("README.md")]
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 

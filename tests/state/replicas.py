@@ -26,8 +26,10 @@ def replica(
     within: Any = (),
     **sections: Any,
 ) -> Iterator[Command]:
-    """One server with a folder of its own, ready. `store` adds to its section, `sections` replace others; `within` is
-    that of `command`."""
+    """Yields a ready server with a folder of its own.
+
+    `store` extends its section, `sections` replace others; `within` is that of `command`.
+    """
     folder.mkdir()
     provider = {"type": "openai_compatible", "base_url": upstream_url, "retries": 0}
     config: Json = {
@@ -57,7 +59,7 @@ async def client(server: Command | Gateway) -> AsyncIterator["Client"]:
 
 
 class Client:
-    """Asks one server."""
+    """A client of one server."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
@@ -117,7 +119,7 @@ class Stream:
         return response_id
 
     async def read_to(self, kind: str) -> Json:
-        """Read on, up to the next event of this type. Raises StopAsyncIteration where the stream ends before it."""
+        """Reads up to the next event of this type. Raises StopAsyncIteration if the stream ends before it."""
         async for line in self._lines:
             if line.startswith("data: {"):
                 self.events.append(json.loads(line.removeprefix("data: ")))
@@ -126,7 +128,7 @@ class Stream:
         raise StopAsyncIteration(f"no {kind} in {self.kinds}")
 
     async def read_all(self) -> Json:
-        """Read to the end of the stream; its terminal event, of which there must be one."""
+        """Reads to the end of the stream. Returns its terminal event, of which there must be one."""
         with_end = [line async for line in self._lines if line]
         self.events += [json.loads(line.removeprefix("data: ")) for line in with_end if line.startswith("data: {")]
         assert with_end[-1] == "data: [DONE]", with_end[-3:]

@@ -61,7 +61,7 @@ def replay(recording: Path) -> Reply:
 
 
 def either(streamed: Reply, whole: Reply) -> Script:
-    """Answer with a stream when the request asks for one, else with the JSON body."""
+    """Replies with a stream if the request asks for one, else with the JSON body."""
 
     async def play(exchange: Exchange) -> None:
         await (streamed if exchange.request.streams else whole)(exchange)

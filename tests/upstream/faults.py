@@ -148,7 +148,7 @@ def _stream(rewrite: Callable[[Answer], bytes | Sequence[Step]]) -> Fault:
 
 
 def sound(answer: Answer) -> Script:
-    """No fault at all."""
+    """Sends the answer without a fault."""
     return either(Reply(headers=answer.headers, body=[*answer.frames, answer.done]), _whole(answer))
 
 

@@ -21,13 +21,13 @@ class Exchange(Protocol):
         """Writes bytes unchanged. Waits while the peer does not read; raises ConnectionError once it has left."""
 
     async def flush(self) -> None:
-        """Wait until everything written has been handed to the kernel."""
+        """Waits until all written data has been passed to the kernel."""
 
     def reset(self) -> None:
-        """End the connection with an RST."""
+        """Ends the connection with an RST."""
 
     def close(self) -> None:
-        """End the connection cleanly."""
+        """Ends the connection cleanly."""
 
 
 Script = Callable[[Exchange], Awaitable[None]]
@@ -36,29 +36,29 @@ Script = Callable[[Exchange], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Pause:
-    """Say nothing until the test sets the event."""
+    """Sends nothing until the test sets the event."""
 
     until: asyncio.Event
 
 
 @dataclass(frozen=True)
 class Reset:
-    """Break the connection with an RST, once what was sent before has left."""
+    """Breaks the connection with an RST, after all data before it was sent."""
 
 
 @dataclass(frozen=True)
 class Close:
-    """End the connection cleanly, without the end of the body."""
+    """Ends the connection cleanly, without the end of the body."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """Say nothing until the peer gives up."""
+    """Sends nothing until the peer closes."""
 
 
 @dataclass(frozen=True)
 class Drip:
-    """Send `size` bytes at a time, `per` seconds apart; with 0 the loop still turns between two."""
+    """Sends `size` bytes at a time, `per` seconds apart. With 0 the loop still turns between two."""
 
     content: bytes
     per: float = 0.0
@@ -67,7 +67,7 @@ class Drip:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Send the same bytes many times, without holding them all in memory."""
+    """Sends the same bytes many times, without holding them all in memory."""
 
     content: bytes
     times: int
@@ -75,7 +75,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Raw:
-    """Send bytes outside the body's framing, for example a chunk size that is a lie."""
+    """Sends bytes outside the body's framing, for example a false chunk size."""
 
     content: bytes
 
@@ -131,23 +131,23 @@ class Reply:
 
 
 async def silence(exchange: Exchange) -> None:
-    """Accept the request and never answer, not even with headers."""
+    """Accepts the request, and never replies, not even with headers."""
     await exchange.request.closed
 
 
 async def reset(exchange: Exchange) -> None:
-    """Break the connection where the headers should be."""
+    """Breaks the connection instead of sending headers."""
     exchange.reset()
 
 
 async def no_http(exchange: Exchange) -> None:
-    """Answer in another protocol."""
+    """Replies in another protocol."""
     await exchange.send(b"\x00\xff\x13 this is not HTTP\r\n\r\n")
     exchange.close()
 
 
 async def _play(step: Step, exchange: Exchange, frame: Callable[[bytes], bytes]) -> bool:
-    """Do one step; False when it ended the connection."""
+    """Runs one step. Returns False if it ended the connection."""
     match step:
         case bytes():
             await exchange.send(frame(step))

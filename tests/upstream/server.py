@@ -64,15 +64,15 @@ class ScriptedUpstream:
 
     @property
     def open_connections(self) -> int:
-        """Connections not ended yet, idle ones in a client's pool included."""
+        """Returns the number of open connections, including idle ones in a client's pool."""
         return len(self._connections)
 
     def on(self, path: str, *scripts: Script) -> None:
-        """Answer requests to `path` (without the /v1) with these in turn, and for ever with the last."""
+        """Sets the replies to requests to `path` (without the /v1), in order. The last one is repeated."""
         self._scripts[path] = deque(scripts)
 
     def script(self, *scripts: Script) -> None:
-        """Answer requests to every path that has no script of its own, as `on` does."""
+        """Sets the replies to requests to all paths without a script of their own, as `on` does."""
         self._scripts[None] = deque(scripts)
 
     async def received(self, count: int) -> Request:
@@ -84,7 +84,7 @@ class ScriptedUpstream:
         return self.requests[count - 1]
 
     async def serve_forever(self) -> None:
-        """Serve until cancelled."""
+        """Serves until it is cancelled."""
         await self._server.serve_forever()
 
     def _take(self, request: Request) -> Script:
@@ -100,7 +100,7 @@ class ScriptedUpstream:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: reads requests, lets scripts answer them, notices when the peer leaves."""
+    """One connection: reads requests, lets scripts reply, and notices when the peer leaves."""
 
     transport: asyncio.Transport
     request: Request

@@ -70,7 +70,7 @@ def _is_closed(schema: Json) -> bool:
 
 
 def _find_stray_call(messages: list[Json]) -> str | None:
-    """Each call is answered by a tool message right after the message it is in, and nothing else is."""
+    """Returns the fault if a call has no tool message right after its message, or a tool message has no call."""
     waiting: set[str] = set()
     for place, message in enumerate(messages):
         if message["role"] == "tool":
@@ -89,7 +89,7 @@ def _without_reasoning(message: Json) -> Json:
 
 
 def _read_all(value: Any) -> None:
-    """Make pydantic validate what it validates only when it is read: everything the SDK calls an Iterable."""
+    """Reads all Iterables, because pydantic validates them only when they are read."""
     if isinstance(value, str | bytes | int | float | None):
         return
     for part in value.values() if isinstance(value, dict) else value:

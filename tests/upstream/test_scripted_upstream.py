@@ -36,7 +36,7 @@ CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 
 @asynccontextmanager
 async def ask(upstream: ScriptedUpstream, *bodies: bytes) -> AsyncIterator[asyncio.StreamReader]:
-    """Send requests on one connection, all at once; leave when the block ends."""
+    """Sends requests on one connection, all at once, and closes it when the block ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", upstream.port)
     for body in bodies or (b"{}",):
         writer.write(ASK % (len(body), body))

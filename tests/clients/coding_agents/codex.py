@@ -28,7 +28,7 @@ required = true
 
 
 class Codex:
-    """`codex exec` with a home and a folder to work in of its own."""
+    """Runs `codex exec` with a home and a working folder of its own."""
 
     def __init__(self, clients: InstalledClients, v1: str, folder: Path) -> None:
         self._clients = clients
@@ -42,7 +42,7 @@ class Codex:
         )
 
     async def do(self, *prompt: str, model: str = "some-model", fails: bool = False) -> list[Json]:
-        """Everything that happened, as the events of `--json`. `prompt` may have more arguments of the command."""
+        """Returns the events of `--json`. `prompt` may be followed by more arguments of the command."""
         ran = await self._clients.run_command(
             "codex",
             "exec",

@@ -24,7 +24,7 @@ SMALL_ENV = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_MAX_OUTPUT_TOKE
 
 
 class ClaudeCode:
-    """`claude -p` with a home and a folder to work in of its own."""
+    """Runs `claude -p` with a home and a working folder of its own."""
 
     def __init__(
         self, clients: InstalledClients, gateway: Gateway, folder: Path, env: Mapping[str, str] | None = None
@@ -38,7 +38,7 @@ class ClaudeCode:
         self.folder.mkdir()
 
     async def do(self, prompt: str, *flags: str, model: str = "some-model") -> list[Json]:
-        """Everything that happened, as the messages of `stream-json`; the last one is the result."""
+        """Returns the messages of `stream-json`. The last one is the result."""
         ran = await self._clients.run(
             str(self._clients.packages / "@anthropic-ai/claude-code-linux-x64/claude"),
             *("-p", prompt, "--output-format", "stream-json", "--verbose", *flags),
@@ -62,7 +62,7 @@ def claude(clients: InstalledClients, front: Gateway, tmp_path: Path) -> ClaudeC
 
 @pytest.fixture
 def small_claude(clients: InstalledClients, engine_gateway: Gateway, tmp_path: Path) -> ClaudeCode:
-    """Before a real engine, which has room for 4,096 tokens."""
+    """Claude Code before a real engine with a context of 4,096 tokens."""
     return ClaudeCode(clients, engine_gateway, tmp_path, SMALL_ENV)
 
 

@@ -42,12 +42,12 @@ SMALL: Json = {
 
 
 class GeminiCli:
-    """`gemini -p` with a home and a folder to work in of its own."""
+    """Runs `gemini -p` with a home and a working folder of its own."""
 
     def __init__(
         self, clients: InstalledClients, folder: Path, settings: Json = SETTINGS, system: str | None = None
     ) -> None:
-        """`system` takes the place of its own system prompt."""
+        """`system` replaces its own system prompt."""
         self._clients = clients
         self.folder = folder / "work"
         self.folder.mkdir()
@@ -84,7 +84,7 @@ def config(upstream_url: str, **provider: Any) -> Json:
 
 @pytest.fixture(params=["chat", "responses"])
 def gateway(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> Iterator[Gateway]:
-    """Before the strict chat upstream: directly, or by a second gateway that has the Responses API."""
+    """A gateway before the strict chat upstream: directly, or before a second gateway with the Responses API."""
     if request.param == "chat":
         with serving(config(upstream.url)) as running:
             yield running

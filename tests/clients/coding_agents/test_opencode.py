@@ -21,7 +21,7 @@ ECHO = {"command": "echo forty-$((1+1))", "description": "Says forty-2"}
 
 
 class Opencode:
-    """`opencode run` with a home and a folder to work in of its own."""
+    """Runs `opencode run` with a home and a working folder of its own."""
 
     def __init__(
         self, clients: InstalledClients, gateway: Gateway, package: str, folder: Path, options: Json | None = None

@@ -175,7 +175,7 @@ async def test_a_trailer_is_no_header(url: str) -> None:
 
 
 async def test_a_second_head_over_the_limit_leaves_the_reply_before_it_as_it_is(gateway: StartGateway) -> None:
-    """Its refusal would otherwise stand within the first reply."""
+    """Otherwise its refusal would be within the first reply."""
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[ANSWER.opening, Hang()]))
         url = gateway(config(upstream.url, "chat")).v1

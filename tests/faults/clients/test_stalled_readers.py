@@ -105,7 +105,7 @@ def resident(server: Command) -> int:
 
 
 async def rest(reader: Connection) -> bytes:
-    """All that a reader has not read yet."""
+    """Returns the data that a reader has not read yet."""
     reader.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LARGE)
     content = bytearray()
     while not content.endswith(_END):

@@ -15,7 +15,7 @@ PAIR = [b'"content":"a"', b'"content":"\\ud83d"', b'"content":"\\ude00b"']
 
 
 def text_frames(*texts: bytes) -> bytes:
-    """Frames of text deltas; the texts are JSON members as they are written."""
+    """Returns frames of text deltas. The texts are JSON members as they are written."""
     frame = data_frame(chat_chunk({"content": "TEXT"}))
     member = b'"content":"TEXT"' if b'"content":"TEXT"' in frame else b'"content": "TEXT"'
     return b"".join(frame.replace(member, text) for text in texts)

@@ -1,6 +1,4 @@
-"""Whatever odd things a chat upstream says inside sound frames, the client gets them straightened out, or one named
-failure.
-"""
+"""Odd contents of valid chat frames are normalized for the client, or become one failure with a code."""
 
 import asyncio
 from collections.abc import Sequence

@@ -142,7 +142,7 @@ async def test_a_client_that_wants_no_calls_gets_text(path: str, stream: bool, g
 @ENDPOINTS
 @FORMS
 async def test_a_custom_tool_is_called_in_text_too(path: str, stream: bool, gateway: StartGateway) -> None:
-    """Freeform tools ride on functions."""
+    """Freeform tools become functions."""
     freeform = {"name": "run"}
     tools = [{"type": "custom", **freeform} if path == RESPONSES else {"type": "custom", "custom": freeform}]
     async with ScriptedUpstream() as upstream, client() as asking:

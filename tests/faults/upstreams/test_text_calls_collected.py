@@ -39,7 +39,7 @@ PIECES = (
 
 
 def generated_texts(count: int) -> list[str]:
-    """Texts that are put together at random, the same in every run."""
+    """Returns random texts, the same in every run."""
     chance = random.Random(19)
     return ["".join(chance.choices(PIECES, k=chance.randint(2, 9))) for _ in range(count)]
 

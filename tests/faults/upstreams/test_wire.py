@@ -222,7 +222,7 @@ def every_dialect(upstreams: Mapping[str, ScriptedUpstream], silence_s: float) -
 
 
 async def ask_every_way(base_url: str) -> dict[str, Seen]:
-    """Every route, streaming and not, all at once."""
+    """Sends a request to every route, streaming and not, all at once."""
     async with client() as asking:
         ways = {
             f"{route}, {form}": ask_with(asking, base_url, path, stream=form == "streamed", model=dialect)

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """One request, as far as it matters for the answer."""
+    """The parts of a request that determine the reply."""
 
     model: str
     question: str
@@ -38,7 +38,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelReply:
-    """One answer."""
+    """The parts of a reply."""
 
     thought: str = ""
     text: tuple[str, ...] = ()

@@ -253,7 +253,7 @@ def words_of(pid: int) -> str:
 
 @needs_proc
 def test_streams_of_the_engine_end_well_while_the_server_stops(tmp_path: Path, http: httpx.Client) -> None:
-    """Ctrl-C goes to everybody in the terminal's group; the engine is not in it."""
+    """Ctrl-C signals all processes of the terminal's group, which does not include the engine."""
     with command(CONFIG, tmp_path, within=["setsid"]) as gateway:
         asked = {"model": "tiny", "input": "Think in 20 steps about river.", "stream": True}
         with http.stream("POST", f"{gateway.v1}/responses", json=asked) as stream:

@@ -37,7 +37,7 @@ _ALIGNED: Final = 32
 
 
 def write_model(file: Path, likely: Mapping[int, float]) -> None:
-    """`likely`: token -> its logit."""
+    """Writes the model. `likely`: token -> its logit."""
     zeros = array.array("f", bytes(4 * _WIDTH * _WIDTH))
     ones = array.array("f", [1.0] * _WIDTH)
     # Every token is embedded as the same vector, of which the output sees the first number: the square root of 8, once

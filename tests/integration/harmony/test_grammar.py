@@ -119,7 +119,7 @@ def test_a_message_that_was_begun_is_text_until_it_ends(
 
 
 def test_a_text_holds_no_mark_of_the_form_that_gpt_oss_has(server: httpx.Client, marks: ControlTokens) -> None:
-    """Of the tokens that stand for marks here, one looks like those of gpt-oss."""
+    """One of the tokens used as control tokens resembles those of gpt-oss."""
     grammar = HarmonyGrammar(marks, [], answer_schema={"enum": ["yes", "no"]})
     for seed in range(4):
         tokens = written(server, grammar, temperature=20.0, seed=seed)["tokens"]

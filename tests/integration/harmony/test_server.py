@@ -63,7 +63,7 @@ def drawn(seed: int) -> Json:
 
 
 def texts_of(client: OpenAI, seed: int, *, stream: bool) -> tuple[str, str, str | None]:
-    """Answer, thought and how it ended; without what is left of characters that were never finished."""
+    """Returns answer, thought and status, without remains of unfinished characters."""
     texts, ending = {"content": "", "reasoning_content": ""}, None
     asked: Any = {"model": "gpt-oss", "messages": user("Hi"), "max_tokens": 100, "stream": stream, **drawn(seed)}
     answer: Any = client.chat.completions.create(**asked)

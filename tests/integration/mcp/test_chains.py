@@ -1,4 +1,4 @@
-"""Hosted tools in what follows: stored responses, chains, WebSockets, and histories that clients keep themselves."""
+"""Hosted tools in later turns: stored responses, chains, WebSockets, and histories that clients store themselves."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path

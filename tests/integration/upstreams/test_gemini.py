@@ -26,7 +26,7 @@ CALLING = [thought("The sum is wanted."), text("Adding."), call("add", {"a": 1},
 
 
 def answering(*parts: Any) -> Script:
-    """Each part a chunk of its own in a stream."""
+    """Returns a script. In a stream each part is a chunk of its own."""
     *first, final = parts
     chunks = [*map(chunk, first), last(final)]
     return either(Reply(headers=SSE, body=list(map(data_frame, chunks))), json_reply(last(*parts)))

@@ -46,7 +46,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def deltas_in(wire: bytes) -> list[tuple[int, dict[str, Any]]]:
-    """(size of the frame, payload) of each delta with text."""
+    """Returns (size of the frame, payload) of each delta with text."""
     frames = [frame + b"\n\n" for frame in wire.split(b"\n\n") if b"data: {" in frame]
     found = [(len(frame), orjson.loads(frame.partition(b"data: ")[2])) for frame in frames]
     return [(size, payload) for size, payload in found if _text_of(payload)]

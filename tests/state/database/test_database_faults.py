@@ -235,7 +235,7 @@ async def test_an_unknown_database_is_reported(own_postgres: Postgres) -> None:
 
 
 async def test_a_server_that_only_reads_is_read(own_postgres: Postgres) -> None:
-    """Such as a standby, or one whose disk ran full and was put into that state."""
+    """For example a standby, or a server that was made read-only because its disk was full."""
     url = own_postgres.database()
     own_postgres.sql(f"ALTER DATABASE {make_url(url).database} SET default_transaction_read_only = on;")
     database = Database(url, deadline_s=DEADLINE_S)

@@ -30,7 +30,7 @@ async def until_ended(http: httpx.AsyncClient, body: Json) -> list[Json]:
 async def test_a_thread_whose_replica_was_killed_continues(
     store_url: str, tmp_path: Path, calc: CountingServer
 ) -> None:
-    """Both in the middle of an answer, and after a call that was approved: that is not run again, nor lost."""
+    """In the middle of an answer, and after an approved call, which is neither run again nor lost."""
     settings = {"background": background(store_url), "egress": {"allow": ["127.0.0.1"]}}
     hanging: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
     props = {**MODEL, "tools": [{"type": "mcp", "server_label": "calc", "server_url": calc.url}]}

@@ -113,7 +113,7 @@ async def test_a_full_disk_is_read_from_and_written_to_once_it_has_space(
 
 
 def fill(file: Path) -> None:
-    """Take all the room there is."""
+    """Fills the disk."""
     with file.open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(FULL):
             pass

@@ -105,7 +105,7 @@ async def check_stateless(asking: Client) -> None:
 
 
 async def check_refused(asking: Client) -> None:
-    """Every request that needs the store is refused by name in time."""
+    """Checks that every request that needs the store is refused by name in time."""
     for method, path, body in NEEDY:
         began = time.monotonic()
         answer = await asking.http.request(method, path, json=body)

@@ -41,7 +41,7 @@ async def continue_message(http: httpx.AsyncClient, message_id: str) -> httpx.Re
 
 
 async def test_a_thread_continues_from_the_message_before_the_interrupted_one(store_url: str, tmp_path: Path) -> None:
-    """Of two threads: a stream, of which the client has seen a part, and a message that is not streamed."""
+    """Two threads: a stream, of which the client has seen a part, and a message that is not streamed."""
     settings = {"background": background(store_url)}
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("Hi"), chat_text("Hi"), Paused("Half"), Paused("Half"))

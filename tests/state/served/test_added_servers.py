@@ -54,7 +54,7 @@ async def ask(client: httpx.AsyncClient, label: str, key: str = PLAIN) -> Json:
 
 
 async def add(it: Replicas, client: httpx.AsyncClient) -> Any:
-    """Has the model call the tool `add` of the server `calc`, and returns the result."""
+    """Makes the model call the tool `add` of the server `calc`, and returns the result."""
     it.model.on("/chat/completions", chat_calls(("calc_add", '{"a": 2, "b": 3}')), chat_text("5"))
     (call,) = items_of(await ask(client, "calc"), "mcp_call")
     return call["output"]

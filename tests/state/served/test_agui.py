@@ -28,7 +28,7 @@ class Served(NamedTuple):
     second: httpx.AsyncClient
 
     def sent_messages(self) -> list[tuple[str, Any]]:
-        """(role, text) of the messages that the upstream was sent last."""
+        """Returns (role, text) of the messages in the last upstream request."""
         return [(message["role"], message.get("content")) for message in self.upstream.requests[-1].json["messages"]]
 
 

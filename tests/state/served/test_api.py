@@ -39,7 +39,7 @@ async def client(upstream: ScriptedUpstream, store_url: str) -> AsyncIterator[As
 
 
 def sent_messages(upstream: ScriptedUpstream) -> list[tuple[str, str]]:
-    """(role, text) of the messages the upstream was sent last, chat or Responses."""
+    """Returns (role, text) of the messages in the last upstream request, chat or Responses."""
     body = upstream.requests[-1].json
     return [(one["role"], _text(one["content"])) for one in body.get("messages") or body["input"]]
 

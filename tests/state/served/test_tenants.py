@@ -150,7 +150,7 @@ WITHOUT_IDS: dict[Route, str] = {
 
 
 def routes() -> set[Route]:
-    """Every route of the application as it is assembled, WebSockets among them."""
+    """Returns every route of the assembled application, including WebSockets."""
     store = {"url": "sqlite+aiosqlite:///nowhere.db"}
     layer: Any = create_app(settings_of.parse_settings({**CONFIG, "store": store}, environ={}), DrainState())
     found: set[Route] = set()
@@ -198,7 +198,7 @@ class Tenant:
         return reply.status_code, text, {key: it for key, it in reply.headers.items() if key not in ignored}
 
     def snapshot(self) -> list[str]:
-        """Everything it can read."""
+        """Returns everything that the owner can read."""
         reads = [route for route in sorted(routes()) if route[0] == "GET" and route in PROBES]
         everything = [self.ask(route, Probe(), self.ids)[:2] for route in reads]
         assert all(status == 200 for status, _ in everything)
@@ -347,7 +347,7 @@ def test_impossible_ids_are_unknown(tenants: tuple[Tenant, Tenant], impossible: 
 
 
 def _filled(value: Any, ids: Mapping[str, str]) -> Any:
-    """`value` with ids where it names them."""
+    """Returns `value` with names replaced by ids."""
     match value:
         case str():
             return re.sub(r"{(\w+)}", lambda name: ids[name.group(1)], value)

@@ -31,7 +31,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 @pytest.fixture
 async def start(upstream: ScriptedUpstream, store_url: str) -> AsyncIterator[StartGateway]:
-    """Call it for a server on the database; `sections` are added to its config."""
+    """Returns a function that starts a server on the database. `sections` extend its configuration."""
     provider = {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}
     config = {
         "server": {"drain_s": 0.2},

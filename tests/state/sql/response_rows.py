@@ -7,7 +7,7 @@ from gateway.state.sql.store import SqlStore
 
 
 async def pages(store: SqlStore, **how: Any) -> list[str]:
-    """Every id of the list, page by page."""
+    """Returns every id of the list, read page by page."""
     ids: list[str] = []
     after = None
     while True:

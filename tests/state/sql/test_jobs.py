@@ -31,7 +31,7 @@ async def short_lived(url: str) -> SqlStore:
 
 
 async def claimed_by(store: SqlStore, worker: str) -> Job:
-    """Wait until the worker gets a job."""
+    """Waits until the worker gets a job, and returns it."""
     async with asyncio.timeout(10):
         async with store.watch_jobs() as watch:
             while not (jobs := await store.claim_jobs(worker, 1)):

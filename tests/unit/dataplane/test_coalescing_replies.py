@@ -85,7 +85,7 @@ class Together(ReadCoalescer):
 
 @dataclass
 class Reply:
-    """One that is being read. Its chunks go past the parser, or `pushed` are parsed."""
+    """A reply that is being read. Its chunks bypass the parser; `pushed` are parsed."""
 
     together: Together = field(default_factory=Together)
     pushed: bool = False
@@ -123,7 +123,7 @@ class Reply:
 
 
 async def flowing(*, pushed: bool = False) -> Reply:
-    """One that is read together with others."""
+    """Returns a reply that is read together with others."""
     reply = Reply(pushed=pushed)
     await reply.begin()
     while reply.read():

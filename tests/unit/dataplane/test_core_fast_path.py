@@ -244,7 +244,7 @@ def test_model_names_are_changed_in_relayed_chunks() -> None:
 
 
 class SocketTransport:
-    """One with a socket to which others may write."""
+    """A transport with a socket, to which others may write."""
 
     def __init__(self, closing: bool = False, waiting: int = 0) -> None:
         self.here, self.there = socket.socketpair()

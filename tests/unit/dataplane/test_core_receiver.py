@@ -65,7 +65,7 @@ class Reader:
     def __init__(
         self, data: list[bytes], *, unpushed: frozenset[int] = frozenset(), unpassed: frozenset[int] = frozenset()
     ) -> None:
-        """`unpushed`: after which of the data, from the head on, its task is woken. `unpassed`: refused as chunks."""
+        """`unpushed`: indexes of reads after which its task is woken. `unpassed`: those of reads refused as chunks."""
         self._data = data
         self._unpushed = unpushed
         self._unpassed = unpassed

@@ -48,7 +48,7 @@ class Transport(asyncio.Transport):
 
 
 class Connection:
-    """One to a server of `app`."""
+    """A connection to a server of `app`."""
 
     def __init__(self, app: App, protocol: type[HttpToolsProtocol] = HttpProtocol, **settings: Any) -> None:
         config = uvicorn.Config(app, http=protocol, lifespan="off", log_config=None, access_log=False, **settings)
@@ -69,7 +69,7 @@ class Connection:
         return b"".join(self.transport.written)
 
     def close(self) -> None:
-        """Leave nothing that waits."""
+        """Cancels everything that waits."""
         self.protocol.connection_lost(None)
 
 

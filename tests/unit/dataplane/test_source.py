@@ -10,7 +10,7 @@ from tests.unit.dataplane.sinks import FakeSink
 
 
 class Pieces:
-    """Pieces of a generator; an exception breaks it off."""
+    """A source of pieces. An exception among them ends it."""
 
     def __init__(self, *pieces: str | Exception) -> None:
         self.closed = False

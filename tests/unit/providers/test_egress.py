@@ -25,7 +25,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(*replies: bytes, hold: bool = False) -> AsyncGenerator[Server, None]:
-    """Give these replies in turn, the last one again and again; with `hold` leave the connection open after it."""
+    """Serves these replies in order, the last one for ever. With `hold` the connection stays open after it."""
     left = list(replies)
     asked: list[bytes] = []
     connections: set[asyncio.Task[None]] = set()
@@ -64,7 +64,7 @@ def names(**hosts: str | Sequence[str]) -> Callable[[str, int], Awaitable[Sequen
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine counts as public, so that a server of the test can be one of the internet."""
+    """Makes this machine count as public, so that a server of the test can stand for one of the internet."""
     real = egress.is_public
     monkeypatch.setattr(egress, "is_public", lambda text: text == "127.0.0.1" or real(text))
 

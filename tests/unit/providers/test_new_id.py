@@ -1,4 +1,4 @@
-"""Ids are random after their time, each given once, also by processes that were one."""
+"""Ids begin with their time and are unique, also in forked processes."""
 
 import os
 import re

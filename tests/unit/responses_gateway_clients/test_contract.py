@@ -49,7 +49,7 @@ def streamed(gateway: GatewayClient, api: Api, asked: GatewayRequest) -> tuple[l
 
 
 def _named(reply: Json) -> Json:
-    """With ids of calls that can be compared."""
+    """Returns the reply with comparable call ids."""
     calls = [{**call, "id": f"call {number}"} for number, call in enumerate(reply["tool_calls"])]
     return {**reply, "tool_calls": calls}
 

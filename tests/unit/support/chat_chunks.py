@@ -22,7 +22,7 @@ def thought(text: str, field: str = "reasoning_content") -> Json:
 
 
 def call(index: int | None = None, *, id: str | None = None, name: str | None = None, arguments: Any = None) -> Json:
-    """One entry of `tool_calls`, without the keys that are not given."""
+    """Returns one entry of `tool_calls`, without the keys that are not given."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     entry: Json = {"index": index, "id": id, "function": function}
     return {key: value for key, value in entry.items() if value is not None}

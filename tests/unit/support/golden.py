@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def recordings(dialect: str) -> list[Path]:
-    """Every recorded stream of a dialect."""
+    """Returns every recorded stream of a dialect."""
     return sorted((GOLDEN / dialect).glob("*.sse"))
 
 
@@ -29,7 +29,7 @@ def chunks_of(wire: bytes) -> list[Json]:
 
 
 def check_events(recording: Path, events: Sequence[Event], *, update: bool) -> None:
-    """Compare with the file beside the recording; with `update` write it instead (`pytest --update-golden`)."""
+    """Compares events with the file beside the recording, or writes it with `update` (`pytest --update-golden`)."""
     _check(recording, events, update=update)
 
 

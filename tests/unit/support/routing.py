@@ -63,7 +63,7 @@ class Recorder:
 
 
 def settings(models: dict[str, Any], *names: str) -> Settings:
-    """Models over openai_compatible providers of these names."""
+    """Returns settings with models over openai_compatible providers of these names."""
     upstream = {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}
     return settings_of.parse_settings({"providers": dict.fromkeys(names, upstream), "models": models}, environ={})
 

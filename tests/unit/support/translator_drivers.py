@@ -42,7 +42,7 @@ class Failing(Protocol[Failure]):
 
 
 def feed_to_end(translator: Translator[T], *pieces: T) -> bytes:
-    """All frames of a reply that has ended with the pieces."""
+    """Returns all frames of a reply that ends after the pieces."""
     return b"".join(map(translator.feed, pieces)) + conclude(translator)
 
 
@@ -66,7 +66,7 @@ def conclude(stream: Translator[T] | Failing[T]) -> bytes:
 
 
 def counting_ids() -> NewId:
-    """Ids that can be written down in a test: `msg_1`, `fc_1`, `fc_2`."""
+    """Returns a maker of predictable ids: `msg_1`, `fc_1`, `fc_2`."""
     counts: Counter[str] = Counter()
 
     def new_id(prefix: str) -> str:
@@ -77,7 +77,7 @@ def counting_ids() -> NewId:
 
 
 def decode(decoder: Decoder, chunks: Iterable[Json]) -> list[Event]:
-    """Everything the chunks mean, up to the end; each event checked to have a right to be where it is."""
+    """Returns the events of the chunks, up to the end, after checking their grammar."""
     grammar = EventGrammar()
     events: list[Event] = []
     for chunk in chunks:

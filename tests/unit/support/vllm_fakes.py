@@ -52,7 +52,7 @@ class AsyncEngineArgs:
 
 
 class Tokenizer:
-    """Every character is a token, but for the tags."""
+    """A tokenizer in which every character is a token, except the tags."""
 
     all_special_tokens: Sequence[str] = ("<|im_end|>",)
     is_fast = False
@@ -138,7 +138,7 @@ class ModelConfig:
 
 
 class AsyncLLM:
-    """Says its script, which may hold a failure."""
+    """An engine that returns its script, which may contain a failure."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class AsyncLLM:
 
 
 def library(**more: Any) -> ModuleType:
-    """`providers.vllm_inprocess.library`, with other names in place of the stand-ins."""
+    """Returns a stand-in for `providers.vllm_inprocess.library`, with some names replaced."""
     module = ModuleType("library")
     names: dict[str, Any] = {
         "AsyncEngineArgs": AsyncEngineArgs,

@@ -40,7 +40,7 @@ def agent() -> Agent:
 
 
 async def describe_run(result: Any) -> Any:
-    """`new`: how many items the last request itself had."""
+    """Returns the answer, and as `new` the number of items in the last request."""
     new = [item.id async for item in CLIENT.responses.input_items.list(result.last_response_id)]
     return {"text": result.final_output, "ran": ran, "new": len(new)}
 

@@ -1,4 +1,4 @@
-"""What ChatVllm promises beyond any chat model; `pytest` of the clients' environment runs it before the demo model.
+"""The features of ChatVllm beyond any chat model; `pytest` of the clients' environment runs it before the demo model.
 
 BASE_URL says where the gateway is.
 """

@@ -1,4 +1,4 @@
-"""LangChain where the server remembers: `langchain_state.py CASE`, with BASE_URL and MODEL in the environment."""
+"""LangChain with state on the server: `langchain_state.py CASE`, with BASE_URL and MODEL in the environment."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""pydantic-ai where the server remembers: `pydantic_ai_state.py CASE`, with BASE_URL and MODEL in the environment.
+"""pydantic-ai with state on the server: `pydantic_ai_state.py CASE`, with BASE_URL and MODEL in the environment.
 
 Each case has two runs; in the first of them a tool may run.
 """
@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 
 
 async def describe_run(text: str, messages: list[ModelMessage]) -> Any:
-    """`new`: how many items the last request itself had."""
+    """Returns the answer, and as `new` the number of items in the last request."""
     *_, last = [message for message in messages if isinstance(message, ModelResponse)]
     new = [item.id async for item in CLIENT.responses.input_items.list(last.provider_response_id or "")]
     return {"text": text, "new": len(new)}

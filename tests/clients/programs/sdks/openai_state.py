@@ -1,4 +1,4 @@
-"""The official SDK and what the server keeps: `openai_state.py CASE`, with BASE_URL and MODEL in the environment."""
+"""The official SDK with state on the server: `openai_state.py CASE`, with BASE_URL and MODEL in the environment."""
 
 import json
 import os

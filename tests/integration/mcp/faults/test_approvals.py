@@ -187,7 +187,7 @@ async def test_an_approval_of_a_server_that_is_away_can_be_used_later(
 
 
 async def continue_failed(gateway: Approving, asked: Json, failed: Json) -> None:
-    """Goes on from the response that ran the approved call and failed then: nothing runs again."""
+    """Continues the response that failed after the approved call, and checks that nothing runs again."""
     assert failed["status"] == "failed"
     assert [(item["type"], item["output"]) for item in failed["output"]] == [("mcp_call", "5")]
     repeated = await gateway.refuse([answer(request_of(asked))], previous_response_id=asked["id"])

@@ -114,7 +114,7 @@ async def test_a_server_of_the_older_transport_that_refuses_is_named() -> None:
 
 
 class TestChildren:
-    """Servers with `stdio`."""
+    """Tests of servers with `stdio`."""
 
     async def test_61_a_child_that_crashes_is_started_again_and_leaves_nothing(self) -> None:
         scripts = [child_calls("pid"), child_calls("fork"), child_calls("die"), child_calls("pid"), DONE]

@@ -21,7 +21,7 @@ PIECES = [f"piece {number}, " for number in range(12)]
 
 @contextmanager
 def served(store_url: str, upstream_url: str, **sections: Any) -> Iterator[Gateway]:
-    """One server in a thread of this process, for what needs no process to stop or kill."""
+    """Yields a server in a thread of this process, for tests that neither stop nor kill it."""
     config: Json = {
         "server": {"drain_s": 0.2},
         "store": {"url": store_url, "poll_s": 0.05},
@@ -54,7 +54,7 @@ async def is_closed(request: Request) -> None:
 
 
 def is_whole(events: list[Json], first: int = 0) -> bool:
-    """Every number once, in order, and one end."""
+    """Whether every number occurs once, in order, with one end."""
     return [event["sequence_number"] for event in events] == list(range(first, first + len(events)))
 
 

@@ -128,7 +128,7 @@ async def ended(store: SqlStore, head: Json) -> Json:
 
 
 async def read_log_events(store: SqlStore, head: Json) -> list[tuple[int, str]]:
-    """Number and type of each event of a whole stream, as a follower reads it."""
+    """Returns number and type of each event of a whole stream, as a follower reads it."""
     wire = await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1)
     frames = await collected(wire)
     assert frames.endswith(sse.DONE_FRAME)

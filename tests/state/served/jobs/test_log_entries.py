@@ -99,7 +99,7 @@ async def test_a_stream_continues_after_a_restart_of_its_database() -> None:
 
 
 class LookedAt(SqlStore):
-    """Something happens while the runner looks at what its worker holds."""
+    """A store in which something happens while the runner lists its leased responses."""
 
     def __init__(self, url: str) -> None:
         super().__init__(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))

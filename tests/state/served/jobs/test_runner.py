@@ -166,7 +166,7 @@ async def test_a_request_with_unstored_credentials_runs_here_even_at_the_limit_o
 
 
 class Flaky(SqlStore):
-    """Every other write of events fails, and every fourth is made all the same."""
+    """A store in which every other write of events fails, although every fourth takes effect."""
 
     writes = 0
 
@@ -190,7 +190,7 @@ async def test_every_event_is_in_the_log_once_despite_store_outages(store_url: s
 
 
 class Deaf(SqlStore):
-    """Takes no events."""
+    """A store that accepts no events."""
 
     async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         raise StoreUnavailable

@@ -37,7 +37,7 @@ def test_the_tasks_of_a_running_gateway_are_counted(tmp_path: Path) -> None:
 
 
 def _look(port: int) -> None:
-    """Take a turn of the server's loop."""
+    """Waits for a turn of the server's loop."""
     with socket.create_connection(("127.0.0.1", port)) as asking:
         asking.sendall(b"GET /healthz HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n")
         assert asking.recv(12) == b"HTTP/1.1 200"

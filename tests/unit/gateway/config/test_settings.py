@@ -19,7 +19,7 @@ def settings_of(text: str, tmp_path: Path, environ: dict[str, str] = ENVIRON) ->
 
 
 def problems_of(text: str, tmp_path: Path) -> list[str]:
-    """Each line of the error, from the file's name on."""
+    """Returns the lines of the error, each from the file's name on."""
     with pytest.raises(ConfigError) as raised:
         settings_of(text, tmp_path)
     return [line.removeprefix(f"{tmp_path}/") for line in str(raised.value).splitlines()]

@@ -31,7 +31,7 @@ async def sound(exchange: Exchange) -> None:
 
 
 def answer_to(body: Json) -> Script:
-    """One of the replies of a model without faults."""
+    """Returns a reply of a model without faults."""
     if body["model"] != MODEL:
         return error_reply(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
     last = body["messages"][-1]

@@ -61,7 +61,7 @@ def verdicts(diagnosis: Diagnosis) -> Mapping[str, str]:
 
 
 def instead(reply: Script, **when: Any) -> Script:
-    """This reply to requests whose bodies have such fields (`...`: any value), and sound ones to all others."""
+    """Sends this reply to requests whose bodies have such fields (`...`: any value), and correct ones to all others."""
 
     async def play(exchange: Exchange) -> None:
         body = exchange.request.json

@@ -1,4 +1,4 @@
-"""Forms, however they are cut, and what is refused because parsers could disagree about it."""
+"""Multipart forms, for every split, and refusals of ambiguous forms."""
 
 import httpx
 import pytest

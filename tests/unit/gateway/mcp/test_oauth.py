@@ -84,7 +84,7 @@ async def test_the_token_endpoint_is_found_by_the_metadata_of_the_server(pages: 
 async def test_tokens_are_for_the_name_that_the_server_gives_itself(
     pages: dict[str, Any], named: str | None, sent: str
 ) -> None:
-    """Without one they are for its address, whose query may be a credential and stays here."""
+    """Without a name they are for its address without its query, which may be a credential."""
     pages[METADATA] = {"authorization_servers": [ISSUER], **({} if named is None else {"resource": named})}
     await tokens(f"{RESOURCE}?key=abc").get_token()
     assert [form["resource"] for form in FORMS] == [sent]

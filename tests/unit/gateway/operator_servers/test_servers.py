@@ -22,7 +22,7 @@ def tools(*names: str) -> tuple[Tool, ...]:
 
 
 def servers_with(*labels: str, added: dict[str, str]) -> OperatorServers:
-    """Servers of the configuration, and added ones with their prefixes."""
+    """Returns servers of the configuration, and added ones with their prefixes."""
     settings = McpSettings.model_validate({"servers": {label: {"url": URL} for label in labels}})
     servers = OperatorServers(settings, EgressSettings())
     own = {label: McpServerSettings.model_validate({"url": URL, "prefix": it}) for label, it in added.items()}
@@ -31,7 +31,7 @@ def servers_with(*labels: str, added: dict[str, str]) -> OperatorServers:
 
 
 def list_tools(servers: OperatorServers, label: str, *names: str) -> OperatorServer:
-    """Has a server list tools, as it does when they are read from it."""
+    """Sets the listed tools of a server, as a read of its list does."""
     server = servers.require(label)
     server._check_names(tools(*names))
     server.listing = ToolListing(tools=tools(*names), items=[{"name": name} for name in names], listed_at=0.0)

@@ -48,7 +48,7 @@ def attempt(*events: Event, reason: Any = "stop", **ending: Any) -> list[Event]:
 
 
 class Attempts:
-    """Exchanges with these replies, one after the other."""
+    """A factory of exchanges with these replies, one after the other."""
 
     def __init__(self, *replies: list[Event] | Exception) -> None:
         self.replies = list(replies)

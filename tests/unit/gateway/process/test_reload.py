@@ -1,4 +1,4 @@
-"""SIGHUP loads the configuration again: all of it or nothing, for new requests only. Run as users run it."""
+"""SIGHUP loads the configuration again: all of it or nothing, for new requests only. The server is a process."""
 
 import asyncio
 import os

@@ -32,7 +32,7 @@ def ask(client: httpx.Client, url: str) -> httpx.Response:
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    """One that connects anew each time. Without certificates and proxies: reading them takes longer than the tests."""
+    """A client that opens a connection for each request. It loads no certificates and proxies, which would be slow."""
     limits = httpx.Limits(max_keepalive_connections=0)
     with httpx.Client(verify=False, trust_env=False, timeout=READY_S, limits=limits) as client:
         yield client

@@ -40,7 +40,7 @@ class GatedExecutor:
 
 
 class RecordingJournal:
-    """Keeps what was written, in its order."""
+    """Records all writes, in their order."""
 
     is_job = False
 

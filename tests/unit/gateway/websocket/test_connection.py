@@ -101,7 +101,7 @@ def service_of(peer: Peer) -> Service:
 
 @asynccontextmanager
 async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator[None]:
-    """Serve the peer; it must have ended soon after the block does."""
+    """Serves the peer, which must end soon after the block."""
     limits = ConnectionLimits(body=BodyLimits(10_000, 20, 1000), max_s=HOUR_S, hold_s=10.0)
     connection = WebSocketConnection(
         service or service_of(peer),

@@ -62,7 +62,7 @@ class TurnResult:
 
 
 async def ask(engine: FakeEngine, profile: Profile = PROFILE, **turn: Any) -> TurnResult:
-    """All of a turn; every run of the engine is over at its end."""
+    """Runs a turn to its end. Every generation of the engine must have ended then."""
     exchange = prepare_engine_exchange(engine, Turn(model="m", items=[message("Hi")], **turn), profile)
     grammar = EventGrammar()
     events: list[Event] = []

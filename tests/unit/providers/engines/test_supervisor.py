@@ -59,7 +59,7 @@ class World:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let everybody run until it is true."""
+    """Runs the loop until the condition is true."""
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110  # the conditions are of many kinds
             await asyncio.sleep(0)

@@ -196,7 +196,7 @@ async def test_tools_that_the_template_does_not_render_are_described_in_text(is_
 
 
 async def test_the_input_of_a_forced_tool_with_a_grammar_is_the_text_of_the_model() -> None:
-    """Its characters need no escapes, and a closing tag does not end it."""
+    """Its characters are not escaped, and a closing tag does not end it."""
     written = 'say "hi"\n\\ </tool_call> é'
     tool = {"type": "function", "name": "note", "parameters": {"type": "object"}}
     grammar = {"note": {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}}

@@ -86,7 +86,7 @@ def service(request: pytest.FixtureRequest) -> Service:
 
 @pytest.fixture
 async def provider(service: Service, router: respx.MockRouter) -> AsyncIterator[Provider]:
-    """Built before `router` replaces its transport, and closed before the next test."""
+    """A provider that is built before `router` replaces its transport, and closed before the next test."""
     config: dict[str, Any] = {"type": service.type, "api_key": KEY, "transport": "httpx", "retries": 0}
     if service.dialects is not None:
         config["dialects"] = service.dialects

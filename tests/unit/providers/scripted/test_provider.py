@@ -45,7 +45,7 @@ async def reply(*items: Item, **asked: Any) -> list[Event]:
 
 
 def item_texts(events: list[Event]) -> list[tuple[str, str]]:
-    """(item type or called name, text) of each item."""
+    """Returns (item type or name of the call, text) of each item."""
     items = {event.index: event.item for event in events if isinstance(event, ItemStarted)}
     texts = dict.fromkeys(items, "")
     for event in events:

@@ -41,7 +41,7 @@ class Process:
 
 
 class Loading:
-    """vLLM, as long as a test wants it to load."""
+    """A stand-in for vLLM that loads until a test ends that."""
 
     def __init__(self) -> None:
         self.llm = AsyncLLM()
@@ -115,7 +115,7 @@ async def test_a_model_that_cannot_be_loaded_is_reported_in_one_line(loading: Lo
 
 
 async def cancel_while_loading(loading: Loading) -> None:
-    """Begins to start an engine, and cancels that while its model is loaded."""
+    """Starts an engine, and cancels that while its model is loaded."""
 
     async def start() -> None:
         async with run_engine("local", CONFIG, EgressClient(), print):

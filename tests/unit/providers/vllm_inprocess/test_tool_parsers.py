@@ -16,7 +16,7 @@ TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 
 
 class Marked(Tokenizer):
-    """`<tool_call>` is a token of its own."""
+    """A tokenizer in which `<tool_call>` is one token."""
 
     is_fast = True
 
@@ -42,7 +42,7 @@ def piece(index: int, name: str | None = None, arguments: str | None = None) -> 
 
 
 class Parser:
-    """Says its script, one entry for each token; nothing when that is used up."""
+    """Returns its script, one entry for each token; nothing when it is used up."""
 
     script: Sequence[Any] = ()
     whole: Any = (None, None, None)

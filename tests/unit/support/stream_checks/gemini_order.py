@@ -57,7 +57,7 @@ def check_content_reply(reply: Json) -> Json:
 
 
 def check_content_stream(wire: bytes, *, form: str = "events") -> Json:
-    """Chunks, their order and their heads. Returns the whole reply that they add up to."""
+    """Checks chunks, their order and their heads. Returns the reply that they add up to."""
     chunks = [check_content_reply(chunk) for chunk in (read_chunks(wire) if form == "events" else orjson.loads(wire))]
     *others, last = chunks
     assert last["candidates"][0]["finishReason"]

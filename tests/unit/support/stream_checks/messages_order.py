@@ -41,7 +41,7 @@ def check_message(message: Json) -> Message:
 
 
 def check_message_stream(wire: bytes) -> Json:
-    """Frames, order, official types; returns the message that the official client makes of the stream."""
+    """Checks frames, order and official types. Returns the message that the official client makes of the stream."""
     events = read_frames(wire)
     blocks: list[Json] = []
     open_index: int | None = None

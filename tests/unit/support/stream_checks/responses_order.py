@@ -57,7 +57,7 @@ def read_stream(wire: bytes) -> list[Json]:
 
 
 def check_stream(wire: bytes) -> list[Json]:
-    """Frames, order, the official types and the official client's accumulator; returns the events."""
+    """Checks frames, order, official types and the official client's accumulator. Returns the events."""
     events = read_stream(wire)
     check_order(events)
     check_types(events)

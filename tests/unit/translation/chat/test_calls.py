@@ -1,4 +1,4 @@
-"""Tool calls, however an upstream numbers, names and cuts them."""
+"""Tool calls of an upstream, for all kinds of indexes, names and splits."""
 
 from typing import Any
 
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
 
 
 def made(events: list[Event]) -> list[tuple[str, str, str]]:
-    """(call_id, name, arguments) of every function call."""
+    """Returns (call_id, name, arguments) of every function call."""
     found = collect(events)
     return [(item["call_id"], item["name"], item["arguments"]) for item in found if item["type"] == "function_call"]
 

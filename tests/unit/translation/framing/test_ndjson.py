@@ -1,4 +1,4 @@
-"""Lines of JSON out of bytes, wherever they are cut."""
+"""Splits bytes into lines of JSON, for every split."""
 
 import pytest
 

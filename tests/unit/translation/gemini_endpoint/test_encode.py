@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 
 class PlainSeal:
-    """Marks what would be encrypted."""
+    """A seal that marks data instead of encrypting it."""
 
     def may_need_seal(self, _payload: bytes) -> bool:
         return True

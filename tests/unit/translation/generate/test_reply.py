@@ -62,7 +62,7 @@ def whole(*events: Event) -> Json:
 
 
 def frames(events: Sequence[Event]) -> list[tuple[str | None, Json]]:
-    """(event name, payload) of each frame of a stream, each event in a batch of its own."""
+    """Returns (event name, payload) of each frame of a stream, with each event in a batch of its own."""
     encoder = GenerateEncoder("tiny")
     written = feed_to_end(encoder, *([event] for event in events))
     return [(frame.event, json.loads(frame.payload)) for frame in FrameDecoder().feed(written)]

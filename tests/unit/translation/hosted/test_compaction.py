@@ -1,4 +1,4 @@
-"""Contexts with hosted tools, split for their compaction, and loops that go on from a summary."""
+"""Contexts with hosted tools, split for their compaction, and loops that continue from a summary."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Results that are too long: what the model reads of them at first, and how it reads on."""
+"""Results that are too long: their first part, and how the model reads the rest."""
 
 from typing import Any
 

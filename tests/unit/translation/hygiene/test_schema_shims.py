@@ -1,4 +1,4 @@
-"""Tools as some upstreams need them."""
+"""Adapts tools to the requirements of some upstreams."""
 
 from copy import deepcopy
 

@@ -1,4 +1,4 @@
-"""Volatile lines of a system prompt stand behind everything that an upstream may have cached."""
+"""Volatile lines of a system prompt are moved behind everything that an upstream may have cached."""
 
 from typing import Any
 

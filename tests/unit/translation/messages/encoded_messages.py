@@ -26,7 +26,7 @@ STOP = Finished("stop")
 
 
 class Seal:
-    """Seals by naming what it was given."""
+    """A seal that contains its data as text."""
 
     def may_need_seal(self, _payload: bytes, /) -> bool:
         return True

@@ -31,7 +31,7 @@ def events_of(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[Event]:
 
 
 def texts(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, str]]:
-    """(type, text) of each item."""
+    """Returns (type, text) of each item."""
     return [(item["type"], text_of(item)) for item in collect(events_of(*chunks, profile=profile))]
 
 

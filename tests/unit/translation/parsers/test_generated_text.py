@@ -34,7 +34,7 @@ def generated(profile: Profile = DEFAULT_PROFILE, **how: Any) -> GeneratedTextDe
 
 
 def ended(said: list[Event], out: GeneratedTextDecoder, reason: FinishReason = "stop") -> list[Event]:
-    """All events of a turn, each with a right to be where it is."""
+    """Returns all events of a turn, after checking their grammar."""
     events = [Started("m"), *said, *out.finish(reason, Usage(output=4))]
     grammar = EventGrammar()
     grammar.check(events)
@@ -43,7 +43,7 @@ def ended(said: list[Event], out: GeneratedTextDecoder, reason: FinishReason = "
 
 
 def read(events: list[Event]) -> list[tuple[str, str]]:
-    """(type, text) of the items."""
+    """Returns (type, text) of the items."""
     found = []
     for item in collect(events):
         parts = [*item.get("content", ()), *item.get("summary", ())]
@@ -113,7 +113,7 @@ def tokens_of(*texts: str) -> list[Json]:
 
 
 def probable(events: list[Event]) -> list[tuple[str, str]]:
-    """(text, text of its tokens) of each delta that has log probabilities."""
+    """Returns (text, text of its tokens) of each delta with log probabilities."""
     return [
         (event.text, "".join(entry["token"] for entry in event.logprobs))
         for event in events

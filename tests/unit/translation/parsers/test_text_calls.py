@@ -34,7 +34,7 @@ MADE_G = ("g", "{}")
 
 
 class Answer:
-    """One answer read to its end."""
+    """The parsed answer, read to its end."""
 
     def __init__(self, pieces: Iterable[str], *, truncated: bool = False, tools: tuple[Json, ...] = TOOLS, **more: Any):
         new_id = counting_ids()
@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def items(self) -> list[object]:
-        """Messages as their text, calls as (name, arguments), with `incomplete` where they are."""
+        """Returns messages as their text, calls as (name, arguments), and `incomplete` for incomplete ones."""
         found: list[object] = []
         for item in collect(self.events):
             if item["type"] == "message":

@@ -25,7 +25,7 @@ CALL: Item = items.new_function_call("fc_1", call_id="c1", name="f")
 
 
 class Seal:
-    """Turns what is raw into what is sealed."""
+    """A seal that replaces the text raw by sealed."""
 
     def may_need_seal(self, payload: bytes) -> bool:
         return b"raw" in payload

@@ -1,4 +1,4 @@
-"""Tokens and the text that they were written as."""
+"""Assigns tokens to the texts that contain them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Events to the Responses API's stream."""
+"""Encodes events as a stream of the Responses API."""
 
 from itertools import groupby, pairwise
 from typing import Any, get_args

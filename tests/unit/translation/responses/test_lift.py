@@ -20,7 +20,7 @@ SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
 
 
 def lift_valid(**body: Any) -> Turn:
-    """Lift a body the schema accepts, and leave it as it was."""
+    """Lifts a body that the schema accepts, after checking that the body is not changed."""
     whole = {"model": "m", "input": "hi", **body}
     before = orjson.dumps(whole)
     validate(whole)

@@ -1,4 +1,4 @@
-"""Events to one response object."""
+"""Collects events to a response object."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""Function calls of the upstream, back as calls of the tools the client declared."""
+"""Maps function calls of the upstream to calls of the tools that the client declared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -70,7 +70,7 @@ def call(index: int, name: str, *arguments: str, ended: ItemEnded | None = None)
 
 
 def fed(events: Sequence[Event], mapped: ToolCallMapper | None = None) -> list[Event]:
-    """Everything, one event at a time, checked against the grammar."""
+    """Feeds all events, one at a time, and checks the result by the grammar."""
     mapped = mapped or calls()
     out = [new for event in events for new in mapped.feed([event])]
     EventGrammar().check(out)

@@ -16,7 +16,7 @@ def judge(parameters: Any, **more: Any) -> CallValidator:
 
 
 def doubling(levels: int) -> Json:
-    """Few definitions, each twice the one before."""
+    """Returns a schema of few definitions, each twice as large as the one before."""
     refs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
     return {"$ref": "#/$defs/d0", "$defs": {**refs, f"d{levels}": {"type": "object"}}}
 

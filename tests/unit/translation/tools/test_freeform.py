@@ -1,4 +1,4 @@
-"""Freeform input out of the function arguments it rides in."""
+"""Reads freeform input out of function arguments."""
 
 import json
 from itertools import pairwise

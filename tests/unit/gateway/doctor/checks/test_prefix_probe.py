@@ -23,7 +23,7 @@ SUBJECT = Subject(
 
 
 class Session:
-    """Answers every turn with 1,000 tokens of input, of which some were cached."""
+    """Replies to every turn with a usage of 1,000 input tokens, of which some were cached."""
 
     def __init__(self, cached: int | None, provider_type: str = "vllm", window: int | None = None) -> None:
         self.subject = replace(

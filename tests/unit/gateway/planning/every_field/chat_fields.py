@@ -1,4 +1,4 @@
-"""Every field of a Chat Completions request below the parameters themselves, each said once.
+"""Every field of a Chat Completions request below its parameters, each once.
 
 A case is named as the schema names the field: the object it is in, and its key.
 """

@@ -1,4 +1,4 @@
-"""Every field of a request of Gemini's API, each said once.
+"""Every field of a request of Gemini's API, each once.
 
 A case is named as the schema names the field: the object it is in, and its key. Parameters have only their key.
 """

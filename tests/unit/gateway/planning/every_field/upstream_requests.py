@@ -80,7 +80,7 @@ UPSTREAMS: dict[str, Kind] = {
 
 @dataclass
 class RecordingProvider(Recorder):
-    """Notes what an upstream would be sent."""
+    """A provider that records the upstream request."""
 
     lower: Lower = DIALECTS["chat"].lower
     sent: Any = None
@@ -95,7 +95,7 @@ class RecordingProvider(Recorder):
 
 
 class UpstreamRequest(NamedTuple):
-    """What an upstream is sent, and the losses."""
+    """An upstream request, and its losses."""
 
     sent: Json
     losses: Sequence[Loss]

@@ -49,5 +49,5 @@ def function(index: int, name: str, *texts: str, call_id: str = "a", id: str = "
 
 
 def texts(events: list[Event]) -> list[tuple[str, str]]:
-    """(item type, text) of every message and reasoning item."""
+    """Returns (item type, text) of every message and reasoning item."""
     return [(item["type"], "".join(part["text"] for part in item["content"])) for item in collect(events)]

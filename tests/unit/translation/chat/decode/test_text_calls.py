@@ -27,7 +27,7 @@ def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS) ->
 
 
 def brief(events: list[Event]) -> list[object]:
-    """Messages and thoughts as their text, calls as (name, arguments)."""
+    """Returns messages and thoughts as their text, calls as (name, arguments)."""
     found: list[object] = []
     for item in collect(events):
         if item["type"] == "function_call":

@@ -41,7 +41,7 @@ def relayed(
 
 
 def added_up(chunks: list[Json]) -> list[tuple[str, str, str]]:
-    """(id, name, arguments) as the official client adds them up: by index, ids and names once, pieces joined."""
+    """Returns (id, name, arguments) as the official client joins them: by index, ids and names once, pieces joined."""
     calls: dict[int, list[str]] = {}
     for each in chunks:
         for call in each["choices"][0]["delta"].get("tool_calls") or ():

@@ -1,4 +1,4 @@
-"""Requests for user input: what clients get of them, and which ones are refused."""
+"""Requests for user input: their form for clients, and refusals."""
 
 from dataclasses import replace
 

@@ -148,7 +148,7 @@ def label(given: object) -> str:
 
 
 def words(annotation: Any) -> set[str]:
-    """Every string in a Literal, or in a union of them."""
+    """Returns every string in a Literal, or in a union of Literals."""
     return {word for inner in get_args(annotation) for word in ([inner] if isinstance(inner, str) else words(inner))}
 
 
