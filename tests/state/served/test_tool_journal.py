@@ -241,7 +241,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
             async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
                 held.set()
                 reply = await asking
-            assert "no call of a tool is sent" in reply.text
+            assert "the tool call was not sent" in reply.text
             assert reply.status_code == (529 if path == "/v1/messages" else 503)
             assert server.calls == []
 
