@@ -297,7 +297,7 @@ async def test_an_approval_whose_response_was_lost_has_no_known_outcome(calc: Co
         assert (await gateway.send(given, store=False)).status_code == 502
         assert (await gateway.refuse(given, store=False))[1] == "approval_already_used"
         await gateway.ask([*history, {"role": "user", "content": "Well?"}], store=False)
-        assert (await gateway.last_messages())[-2]["content"].startswith("This call was approved before. What came of")
+        assert (await gateway.last_messages())[-2]["content"].startswith("This call was approved before. Its outcome")
         assert calc.runs["add"] == 1
 
 
