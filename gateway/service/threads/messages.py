@@ -133,4 +133,5 @@ class ThreadedRequest:
             **turn.sampling,
         }
         response = new_response(parameters, response_id=identity.id, created_at=identity.created, model=identity.model)
-        return {**response, MESSAGE_THREAD_KEY: build_thread_state(self._body)}
+        previous_state = self._history.state if self._history.previous_id else None
+        return {**response, MESSAGE_THREAD_KEY: build_thread_state(self._body, previous_state)}

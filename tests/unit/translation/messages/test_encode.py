@@ -223,6 +223,38 @@ def test_arguments_without_deltas_are_not_lost() -> None:
     assert reply_of(*item(0, CALL), STOP)["content"][0]["input"] == {}
 
 
+MALFORMED: dict[str, tuple[str, ...]] = {
+    "an array": ("[1", "]"),
+    "single quotes": ("{", "'a': 1", "}"),
+    "a brace": ("{",),
+    "a text with quotes": ('"a"', ' \\ b"'),
+    "a code fence": ("```json\n", '{"a":1}', "\n```x"),
+    "blanks and no object": (" ", "\n", "a"),
+}
+
+
+@pytest.mark.parametrize("texts", MALFORMED.values(), ids=MALFORMED)
+def test_arguments_that_are_no_object_are_within_one(texts: tuple[str, ...]) -> None:
+    message = reply_of(*item(0, CALL, *texts), Finished("tool_calls"))
+    assert message["content"][0]["input"] == {"raw_arguments": "".join(texts)}
+    whole = {**CALL, "arguments": "".join(texts)}
+    assert reply_of(ItemStarted(0, CALL), ItemEnded(0, whole), STOP)["content"] == message["content"]
+    assert reply_of(ItemStarted(0, whole), ItemEnded(0), STOP)["content"] == message["content"]
+
+
+def test_arguments_of_blanks_are_an_empty_object() -> None:
+    assert reply_of(*item(0, CALL, " ", "\n"), STOP)["content"][0]["input"] == {}
+    assert reply_of(*item(0, CALL, " {", " ", "}"), STOP)["content"][0]["input"] == {}
+
+
+def test_a_call_that_is_cut_off_has_what_has_come() -> None:
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="text")
+    ended = ItemEnded(0, status="incomplete")
+    wire = encoder.feed([Started("m"), ItemStarted(0, CALL), Delta(0, None, "{"), ended, Finished("length")])
+    deltas = [event for event in read_frames(wire + encoder.conclude()) if event["type"] == "content_block_delta"]
+    assert [event["delta"]["partial_json"] for event in deltas] == ["{"]
+
+
 def test_sealed_data_of_a_call_follows_it() -> None:
     final = {**CALL, "arguments": "{}", "details": [{"type": "signature"}]}
     blocks = reply_of(*item(0, CALL, "{}", final=final), STOP, seal=Seal())["content"]

@@ -65,6 +65,19 @@ def test_stored_state_of_a_thread_cannot_change(name: str, value: object) -> Non
     assert (caught.value.param, caught.value.code) == (name, "thread_fingerprint_mismatch")
 
 
+def test_tools_may_be_repeated_as_they_were_sent_or_as_they_are() -> None:
+    sent = [{**ADD, "defer_loading": False}, LATE]
+    found = change(addition({"type": "tool_reference", "name": "late"}))
+    state = build_thread_state(body(tools=sent, messages=[USER, found]))
+    for _ in range(2):
+        for tools in (None, sent, state["tools"]):
+            continued = restore_thread_params(body(tools=tools), state)
+            assert [tool["name"] for tool in lift_thread_turn(continued).tools] == ["add", "late"]
+        state = build_thread_state(continued, state)
+    with pytest.raises(InvalidRequest, match="differs"):
+        restore_thread_params(body(tools=[LATE]), state)
+
+
 def test_only_a_continued_thread_may_have_no_messages() -> None:
     validate(body(messages=[], thread={"type": "continue", "previous_message_id": "msg_1"}))
     for thread in (None, {"type": "create"}):
