@@ -211,17 +211,17 @@ def bind_unreported(params: Sequence[str]) -> None:
 
 
 def bind_usage(usage: Usage | None) -> None:
-    """Adds the input tokens of a reply to the request's log line, as far as the upstream reports them.
+    """Adds the token counts of a reply to the request's log line, as far as the upstream reports them.
 
-    If it reports how many of them were in its prefix cache, the line also has this number and its share.
+    If it reports how many input tokens were in its prefix cache, the line also has this number and its share.
     """
-    if usage is None or usage.input is None:
+    if usage is None:
         return
-    if usage.cache_read is None:
-        bind_fields(input_tokens=usage.input)
-    else:
+    counts = {"input_tokens": usage.input, "output_tokens": usage.output}
+    bind_fields(**{name: count for name, count in counts.items() if count is not None})
+    if usage.input is not None and usage.cache_read is not None:
         share = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
-        bind_fields(input_tokens=usage.input, cached_tokens=usage.cache_read, cached_share=share)
+        bind_fields(cached_tokens=usage.cache_read, cached_share=share)
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dataplane.http_protocol import CLIENT, ClientWriter
+from gateway.endpoint_relays.reply_usage import ReplyUsage
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import GatewayError
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.middleware import BODY_SEND
-from gateway.logs import bind_failure
+from gateway.logs import bind_failure, bind_usage
 from gateway.replies.event_stream import UNBUFFERED_HEADERS
 from providers.endpoints import EndpointReply
 from providers.errors import ProviderError
@@ -28,14 +29,21 @@ class ByteReply(Response):
 
     A slow client slows the upstream down. If the client leaves, the upstream's connection is closed. A failure ends an
     event stream with an error event, and cuts any other body off, so that the client does not take it for complete.
-    `hold` is kept alive until the reply has ended.
+    `hold` is kept alive until the reply has ended. The log line gets the token counts of JSON and of event streams.
     """
 
     status_code = 200
     background = None
 
     def __init__(
-        self, reply: EndpointReply, head: bytes, rest: AsyncIterator[bytes], drain: DrainState, hold: object
+        self,
+        reply: EndpointReply,
+        head: bytes,
+        rest: AsyncIterator[bytes],
+        drain: DrainState,
+        hold: object,
+        *,
+        is_json: bool,
     ) -> None:
         self._reply = reply
         self._head = head
@@ -43,6 +51,7 @@ class ByteReply(Response):
         self._drain = drain
         self._hold = hold
         self._is_event_stream = reply.content_type == EVENT_STREAM
+        self._is_json = is_json
         header = reply.content_type_header or "application/octet-stream"
         self.raw_headers = [(b"content-type", header.encode("latin-1"))]
         if reply.content_length is not None:
@@ -52,13 +61,18 @@ class ByteReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send_body = scope.get(BODY_SEND, send)
+        usage = ReplyUsage(self._head) if self._is_event_stream or self._is_json else None
         try:
             with guard_client(scope, receive, self._drain):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 if self._head:
                     await send_body({"type": "http.response.body", "body": self._head, "more_body": True})
                 async for read in self._rest:
+                    if usage is not None:
+                        usage.feed(read)
                     await send_body({"type": "http.response.body", "body": read, "more_body": True})
+                if usage is not None:
+                    bind_usage(usage.find())
                 await send_body({"type": "http.response.body", "body": b"", "more_body": False})
         except ClientDisconnected:
             _log.info("client_disconnected", started=True)

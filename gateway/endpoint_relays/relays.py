@@ -9,11 +9,12 @@ from starlette.types import Receive, Scope
 
 from gateway.endpoint_relays.byte_reply import EVENT_STREAM, ByteReply, guard_client
 from gateway.endpoint_relays.form_upload import FormLimits, FormUpload
+from gateway.endpoint_relays.reply_usage import ReplyUsage
 from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
-from gateway.logs import bind_fields
+from gateway.logs import bind_fields, bind_usage
 from gateway.planning.resolver import Resolver, Route
 from providers.endpoints import EndpointRelayer, EndpointReply
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
@@ -77,6 +78,7 @@ class EndpointRelays:
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
+        bind_usage(ReplyUsage(whole).find())
         parsed = orjson.loads(whole)
         if not isinstance(parsed, dict):
             raise _build_garbled_error(route, "is not a JSON object")
@@ -136,7 +138,7 @@ class EndpointRelays:
                 _check_length(reply, head, route, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(route, f"is of the type {reply.content_type:.100}")
-            return ByteReply(reply, head, reads, self._drain, self._hold)
+            return ByteReply(reply, head, reads, self._drain, self._hold, is_json=is_json)
         except BaseException:
             await reply.close()
             raise

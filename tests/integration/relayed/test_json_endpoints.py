@@ -3,15 +3,30 @@
 import asyncio
 import base64
 import struct
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
+import orjson
 import pytest
 
 from gateway.endpoint_relays.rows import ENDPOINT_ROWS
 from tests.integration.relayed.relay_gateway import CLIENT_KEY, OWN_KEY, relaying
-from tests.upstream import Close, Hang, Pause, Repeat, Reply, closed_port, error_reply, json_reply, silence, sse_reply
+from tests.serving import command
+from tests.upstream import (
+    Close,
+    Hang,
+    Pause,
+    Repeat,
+    Reply,
+    ScriptedUpstream,
+    closed_port,
+    error_reply,
+    json_reply,
+    silence,
+    sse_reply,
+)
 from tests.upstream.builders import DONE, data_frame
 from tests.upstream.script import Exchange
 
@@ -40,6 +55,24 @@ async def test_embeddings_are_sent_to_the_upstreams_model_with_its_key() -> None
     assert second.json["dimensions"] == 3
     assert first.headers["authorization"] == f"Bearer {OWN_KEY}"
     assert CLIENT_KEY not in str(first.headers)
+
+
+async def test_the_log_line_has_the_token_counts_of_whole_replies_and_of_streams(tmp_path: Path) -> None:
+    counts = {"prompt_tokens": 4, "completion_tokens": 5}
+    chunks = [{**COMPLETION, "choices": [{"index": 0, "text": "Hi"}]}, {**COMPLETION, "choices": [], "usage": counts}]
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/embeddings", embeddings(FLOATS * 20_000))
+        upstream.on("/completions", sse_reply(*map(data_frame, chunks), DONE))
+        provider = {"type": "openai_compatible", "base_url": upstream.url}
+        config = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}, "store": {"url": None}}
+        with command(config, tmp_path, forked=True) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+                for path, body in (("embeddings", {"input": "a"}), ("completions", {"prompt": "a", "stream": True})):
+                    assert (await client.post(f"/v1/{path}", json={"model": "m", **body})).status_code == 200
+                await client.post("/api/embed", json={"model": "m", "input": "a"})
+        lines = [orjson.loads(line) for line in gateway.log.read_text().splitlines()]
+    logged = [(line.get("input_tokens"), line.get("output_tokens")) for line in lines if line["message"] == "request"]
+    assert logged == [(2, None), (4, 5), (2, None)]
 
 
 async def test_completions_are_streamed_as_they_arrive() -> None:
