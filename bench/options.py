@@ -29,7 +29,7 @@ class RunOptions:
 
 
 def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) -> RunOptions:
-    """Parses the command line. `names` are those of all scenarios. Exits for options that are not valid."""
+    """Parses the command line. `names` are the names of all scenarios. Exits for options that are not valid."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway.")
     parser.add_argument("--quick", action="store_true", help="one short round of each scenario")
     parser.add_argument(

@@ -281,7 +281,7 @@ cdef class _FrameFastPath:
 
 
 cdef class TemplateFastPath(_FrameFastPath):
-    """Translates deltas of a chat upstream to those of a client with another API, by a DeltaTemplate."""
+    """Translates deltas of a chat upstream to deltas of a client with another API, by a DeltaTemplate."""
 
     cdef object encoder  # has the number of the last frame; None if the client's frames have no numbers
     cdef tuple observers  # called with each text; the first appends it to the reply

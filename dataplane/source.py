@@ -10,8 +10,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 FastPathKind: TypeAlias = Literal["translation", "relay"]
-"""What a fast path of the compiled core does: it writes the deltas of a run in the client's frames, or forwards the
-upstream's frames."""
+"""The kinds of fast paths of the compiled core: one writes the texts of a delta run into the client's frames, one
+forwards the upstream's frames."""
 
 
 class FastPath(Protocol):

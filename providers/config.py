@@ -108,8 +108,7 @@ Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class CapabilityOverrides(BaseModel):
-    """Capabilities of an upstream or a model that differ from those of its type. The names are those of
-    `Capabilities`."""
+    """Capabilities of an upstream or a model that differ from its type. The names are the same as in `Capabilities`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -274,7 +273,7 @@ class ProviderConfig(BaseModel):
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(),
-        description="Capabilities that differ from those of its type. Requests that it cannot honour are refused.",
+        description="Capabilities that differ from the type. Requests that the upstream cannot honour are refused.",
     )
 
     @model_validator(mode="before")

@@ -12,8 +12,8 @@ OwnParsingFormat = Literal["direct_response", "think_tags"]
 
 
 class RawTextFormat(NamedTuple):
-    """How the models of a family write thinking and calls in their text. It matters only where nothing before the
-    gateway parses that text."""
+    """The form in which models of a family write thinking and calls in their text. It matters only where nothing before
+    the gateway parses that text."""
 
     parsing_format: OwnParsingFormat
     tool_parser: str = "openai"

@@ -98,8 +98,7 @@ _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
     "truncate_prompt_tokens",
     "use_beam_search",
 }
-"""Parameters of vLLM's engine. Those that only its server knows, and those that the gateway handles itself, are left
-out."""
+"""Parameters of vLLM's engine, except parameters that only its server knows or that the gateway handles itself."""
 
 _VOLATILE_LINES: Final = ("x-anthropic-billing-header:*",)
 """Lines at the beginning of the system prompts of clients that change with each session or request, and are no use to a

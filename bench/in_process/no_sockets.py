@@ -1,6 +1,6 @@
 """Runs the whole gateway without sockets: the bytes of HTTP to and from it are passed by calls, on both sides.
 
-The CPU of a request is then that of Python and the event loop, so that it can be measured on a busy machine.
+The CPU of a request is then spent by Python and the event loop alone, so that it can be measured on a busy machine.
 """
 
 import asyncio

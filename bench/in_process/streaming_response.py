@@ -1,7 +1,7 @@
 """Measures one send and one open stream of the gateway's streaming response and of sse-starlette's.
 
 Run it with `python -m bench.in_process.streaming_response`. Both send the same encoded frames to an ASGI `send` in this
-process. There is no server and no socket, so the figures are those of the response alone.
+process. There is no server and no socket, so the figures are of the response alone.
 """
 
 import argparse

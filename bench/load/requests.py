@@ -24,7 +24,7 @@ class HistoryShape:
     """The number of items that are user messages with an image."""
     image_bytes: int = 0
     scale: int = 1
-    """The factor by which the texts are longer than those of a plain conversation."""
+    """The factor by which the texts are longer than in a plain conversation."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class ScenarioRow:
 def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> ScenarioRow:
     """Returns the row of a scenario from its rounds, which have a figure per server.
 
-    The servers are `direct`, `gateway`, and those of `nginx` and the peers that are installed.
+    The servers are `direct`, `gateway`, and `nginx` and the peers if they are installed.
     """
     servers = dict.fromkeys(name for figures in rounds for name in figures)
     ratios = [ratio for figures in rounds if (ratio := _ratio_to_nginx(figures)) is not None]
@@ -112,7 +112,7 @@ def render_peers(rows: Sequence[ScenarioRow]) -> str | None:
 
 
 def _is_least(row: ScenarioRow, names: Sequence[str]) -> bool:
-    """Returns whether the gateway's figure is less than that of each peer."""
+    """Returns whether the gateway's figure is less than the figure of each peer."""
     gateway = _value(row, GATEWAY)
     peers = [value for name in names if (value := _value(row, name)) is not None]
     return gateway is not None and all(gateway < value for value in peers)
@@ -139,7 +139,8 @@ def _cells(row: ScenarioRow) -> tuple[str, ...]:
 
 
 def _added_value(figures: dict[str, Figure], scenario: Scenario) -> float:
-    """Returns the gateway's figure minus that of a direct run, or the figure itself if a direct run has none."""
+    """Returns the gateway's figure minus the figure of a direct run, or the gateway's figure alone if a direct run has
+    none."""
     gateway, direct = figures[GATEWAY].value, figures[DIRECT].value
     assert gateway is not None, scenario
     return gateway - direct if direct is not None else gateway

@@ -128,12 +128,12 @@ async def _continue_chain(store: SqlStore, response_id: str) -> Continuation:
 def _check(continuation: Continuation, turns: int) -> None:
     texts = [item["content"] if item["role"] == "user" else item["content"][0]["text"] for item in continuation.history]
     if texts != [build_turn_text(turn, answer=answer) for turn in range(1, turns + 1) for answer in (False, True)]:
-        raise WrongAnswers(f"the chain's history has {len(texts)} items, and they are not those of the turns")
+        raise WrongAnswers(f"the chain's history has {len(texts)} items, and they differ from the items of the turns")
 
 
 @contextmanager
 def _collect_statements() -> Iterator[list[str]]:
-    """Collects the SQL statements sent within the block, without those that open transactions."""
+    """Collects the SQL statements sent within the block, except statements that open transactions."""
     sent: list[str] = []
 
     def record(*arguments: object) -> None:

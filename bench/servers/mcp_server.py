@@ -16,7 +16,7 @@ _COMPLETE: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private
 
 
 def build_tool_list() -> list[dict[str, Any]]:
-    """Returns the tools as they are in an `mcp_list_tools` item: those that the benchmark declares as functions."""
+    """Returns the tools that the benchmark declares as functions, in the form of an `mcp_list_tools` item."""
     functions = [build_function_tool(number, nested=False) for number in range(TOOL_COUNT)]
     return [
         {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}

@@ -37,7 +37,7 @@ class OutputConstraint:
     json_object: bool = False
     regex: str | None = None
     grammar: str | None = None
-    """In the engine's own notation."""
+    """A grammar in the engine's own notation."""
     lark: str | None = None
     choice: Sequence[str] | None = None
     suffix: str = ""
@@ -59,12 +59,12 @@ class GenerationRequest:
     Without `stop`, `logprobs` and `top_logprobs`."""
     constraint: OutputConstraint | None = None
     top_logprobs: int | None = None
-    """How many alternatives to report for each token. None: no log probabilities at all."""
+    """The number of alternatives to report for each token. None: no log probabilities at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDelta:
-    """What an engine generated since the previous delta. `text` has no stop string and nothing after it, and no special
+    """The output of an engine since its previous delta. `text` has no stop string and nothing after it, and no special
     tokens such as the one that ends a turn. `tokens` contain both."""
 
     text: str
@@ -129,4 +129,4 @@ class EngineConfigProblem(NamedTuple):
 
     path: tuple[str, ...]
     message: str
-    """What is wrong, or what to write instead."""
+    """The fault, or the value to write instead."""

@@ -195,8 +195,8 @@ def _top_logprobs_of(sampling: Mapping[str, Any]) -> int | None:
 
 
 def _template_arguments(turn: Turn, profile: Profile, chat: Json, *, thinking: bool, has_two_passes: bool) -> Json:
-    """Returns the arguments of the template. The client's own `chat_template_kwargs` override those that follow from
-    its other parameters."""
+    """Returns the arguments of the template. The client's own `chat_template_kwargs` override arguments that follow
+    from its other parameters."""
     arguments: Json = {}
     has_switch = profile.thinking_switch == "chat_template_kwargs"
     if has_two_passes or (has_switch and (turn.thinking is not None or not thinking)):

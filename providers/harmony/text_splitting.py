@@ -28,7 +28,7 @@ _PIECE: Final = re.compile(
 
 def split_text(text: str) -> Iterator[str]:
     """Yields the text in pieces, cut only inside runs that would be slow to encode. Nearly every text is one piece. The
-    tokens of the text are those of its pieces."""
+    tokens of the text are the tokens of its pieces."""
     start = 0
     for run in _UNBROKEN_RUN.finditer(text):
         for piece in _PIECE.finditer(text, run.start(), run.end()):

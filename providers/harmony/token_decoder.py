@@ -58,7 +58,8 @@ class HarmonyTokenDecoder:
         return [] if self.ended else self._parse_tokens(self._repairer.feed(token))
 
     def finish(self, status: ItemStatus) -> list[Event]:
-        """Ends the turn and returns the last events. `status` is that of the last item: `incomplete` if it was cut."""
+        """Ends the turn and returns the last events. `status` is the status of the last item: `incomplete` if it was
+        cut."""
         events = [] if self._stop_strings.met else self._parse_tokens(self._repairer.finish())
         if rest := self._stop_strings.finish():
             events += self._writer.write_block("text", rest)

@@ -14,7 +14,7 @@ _MAX_CHARACTER_TOKENS: Final = 4
 """The most tokens that one character can span, because it has at most four bytes."""
 
 _FOREIGN_AUTHORS: Final = ("user", "system", "developer", "tool", "functions.", "python", "browser")
-"""How the header of a message by another author than the assistant begins."""
+"""The beginnings of headers of messages by other authors than the assistant."""
 
 _RECIPIENT: Final = re.compile(r"to=([^\s<]*)")
 _WORD: Final = re.compile(r"[^\s<]*")

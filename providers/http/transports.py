@@ -11,8 +11,8 @@ from dataplane.transport import PooledTransport
 from providers.config import ProviderConfig
 
 _KEEPALIVE_S: Final = 4.0
-"""How long httpx keeps an idle connection. Some servers close one after five seconds, and httpx does not check a
-connection before it is reused."""
+"""The seconds for which httpx keeps an idle connection. Some servers close one after five seconds, and httpx does not
+check a connection before it is reused."""
 
 
 class HttpxBody(IteratedSource[bytes]):

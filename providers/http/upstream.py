@@ -110,7 +110,7 @@ class Upstream:
         accept: str | None = None,
     ) -> Awaitable[UpstreamReply]:
         """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
-        the API's `/v1`. `headers` replace those of the configuration. `accept` is JSON or an event stream by default.
+        the API's `/v1`. `headers` replace configured headers. `accept` is JSON or an event stream by default.
 
         Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
         times.

@@ -19,8 +19,8 @@ HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """All failures that a transport raises."""
 
 END_GRACE_S = 0.25
-"""How long a stream is read after its end. That is enough for a late usage chunk, and for the end of the body, after
-which the connection can be reused."""
+"""The seconds for which a stream is read after its end. They are enough for a late usage chunk, and for the end of the
+body, after which the connection can be reused."""
 
 
 def select_headers(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, str]:

@@ -55,9 +55,9 @@ def build_sampling_params(
 ) -> Any:
     """Returns the parameters of one generation.
 
-    `defaults` are those of the model's generation config. `room` is the number of tokens that still fit into the
-    context. With `keep_special_tokens` special tokens are part of the text, for a model whose tags are special tokens.
-    `backend` is vLLM's backend of structured outputs. Raises UpstreamRejected if vLLM refuses a value.
+    `defaults` are the parameters of the model's generation config. `room` is the number of tokens that still fit into
+    the context. With `keep_special_tokens` special tokens are part of the text, for a model whose tags are special
+    tokens. `backend` is vLLM's backend of structured outputs. Raises UpstreamRejected if vLLM refuses a value.
     """
     requested = {name: value for name, value in request.sampling.items() if value is not None}
     values = dict(defaults) | {name: requested[name] for name in requested.keys() & _SAME_NAME}
