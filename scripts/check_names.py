@@ -41,7 +41,7 @@ SHARED_NAMES: Final = (
         "translation",
         """
         lift lower lower_items lower_parts lower_thinking lower_tools failure_in read_logprobs read_usage relay_body
-        stream_of FINISH_REASONS BROKEN_FINISH_REASONS
+        FINISH_REASONS BROKEN_FINISH_REASONS
         """,
         "a step of translation, which every dialect has under the same name",
     ),

@@ -14,7 +14,7 @@ from translation.chat.lift import lift as lift_chat
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
-from translation.chat.reply_forms import completion_of
+from translation.chat.reply_forms import build_completion
 from translation.chat.schema import validate as validate_chat
 from translation.chat.usage import read_usage as read_chat_usage
 from translation.framing.sse import KEEP_ALIVE_COMMENT
@@ -223,7 +223,7 @@ def _chat_relay(body: Json, identity: ReplyIdentity, presentation: Presentation)
 
 def _collect_chat_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
     with_usage = {**body, "stream_options": {"include_usage": True}}
-    return completion_of(relay_buffered_stream(_chat_relay(with_usage, identity, presentation), stream))
+    return build_completion(relay_buffered_stream(_chat_relay(with_usage, identity, presentation), stream))
 
 
 def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:

@@ -4,7 +4,7 @@ from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
-from translation.chat.reply_forms import completion_of
+from translation.chat.reply_forms import build_completion
 from translation.representation.json_types import Json
 
 
@@ -45,7 +45,7 @@ class StoredChatRelay(RelayWrapper[ChatRelay]):
 def _build_completion(sent_frames: list[bytes], reply: ChatEncoder | ChatRelay) -> Json | None:
     if reply.failed is not None or not reply.ended:
         return None
-    completion = completion_of(b"".join([*sent_frames, reply.closing_frames]))
+    completion = build_completion(b"".join([*sent_frames, reply.closing_frames]))
     # The stored completion has the usage even if the client did not request it in its stream.
     if (usage_object := reply_objects.build_usage(reply.usage)) is not None:
         completion["usage"] = usage_object

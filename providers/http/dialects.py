@@ -10,7 +10,7 @@ from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.lower import lower as lower_to_anthropic
 from translation.chat.decode import ChatDecoder
 from translation.chat.lowering.lower import lower as lower_to_chat
-from translation.chat.reply_forms import stream_of as stream_of_completion
+from translation.chat.reply_forms import build_completion_stream
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.decode import GeminiDecoder
@@ -18,7 +18,7 @@ from translation.gemini.lower import build_count_request
 from translation.gemini.lower import lower as lower_to_contents
 from translation.gemini.lower import parse_model_names as parse_gemini_model_names
 from translation.gemini.lower import path_of as path_of_contents
-from translation.messages.relaying.forms import stream_of_message
+from translation.messages.relaying.reply_forms import build_message_stream
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
 from translation.representation.delta_runs import DeltaRun
@@ -28,7 +28,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.lower import lower as lower_to_responses
-from translation.responses.relaying.reply_forms import stream_of as stream_of_response
+from translation.responses.relaying.reply_forms import build_response_stream
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):
@@ -232,13 +232,13 @@ class RelayDialectSpec(NamedTuple):
 
 
 RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
-    "chat": RelayDialectSpec("/chat/completions", stream_of_completion),
+    "chat": RelayDialectSpec("/chat/completions", build_completion_stream),
     "messages": RelayDialectSpec(
         "/messages",
-        stream_of_message,
+        build_message_stream,
         {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"},
         b"anthropic-ratelimit-",
         _MESSAGES_COUNT_PATH,
     ),
-    "responses": RelayDialectSpec("/responses", lambda answer: stream_of_response(answer, new_id)),
+    "responses": RelayDialectSpec("/responses", lambda answer: build_response_stream(answer, new_id)),
 }

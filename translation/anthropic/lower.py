@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.anthropic.citations import enable_citations
+from translation.anthropic.json_schemas import close_schema
 from translation.anthropic.lower_items import lower_items, open_turn_has_thinking
 from translation.anthropic.lower_tools import forces_call, lower_tools
-from translation.anthropic.schemas import close_schema
 from translation.anthropic.thinking import accepts_sampling, lower_thinking, predates_adaptive, uses_token_budget
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.anthropic.schemas import close_schema
+from translation.anthropic.json_schemas import close_schema
 from translation.anthropic.tool_schemas import to_object_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json

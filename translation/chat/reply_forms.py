@@ -11,7 +11,7 @@ _UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index"})
 """Keys of a delta whose values are whole and may be repeated. They are replaced, not appended."""
 
 
-def stream_of(completion: Json) -> bytes:
+def build_completion_stream(completion: Json) -> bytes:
     """Returns a whole reply as a stream: one chunk with every choice, one with the usage, and `[DONE]`.
 
     A body that is not a completion also becomes a chunk. The decoder of the stream refuses it.
@@ -25,7 +25,7 @@ def stream_of(completion: Json) -> bytes:
     return b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE_FRAME
 
 
-def completion_of(frames: bytes) -> Json:
+def build_completion(frames: bytes) -> Json:
     """Returns a stream that ended without an error as a whole reply.
 
     `frames` are complete server-sent events with LF line ends, whose data are JSON objects.

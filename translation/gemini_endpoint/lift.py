@@ -6,8 +6,8 @@ from typing import Any, Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini_endpoint.enum_replies import ENUM_TYPE, wrap_enum
 from translation.gemini_endpoint.history import lift_contents
+from translation.gemini_endpoint.json_schemas import lift_schema
 from translation.gemini_endpoint.schema.request import REQUEST_FIELDS, find_unknown_in_request
-from translation.gemini_endpoint.schemas import lift_schema
 from translation.gemini_endpoint.tools import lift_calling_config, lift_declarations
 from translation.lowering.closed_schemas import close_objects
 from translation.representation.json_types import Json

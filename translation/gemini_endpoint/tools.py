@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini_endpoint.schemas import lift_schema
+from translation.gemini_endpoint.json_schemas import lift_schema
 from translation.lowering.closed_schemas import close_objects
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss

@@ -12,10 +12,9 @@ from translation.encoding.delta_template import DeltaTemplate
 from translation.encoding.event_encoder import EventEncoder, TextFrames
 from translation.framing import sse
 from translation.messages import reply_objects
-from translation.messages.block_deltas import split_block
 from translation.messages.failures import build_error_body
 from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
-from translation.messages.reply_objects import BLANK_LINE, ThinkingView
+from translation.messages.reply_objects import BLANK_LINE, ThinkingView, split_block
 from translation.messages.searches import build_search_usage, build_search_use
 from translation.representation.collector import ItemState
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver

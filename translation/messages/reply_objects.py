@@ -1,7 +1,9 @@
-"""Builds the parts that streamed and whole messages share: content blocks, usage, the reason of the end."""
+"""Builds the parts that streamed and whole messages share: content blocks and their deltas, usage, the stop reason."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
+
+import orjson
 
 from translation.messages.history import CALL_CARRIER_PREFIX
 from translation.messages.mcp_servers import build_mcp_result, build_mcp_use
@@ -173,3 +175,24 @@ def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
     """Yields a block with what the upstream needs back of a call, if it needs anything. It follows the call."""
     if data := seal_item(item, seal):
         yield {"type": "redacted_thinking", "data": CALL_CARRIER_PREFIX + data}
+
+
+def split_block(block: Json) -> tuple[Json, list[Json]]:
+    """Returns a whole block as it starts in a stream, and the deltas that complete it.
+
+    Clients read texts and inputs from the deltas, so that no block starts with one. Other blocks start whole.
+    """
+    match block["type"]:
+        case "text":
+            citations = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
+            start = {key: value for key, value in block.items() if key != "citations" or not value}
+            return {**start, "text": ""}, [{"type": "text_delta", "text": block["text"]}, *citations]
+        case "thinking":
+            thought = [{"type": "thinking_delta", "thinking": block["thinking"]}] if block["thinking"] else []
+            signature = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*thought, signature]
+        case _ if "input" in block:
+            delta = {"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()}
+            return {**block, "input": {}}, [delta]
+        case _:
+            return block, []

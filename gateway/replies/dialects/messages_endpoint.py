@@ -11,8 +11,8 @@ from translation.decoding.usage import read_message_usage
 from translation.messages.collect import MessageCollector
 from translation.messages.encode import PING_FRAME, MessagesEncoder
 from translation.messages.lift import lift, lift_count
-from translation.messages.relaying.forms import message_of_stream
 from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body
 from translation.messages.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
@@ -72,7 +72,7 @@ def _relay_json(_body: Json, upstream_reply: Json, _identity: ReplyIdentity, pre
 
 
 def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    return message_of_stream(relay_buffered_stream(_relay(body, identity, presentation), stream))
+    return build_message(relay_buffered_stream(_relay(body, identity, presentation), stream))
 
 
 MESSAGES: Final = Endpoint(

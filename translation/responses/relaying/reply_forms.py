@@ -16,7 +16,7 @@ _UNFINISHED_FIELDS: Json = {
 """Fields of a response that has no output yet."""
 
 
-def stream_of(response: Json, new_id: NewId) -> bytes:
+def build_response_stream(response: Json, new_id: NewId) -> bytes:
     """Returns the frames of a stream that produces `response` and ends with it.
 
     Raises ProtocolViolation if `response` is not a response object.

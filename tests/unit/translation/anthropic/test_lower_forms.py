@@ -7,8 +7,8 @@ import pytest
 from tests.unit.support.items import call, output, user
 from tests.unit.translation.anthropic.item_blocks import text, use
 from tests.unit.translation.anthropic.lowered_turns import FUNCTION, LOOP, NEW, OLD, PROFILE, TOOL, lowered, with_limit
+from translation.anthropic.json_schemas import close_schema
 from translation.anthropic.lower import lower
-from translation.anthropic.schemas import close_schema
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.support.chat_replies import CHUNK, COMPLETION, LOGPROB, read_stream
-from translation.chat.reply_forms import completion_of, stream_of
+from translation.chat.reply_forms import build_completion, build_completion_stream
 from translation.framing import sse
 
 Json = dict[str, Any]
@@ -41,10 +41,10 @@ COMPLETIONS: dict[str, Json] = {
 def test_a_completion_survives_both_ways(more: Json) -> None:
     completion = {**HEAD, "object": "chat.completion", **more}
     COMPLETION.validate_python(completion)
-    stream = stream_of(completion)
+    stream = build_completion_stream(completion)
     for chunk in read_stream(stream):
         CHUNK.validate_python(chunk)
-    assert completion_of(stream) == completion
+    assert build_completion(stream) == completion
 
 
 def chunks(*deltas: Json, **last: Any) -> bytes:
@@ -85,7 +85,7 @@ PIECES: dict[str, tuple[list[Json], Json]] = {
 
 @pytest.mark.parametrize(("deltas", "message"), PIECES.values(), ids=PIECES)
 def test_a_stream_adds_up(deltas: list[Json], message: Json) -> None:
-    completion = completion_of(chunks(*deltas))
+    completion = build_completion(chunks(*deltas))
     assert completion["choices"] == [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}]
 
 
@@ -99,5 +99,7 @@ NO_COMPLETIONS: dict[str, Json] = {
 
 @pytest.mark.parametrize("answer", NO_COMPLETIONS.values(), ids=NO_COMPLETIONS)
 def test_an_invalid_completion_is_left_to_the_reader_of_the_stream(answer: Json) -> None:
-    [chunk] = [orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(stream_of(answer))[:-1]]
+    [chunk] = [
+        orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(build_completion_stream(answer))[:-1]
+    ]
     assert chunk["choices"] == answer.get("choices")

@@ -9,8 +9,8 @@ from tests.unit.support.golden import GOLDEN, recordings
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.relaying.forms import message_of_stream, stream_of_message
 from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.reply_forms import build_message, build_message_stream
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
@@ -159,8 +159,8 @@ def test_errors_have_the_gateways_codes(error: Any, code: str) -> None:
 @pytest.mark.parametrize("recording", sorted((GOLDEN / "anthropic").glob("*.json")), ids=lambda path: path.stem)
 def test_a_whole_message_is_a_stream_and_back(recording: Any) -> None:
     message = orjson.loads(recording.read_bytes())
-    stream = stream_of_message(message)
-    assert message_of_stream(stream) == message
+    stream = build_message_stream(message)
+    assert build_message(stream) == message
     if "web-search" not in recording.stem:
         read_frames(stream)
 
@@ -173,20 +173,20 @@ def test_a_whole_message_is_a_stream_and_back(recording: Any) -> None:
 def test_a_stream_is_the_message_that_the_official_client_makes(recording: Any) -> None:
     wire = recording.read_bytes()
     if b"citations" in wire or b"server_tool" in wire:
-        assert message_of_stream(wire)["content"]
+        assert build_message(wire)["content"]
         return
     expected = check_message_stream(wire)
-    assert message_of_stream(wire)["content"] == expected["content"]
+    assert build_message(wire)["content"] == expected["content"]
 
 
 def test_an_error_object_is_an_error_event() -> None:
-    assert stream_of_message(ERROR) == ERROR_FRAME
+    assert build_message_stream(ERROR) == ERROR_FRAME
 
 
 def test_unknown_deltas_are_left_out_of_a_whole_message() -> None:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta"}}
     wire = b"".join([HEAD, b"\n\n", START, encode_event("content_block_delta", orjson.dumps(delta))])
-    assert message_of_stream(wire)["content"] == [{"type": "text", "text": ""}]
+    assert build_message(wire)["content"] == [{"type": "text", "text": ""}]
 
 
 def test_a_request_is_forwarded_with_the_upstreams_model() -> None:

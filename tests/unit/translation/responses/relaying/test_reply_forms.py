@@ -8,7 +8,7 @@ from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids
 from tests.upstream.builders import message_item, response_snapshot
 from translation.errors import ProtocolViolation
-from translation.responses.relaying.reply_forms import stream_of
+from translation.responses.relaying.reply_forms import build_response_stream
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ RESPONSES: dict[str, Json] = {
 
 @pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
 def test_the_stream_ends_with_the_response_unchanged(response: Json) -> None:
-    events = check_stream(stream_of(response, counting_ids()))
+    events = check_stream(build_response_stream(response, counting_ids()))
     assert events[0]["response"]["status"] == "in_progress"
     assert events[-1]["type"] == f"response.{response['status']}"
     assert events[-1]["response"] == response
@@ -47,4 +47,4 @@ def test_the_stream_ends_with_the_response_unchanged(response: Json) -> None:
 @pytest.mark.parametrize("answer", [{}, {"object": "chat.completion", "choices": []}], ids=["nothing", "chat"])
 def test_an_invalid_response_is_refused(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
-        stream_of(answer, counting_ids())
+        build_response_stream(answer, counting_ids())

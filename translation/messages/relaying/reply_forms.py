@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 
 from translation.framing import sse
-from translation.messages.block_deltas import split_block
+from translation.messages.reply_objects import split_block
 from translation.representation.json_types import Json
 
 _DELTA_KEYS: Final = {
@@ -19,7 +19,7 @@ _DELTA_KEYS: Final = {
 _PARTIAL_INPUT: Final = "partial_json"
 
 
-def stream_of_message(message: Json) -> bytes:
+def build_message_stream(message: Json) -> bytes:
     """Returns a whole message as a stream. An error becomes the event `error`."""
     if message.get("type") == "error":
         return _encode(message)
@@ -35,7 +35,7 @@ def stream_of_message(message: Json) -> bytes:
     return b"".join([*frames, _encode({"type": "message_stop"})])
 
 
-def message_of_stream(frames: bytes) -> Json:
+def build_message(frames: bytes) -> Json:
     """Returns a stream that ended without an error as a whole message."""
     decoder = sse.FrameDecoder()
     message: Json = {}
