@@ -273,7 +273,7 @@ class ProviderConfig(BaseModel):
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(),
-        description="Capabilities that differ from the type. Requests that the upstream cannot honour are refused.",
+        description="Capabilities that differ from the type's. Requests that the upstream cannot honour are refused.",
     )
 
     @model_validator(mode="before")

@@ -150,13 +150,13 @@ class InProcessClient:
             self._answered.set_result(None)
 
 
-Cost = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
+CostMeter = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
 """Returns the µs of a step, which is run the given number of times per round."""
 
 _SHORT, _LONG = 4, 260
 
 
-async def measure_http_steps(cost: Cost, times: int) -> dict[str, float]:
+async def measure_http_steps(cost: CostMeter, times: int) -> dict[str, float]:
     """Returns the µs of each step by its description. It must run on an `UpstreamLoop`."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, UpstreamLoop)
@@ -175,7 +175,7 @@ async def measure_http_steps(cost: Cost, times: int) -> dict[str, float]:
     return cost_by_step
 
 
-async def _measure_request_cost(cost: Cost, model: str, times: int, *, stream: bool) -> float:
+async def _measure_request_cost(cost: CostMeter, model: str, times: int, *, stream: bool) -> float:
     client = InProcessClient(model, stream=stream)
     await client.ask()
     client.check()

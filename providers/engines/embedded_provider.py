@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from providers.base import Capabilities, EngineStatus
-from providers.engines.supervisor import ReportProgress, SupervisedEngine, Supervisor
+from providers.engines.supervisor import ProgressReporter, SupervisedEngine, Supervisor
 
 
 class CountingEngine(SupervisedEngine, Protocol):
@@ -53,5 +53,5 @@ class EmbeddedEngineProvider(ABC, Generic[_EngineT]):
         """Does nothing: the end of `run_engine` closes everything."""
 
     @abstractmethod
-    def _start(self, progress: ReportProgress, /) -> AbstractAsyncContextManager[_EngineT]:
-        """Starts one engine, as `providers.engines.supervisor.StartEngine` describes."""
+    def _start(self, progress: ProgressReporter, /) -> AbstractAsyncContextManager[_EngineT]:
+        """Starts one engine, as `providers.engines.supervisor.EngineStarter` describes."""

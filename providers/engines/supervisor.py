@@ -32,10 +32,10 @@ class SupervisedEngine(Protocol):
 
 EngineT = TypeVar("EngineT", bound=SupervisedEngine)
 
-ReportProgress: TypeAlias = Callable[[str], None]
-"""Called with what a start is doing: `loading qwen3.gguf`."""
+ProgressReporter: TypeAlias = Callable[[str], None]
+"""Called with the current step of a start, such as `loading qwen3.gguf`."""
 
-StartEngine: TypeAlias = Callable[[ReportProgress], AbstractAsyncContextManager[EngineT]]
+EngineStarter: TypeAlias = Callable[[ProgressReporter], AbstractAsyncContextManager[EngineT]]
 """Starts one engine, which is ready when the block begins and has ended after it. Raises EngineUnavailable with the
 reason. Any other exception is logged with its traceback."""
 
@@ -46,7 +46,7 @@ class Supervisor(Generic[EngineT]):
     def __init__(
         self,
         name: str,
-        start: StartEngine[EngineT],
+        start: EngineStarter[EngineT],
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,

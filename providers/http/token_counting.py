@@ -77,8 +77,8 @@ _NON_TEMPLATE_PARAMETERS = frozenset(
 )
 """Parameters of a chat body that no chat template uses. Any other may change the prompt."""
 
-PrepareExchange = Callable[[Turn, Profile], Exchange]
-BuildCountRequest = Callable[[Turn, Profile], CountRequest]
+TurnPreparer = Callable[[Turn, Profile], Exchange]
+CountRequestBuilder = Callable[[Turn, Profile], CountRequest]
 
 
 class TokenCounter:
@@ -89,7 +89,7 @@ class TokenCounter:
     """
 
     def __init__(
-        self, upstream: Upstream, prepare: PrepareExchange, build_count_request: BuildCountRequest | None = None
+        self, upstream: Upstream, prepare: TurnPreparer, build_count_request: CountRequestBuilder | None = None
     ) -> None:
         self._upstream = upstream
         self._prepare = prepare

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from providers.config import ProviderConfig
-from providers.engines.supervisor import ReportProgress
+from providers.engines.supervisor import ProgressReporter
 from providers.engines.watchdog import Watchdog, is_process_ending, ping_http, read_cpu_time, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD_COMMAND, is_xllamacpp_installed
@@ -56,7 +56,7 @@ class EngineProcess:
 
 @asynccontextmanager
 async def run_engine_process(
-    name: str, config: ProviderConfig, progress: ReportProgress
+    name: str, config: ProviderConfig, progress: ProgressReporter
 ) -> AsyncGenerator[EngineProcess, None]:
     """Starts llama.cpp and waits until it serves. The process has ended after the block. Raises EngineUnavailable with
     the reason if it does not start."""

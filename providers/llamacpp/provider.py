@@ -14,7 +14,7 @@ from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
 from providers.engines.embedded_provider import EmbeddedEngineProvider
 from providers.engines.servers.llama_provider import LlamaServerProvider
-from providers.engines.supervisor import ReportProgress
+from providers.engines.supervisor import ProgressReporter
 from providers.errors import EngineUnavailable
 from providers.http.transports import build_pooled_transport
 from providers.http.upstream import Upstream
@@ -52,7 +52,7 @@ class LlamacppProvider(EmbeddedEngineProvider["_RunningEngine"]):
         return self._supervisor.engine.provider
 
     @asynccontextmanager
-    async def _start(self, progress: ReportProgress) -> AsyncGenerator["_RunningEngine", None]:
+    async def _start(self, progress: ProgressReporter) -> AsyncGenerator["_RunningEngine", None]:
         async with run_engine_process(self._name, self._config, progress) as process:
             address = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
             transport = build_pooled_transport(self._config)

@@ -22,7 +22,7 @@ from providers.config import ProviderConfig
 from providers.egress import EgressClient
 from providers.engines.base import GenerationRequest, OutputConstraint, TokenPrompt
 from providers.engines.generation_request import ToolParsers
-from providers.engines.supervisor import ReportProgress
+from providers.engines.supervisor import ProgressReporter
 from providers.engines.watchdog import Watchdog, read_cpu_time, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import build_engine_args
@@ -103,7 +103,7 @@ class RunningEngine:
 
 @asynccontextmanager
 async def run_engine(
-    name: str, config: ProviderConfig, egress: EgressClient, progress: ReportProgress
+    name: str, config: ProviderConfig, egress: EgressClient, progress: ProgressReporter
 ) -> AsyncGenerator[RunningEngine, None]:
     """Runs an engine, which is warmed up when the block begins. Its processes have ended after the block.
 
@@ -146,7 +146,7 @@ class _EngineStart:
     """Starts an engine in a thread. The thread cannot be cancelled; instead `stop` ends the processes that it
     started."""
 
-    def __init__(self, name: str, config: ProviderConfig, progress: ReportProgress) -> None:
+    def __init__(self, name: str, config: ProviderConfig, progress: ProgressReporter) -> None:
         self._name = name
         self._config = config
         self._progress = progress

@@ -11,7 +11,7 @@ from providers.config import ProviderConfig
 from providers.egress import EgressClient
 from providers.engines.embedded_provider import EmbeddedEngineProvider
 from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
-from providers.engines.supervisor import ReportProgress
+from providers.engines.supervisor import ProgressReporter
 from providers.vllm_inprocess.lifecycle import RunningEngine, run_engine
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
@@ -63,7 +63,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
         return message
 
     @asynccontextmanager
-    async def _start(self, progress: ReportProgress) -> AsyncGenerator[RunningEngine, None]:
+    async def _start(self, progress: ProgressReporter) -> AsyncGenerator[RunningEngine, None]:
         async with run_engine(self._name, self._config, self._egress, progress) as engine:
             yield engine
 
