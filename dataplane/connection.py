@@ -41,7 +41,8 @@ class ClosedWhileIdle(httpx.ReadError):
 
 
 class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
-    """Call `send`, then `take` until `is_complete`, then `end_exchange`. That says whether to `send` again.
+    """One connection. Call `send`, then `take` until `is_complete`, then `end_exchange`, which says whether it can be
+    used again.
 
     It raises httpx's exceptions. The socket of a steady stream may be read by the coalescer.
     """

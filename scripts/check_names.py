@@ -78,10 +78,10 @@ SHARED_NAMES: Final = (
 )
 
 VERBS_OF_SPEECH: Final = "said told asked kept shown opened tidied heard meant came found taken saying telling spoken"
-"""Participles and verbs of speech that are no whole name: docs/glossary.md, "Names"."""
+"""Participles and verbs of speech that no name may consist of: docs/glossary.md, "Names"."""
 
 UNCLEAR_WORDS: Final = frozenset({"asked", "came", "heard", "kept", "meant", "said", "shown", "told"})
-"""Those of them that are no part of a name either, except in tests."""
+"""Words of speech that no name may contain, except in tests."""
 
 WORD_EXCEPTIONS: Final[dict[str, str]] = {
     "_DIRECT_CALLER": "the value of a field of the Messages API",
@@ -115,7 +115,7 @@ class Problem(NamedTuple):
 
 
 def main() -> None:
-    """Print every problem, and exit with status 1 if there are any."""
+    """Prints every problem, and exits with status 1 if there are any."""
     modules = parse_modules(ROOT)
     scripts = parse_modules(ROOT, SCRIPT_FOLDERS)
     checked = [*modules, *(script for script in scripts if not script.path.is_relative_to(_FROZEN_FOLDER))]
@@ -135,14 +135,15 @@ def main() -> None:
 
 
 def parse_modules(root: Path, folders: Iterable[str] = FOLDERS) -> list[Module]:
-    """Read every Python file in these folders of the repository."""
+    """Reads every Python file in these folders of the repository."""
     files = sorted(file for folder in folders for file in (root / folder).rglob("*.py"))
     texts = [(file, file.read_text()) for file in files]
     return [Module(file.relative_to(root), text, ast.parse(text)) for file, text in texts]
 
 
 def check_public_names(modules: Iterable[Module], shared: Sequence[SharedNames]) -> Iterator[Problem]:
-    """Report public names that several modules define, unless `shared` allows it, and names that need not be shared."""
+    """Reports public names that several modules define, unless `shared` allows it, and names that need not be
+    shared."""
     places: defaultdict[str, dict[Path, int]] = defaultdict(dict)
     for module in modules:
         for name, line in _public_names(module.tree.body):
@@ -163,7 +164,7 @@ def check_public_names(modules: Iterable[Module], shared: Sequence[SharedNames])
 
 
 def _allowed_places(paths: Iterable[Path], entry: SharedNames) -> list[Path]:
-    """Return the first path in each part of the entry's folder."""
+    """Returns the first path in each part of the entry's folder."""
     first_of: dict[tuple[str, ...], Path] = {}
     for path in paths:
         if path.is_relative_to(entry.folder):
@@ -172,7 +173,7 @@ def _allowed_places(paths: Iterable[Path], entry: SharedNames) -> list[Path]:
 
 
 def _public_names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
-    """Yield the public names that statements define, with their lines. An import defines nothing."""
+    """Yields the public names that statements define, with their lines. An import defines nothing."""
     for node in body:
         names: list[str] = []
         if isinstance(node, _DEFINITIONS):
@@ -186,7 +187,7 @@ def _public_names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
 
 
 def check_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Report folders with too many modules and files with too many lines."""
+    """Reports folders with too many modules and files with too many lines."""
     counts: defaultdict[Path, int] = defaultdict(int)
     for module in modules:
         counts[module.path.parent] += module.path.name != "__init__.py"
@@ -199,7 +200,7 @@ def check_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
 
 
 def parse_forbidden_words(glossary: str) -> dict[str, list[str]]:
-    """Return each word of the glossary's column "Not", with the words that are used instead."""
+    """Returns each word of the glossary's column "Not", with the words that are used instead."""
     forbidden: defaultdict[str, list[str]] = defaultdict(list)
     for line in glossary.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -216,7 +217,7 @@ def parse_forbidden_words(glossary: str) -> dict[str, list[str]]:
 def check_words(
     modules: Iterable[Module], forbidden: dict[str, list[str]], exceptions: dict[str, str]
 ) -> Iterator[Problem]:
-    """Report forbidden words in the names of modules, definitions, parameters, attributes and variables.
+    """Reports forbidden words in the names of modules, definitions, parameters, attributes and variables.
 
     Exceptions without use are reported too.
     """
@@ -233,7 +234,7 @@ def check_words(
 
 
 def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Report functions, methods and classes whose name is a bare verb of speech."""
+    """Reports functions, methods and classes whose name is a bare verb of speech."""
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, _DEFINITIONS):
@@ -241,7 +242,7 @@ def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:
 
 
 def _identifiers(module: Module) -> Iterator[tuple[str, int]]:
-    """Yield each name that a module introduces, its own included, with its line."""
+    """Yields each name that a module introduces, its own included, with its line."""
     yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem, 1
     for node in ast.walk(module.tree):
         match node:
@@ -271,12 +272,12 @@ def _word_problems(name: str, forbidden: dict[str, list[str]]) -> Iterator[str]:
 
 
 def split_words(name: str) -> list[str]:
-    """Return the words of an identifier in lower case: it is split at underscores, capitals and digits."""
+    """Returns the words of an identifier in lower case. It is split at underscores, capitals and digits."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def check_packages(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Report packages without a docstring that says what they are for and what they may import."""
+    """Reports packages without a docstring that says what they are for and what they may import."""
     modules = list(modules)
     paths = {module.path for module in modules}
     for folder in sorted({path.parent for path in paths}):
