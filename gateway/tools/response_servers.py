@@ -20,7 +20,7 @@ from gateway.tools.requested_servers import RequestedServer
 from gateway.tools.tool_run import ToolRun
 from translation.representation.json_types import Json
 
-_NO_STORE: Final = "its calls need an approval, which cannot be given here"
+_NO_STORE: Final = "its calls need an approval, which needs a store"
 
 
 class ListedTools(NamedTuple):
