@@ -24,7 +24,7 @@ cdef enum:
     _HEX = 16
     _LONG_READ = 2048  # bytes from which a read is given to `process_read` in two parts
     _READS_PER_JOIN_CHECK = 4  # the same as in dataplane/coalescing.py
-    _FIRST_CHUNKS = 3  # a run can be learnt from so many chunks of a reply
+    _FIRST_CHUNKS = 3  # a delta run can be learnt from this many chunks of a reply
 
 cdef extern from *:
     """
@@ -219,7 +219,7 @@ cdef class ChunkWriter:
 
 
 cdef class _FrameFastPath:
-    """Forwards whole chunks at the beginning of a read, if each of them is one frame of a run."""
+    """Forwards whole chunks at the beginning of a read, if each of them is one frame of a delta run."""
 
     cdef ChunkWriter client
     cdef bytes head, tail
