@@ -7,7 +7,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.closed_schemas import close_objects
 from translation.messages.history import lift_history
 from translation.messages.mcp_servers import lift_mcp_servers
-from translation.messages.schema.request import REQUEST_FIELDS
+from translation.messages.schema.request import REQUEST_FIELDS, check_known
 from translation.messages.schema.unknown_keys import find_unknown_keys
 from translation.messages.tools import lift_tool_choice, lift_tools
 from translation.representation.json_types import Json
@@ -57,6 +57,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         )
     losses: list[Loss] = []
     if not relayed:
+        check_known(params)
         _refuse_own_params(params)
         losses += find_unknown_keys(params)
     thinking, reasoning = _lift_thinking(params, losses)

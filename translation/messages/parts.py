@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.messages.schema.blocks import DOCUMENT_SOURCES, IMAGE_SOURCES, require_known
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -77,13 +78,13 @@ def _lift_text(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
 
 
 def _lift_image(block: Json, param: str, _losses: list[Loss]) -> Iterator[Json]:
-    source = _require_unstored(block["source"], param)
+    source = _require_unstored(block["source"], param, IMAGE_SOURCES)
     url = source["url"] if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
     yield {"type": "input_image", "image_url": url}
 
 
 def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
-    source, title = _require_unstored(block["source"], param), block.get("title")
+    source, title = _require_unstored(block["source"], param, DOCUMENT_SOURCES), block.get("title")
     if block.get("context"):
         yield new_input_text(block["context"])
     match source["type"]:
@@ -100,7 +101,8 @@ def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json
             yield {"type": "input_file", "file_data": data, "filename": title or "document.pdf"}
 
 
-def _require_unstored(source: Json, param: str) -> Json:
+def _require_unstored(source: Json, param: str, known: Sequence[str]) -> Json:
+    require_known(source["type"], f"{param}.source.type", known)
     if source["type"] == "file":
         raise Unrepresentable(
             "files are not stored here: send the content or its URL, not file_id", param=f"{param}.source.file_id"

@@ -94,7 +94,10 @@ def _lift_search(tool: Json, param: str, losses: list[Loss]) -> Json:
 def lift_tool_choice(
     choice: Mapping[str, Any] | None, tools: Sequence[Json] = ()
 ) -> tuple[str | Json | None, bool | None]:
-    """Returns `tool_choice` and `parallel_tool_calls` of a turn with these lifted tools."""
+    """Returns `tool_choice` and `parallel_tool_calls` of a turn with these lifted tools.
+
+    A choice that only an upstream of the same API knows is none.
+    """
     if choice is None:
         return None, None
     parallel = False if choice.get("disable_parallel_tool_use") else None
@@ -102,4 +105,4 @@ def lift_tool_choice(
         if choice["name"] == WEB_SEARCH and any(map(is_search_tool, tools)):
             return {"type": WEB_SEARCH}, parallel
         return {"type": "function", "name": choice["name"]}, parallel
-    return _CHOICES[choice["type"]], parallel
+    return _CHOICES.get(choice["type"]), parallel

@@ -1,12 +1,14 @@
 """Converts a message between stream and whole reply, for upstreams that reply in the form that was not requested."""
 
-from typing import Any, Final
+import sys
+from typing import Any, Final, cast
 
 import orjson
 
 from translation.framing import sse
 from translation.messages.reply_objects import split_block
 from translation.representation.json_types import Json
+from translation.tools.arguments import parse_past_arguments
 
 _DELTA_KEYS: Final = {
     "text_delta": "text",
@@ -51,7 +53,7 @@ def build_message(frames: bytes) -> Json:
                 _add_delta(message["content"][index], texts[index], delta)
             case {"type": "message_delta", "delta": delta, **more}:
                 usage: Any = more.get("usage") or {}
-                message |= {**delta, "usage": {**(message.get("usage") or {}), **usage}}
+                message |= {**cast("Json", more), **delta, "usage": {**(message.get("usage") or {}), **usage}}
     for index, pieces in texts.items():
         _complete_block(message["content"][index], pieces)
     return message
@@ -60,6 +62,8 @@ def build_message(frames: bytes) -> Json:
 def _add_delta(block: Json, texts: dict[str, list[str]], delta: Any) -> None:
     if delta["type"] == "citations_delta":
         block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+    elif delta["type"] == "compaction_delta":  # a summary comes whole
+        block |= {key: value for key, value in delta.items() if key != "type"}
     elif (key := _DELTA_KEYS.get(delta["type"])) is not None:
         texts.setdefault(key, []).append(delta[key])
 
@@ -67,7 +71,7 @@ def _add_delta(block: Json, texts: dict[str, list[str]], delta: Any) -> None:
 def _complete_block(block: Json, texts: dict[str, list[str]]) -> None:
     for key, pieces in texts.items():
         if key == _PARTIAL_INPUT:
-            block["input"] = orjson.loads("".join(pieces) or "{}")
+            block["input"] = parse_past_arguments("".join(pieces), "", [], max_bytes=sys.maxsize)
         else:
             block[key] = (block.get(key) or "") + "".join(pieces)
 

@@ -3,14 +3,42 @@
 https://platform.claude.com/docs/en/api/messages
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
+from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.validation import Name, discriminate_by
+from translation.validation import Name
+
+
+def discriminate_known(key: str, known: frozenset[str]) -> Discriminator:
+    """Returns a discriminator by a key, in which every value that is not `known` has the tag `other`.
+
+    What is not known here may be known to an upstream of the same API.
+    """
+
+    def choose(value: Any) -> str | None:
+        kind = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(kind, str):
+            return None
+        return kind if kind in known else "other"
+
+    choose.__name__ = key
+    return Discriminator(choose)
+
+
+def require_known(value: str | None, param: str, known: Sequence[str]) -> None:
+    """Raises InvalidRequest for a value that is not known here, unless it is None."""
+    if value is not None and value not in known:
+        *most, last = map(repr, known)
+        raise InvalidRequest(
+            f"Invalid value for '{param}': {value!r:.100}. Expected {', '.join(most)} or {last}.",
+            param=param,
+            code="invalid_value",
+        )
 
 
 class TextBlock(TypedDict, total=False):
@@ -48,9 +76,21 @@ class BlocksSource(TypedDict, total=False):
     content: Required[str | list[Json]]
 
 
+class OtherSource(TypedDict, total=False):
+    """A source of a type that is not listed here."""
+
+    type: Required[str]
+
+
+IMAGE_SOURCES: Final = ("base64", "url", "file")
+DOCUMENT_SOURCES: Final = (*IMAGE_SOURCES, "text", "content")
+
 ImageSource: TypeAlias = Annotated[
-    Annotated[Base64Source, Tag("base64")] | Annotated[UrlSource, Tag("url")] | Annotated[FileSource, Tag("file")],
-    discriminate_by("type"),
+    Annotated[Base64Source, Tag("base64")]
+    | Annotated[UrlSource, Tag("url")]
+    | Annotated[FileSource, Tag("file")]
+    | Annotated[OtherSource, Tag("other")],
+    discriminate_known("type", frozenset(IMAGE_SOURCES)),
 ]
 
 DocumentSource: TypeAlias = Annotated[
@@ -58,8 +98,9 @@ DocumentSource: TypeAlias = Annotated[
     | Annotated[UrlSource, Tag("url")]
     | Annotated[FileSource, Tag("file")]
     | Annotated[PlainTextSource, Tag("text")]
-    | Annotated[BlocksSource, Tag("content")],
-    discriminate_by("type"),
+    | Annotated[BlocksSource, Tag("content")]
+    | Annotated[OtherSource, Tag("other")],
+    discriminate_known("type", frozenset(DOCUMENT_SOURCES)),
 ]
 
 
@@ -177,26 +218,13 @@ _BLOCK_TYPES = _RESULT_TYPES | {
 }
 
 
-def _discriminate(known: frozenset[str]) -> Discriminator:
-    """Returns a discriminator by `type`, in which every type that is not `known` has the tag `other`."""
-
-    def choose(block: Any) -> str | None:
-        kind = block.get("type") if isinstance(block, dict) else None
-        if not isinstance(kind, str):
-            return None
-        return kind if kind in known else "other"
-
-    choose.__name__ = "type"
-    return Discriminator(choose)
-
-
 ResultBlock: TypeAlias = Annotated[
     Annotated[TextBlock, Tag("text")]
     | Annotated[ImageBlock, Tag("image")]
     | Annotated[DocumentBlock, Tag("document")]
     | Annotated[SearchResultBlock, Tag("search_result")]
     | Annotated[OtherBlock, Tag("other")],
-    _discriminate(_RESULT_TYPES),
+    discriminate_known("type", _RESULT_TYPES),
 ]
 
 
@@ -222,7 +250,7 @@ Block: TypeAlias = Annotated[
     | Annotated[WebSearchToolResultBlock, Tag("web_search_tool_result")]
     | Annotated[CompactionBlock, Tag("compaction")]
     | Annotated[OtherBlock, Tag("other")],
-    _discriminate(_BLOCK_TYPES),
+    discriminate_known("type", _BLOCK_TYPES),
 ]
 
 Content: TypeAlias = str | Annotated[list[Block], Field(fail_fast=True)]

@@ -1,6 +1,7 @@
 """The shape of requests of the Messages API, as typed dictionaries that pydantic validates.
 
-Unknown keys are no errors, because an upstream of the same API may know them.
+Unknown keys, roles and types are no errors, because an upstream of the same API may know them. `check_known` refuses
+what has to be known for other upstreams.
 https://platform.claude.com/docs/en/api/messages
 """
 
@@ -13,7 +14,7 @@ from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.messages.schema.blocks import Content, TextBlock
+from translation.messages.schema.blocks import Content, TextBlock, discriminate_known, require_known
 from translation.representation.json_types import Json
 from translation.validation import Name, Penalty, build_adapter, check_body, discriminate_by
 
@@ -43,7 +44,21 @@ class InstructionMessage(TypedDict, total=False):
     output_config: Json | None
 
 
-Message: TypeAlias = Annotated[TurnMessage | InstructionMessage, Field(discriminator="role")]
+class OtherMessage(TypedDict, total=False):
+    """A message of a role that is not listed here. Only an upstream of the same API can have a use for it."""
+
+    role: Required[str]
+
+
+_ROLES: Final = ("user", "assistant", "system")
+
+Message: TypeAlias = Annotated[
+    Annotated[TurnMessage, Tag("user")]
+    | Annotated[TurnMessage, Tag("assistant")]
+    | Annotated[InstructionMessage, Tag("system")]
+    | Annotated[OtherMessage, Tag("other")],
+    discriminate_known("role", frozenset(_ROLES)),
+]
 
 
 class UserMetadata(TypedDict, total=False):
@@ -65,12 +80,21 @@ class PlainThinking(TypedDict, total=False):
     type: Required[Literal["disabled", "between_tools"]]
 
 
+class OtherThinking(TypedDict, total=False):
+    """A kind of thinking that is not listed here."""
+
+    type: Required[str]
+
+
+_THINKING_KINDS: Final = ("enabled", "adaptive", "disabled", "between_tools")
+
 Thinking: TypeAlias = Annotated[
     Annotated[EnabledThinking, Tag("enabled")]
     | Annotated[AdaptiveThinking, Tag("adaptive")]
     | Annotated[PlainThinking, Tag("disabled")]
-    | Annotated[PlainThinking, Tag("between_tools")],
-    discriminate_by("type"),
+    | Annotated[PlainThinking, Tag("between_tools")]
+    | Annotated[OtherThinking, Tag("other")],
+    discriminate_known("type", frozenset(_THINKING_KINDS)),
 ]
 
 
@@ -79,8 +103,13 @@ class JsonFormat(TypedDict, total=False):
     schema: Required[Json]
 
 
+_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_SERVICE_TIERS: Final = ("auto", "standard_only", "default", "flex", "priority")
+"""The tiers of the API, and those of OpenAI, which the defaults of a model may name."""
+
+
 class OutputConfig(TypedDict, total=False):
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None
+    effort: str | None
     format: JsonFormat | None
 
 
@@ -131,12 +160,21 @@ class NamedChoice(TypedDict, total=False):
     disable_parallel_tool_use: bool | None
 
 
+class OtherChoice(TypedDict, total=False):
+    """A choice of a type that is not listed here."""
+
+    type: Required[str]
+
+
+_CHOICES: Final = ("auto", "any", "none", "tool")
+
 ToolChoice: TypeAlias = Annotated[
     Annotated[Choice, Tag("auto")]
     | Annotated[Choice, Tag("any")]
     | Annotated[Choice, Tag("none")]
-    | Annotated[NamedChoice, Tag("tool")],
-    discriminate_by("type"),
+    | Annotated[NamedChoice, Tag("tool")]
+    | Annotated[OtherChoice, Tag("other")],
+    discriminate_known("type", frozenset(_CHOICES)),
 ]
 
 
@@ -176,7 +214,7 @@ class SharedParams(TypedDict, total=False):
     prompt_cache_key: str | None
     prompt_cache_retention: str | None
     seed: int | None
-    service_tier: Literal["auto", "standard_only", "default", "flex", "priority"] | None
+    service_tier: str | None
     stop_sequences: list[str] | None
     stream: bool | None
     system: str | list[TextBlock] | None
@@ -190,7 +228,8 @@ class SharedParams(TypedDict, total=False):
 
 
 class Request(SharedParams, total=False):
-    max_tokens: Required[_AtLeastOne]
+    max_tokens: Required[Annotated[int, Field(ge=0)]]
+    """0 warms the cache of Anthropic's servers."""
 
 
 class CountInput(SharedParams, total=False):
@@ -220,8 +259,7 @@ def validate(body: Json) -> None:
     """Raises InvalidRequest for the first field that is malformed. Null means the same as a missing key."""
     validate_merged(body)
     _check_ranges(body)
-    thinking = body.get("thinking") or {}
-    budget, limit = thinking.get("budget_tokens"), body["max_tokens"]
+    budget, limit = _budget_of(body), body["max_tokens"]
     if budget is not None and budget >= limit and _INTERLEAVED_BETA not in (body.get("anthropic_beta") or ()):
         raise InvalidRequest(
             f"'max_tokens' is {limit}: it must be greater than 'thinking.budget_tokens', which is {budget}.",
@@ -250,8 +288,30 @@ def validate_merged_count(body: Json) -> None:
     _check_meaning(body)
 
 
+def check_known(body: Json) -> None:
+    """Raises InvalidRequest for a value without a meaning in a body that other upstreams are sent."""
+    thinking, choice = body.get("thinking") or {}, body.get("tool_choice") or {}
+    require_known(body.get("service_tier"), "service_tier", _SERVICE_TIERS)
+    require_known((body.get("output_config") or {}).get("effort"), "output_config.effort", _EFFORTS)
+    require_known(thinking.get("type"), "thinking.type", _THINKING_KINDS)
+    require_known(choice.get("type"), "tool_choice.type", _CHOICES)
+    for index, message in enumerate(body["messages"]):
+        require_known(message["role"], f"messages[{index}].role", _ROLES)
+    if body.get("max_tokens") == 0:
+        raise InvalidRequest(
+            "Invalid value for 'max_tokens': it must be at least 1, but got 0.",
+            param="max_tokens",
+            code="invalid_value",
+        )
+
+
+def _budget_of(body: Json) -> int | None:
+    thinking = body.get("thinking") or {}
+    return thinking["budget_tokens"] if thinking.get("type") == "enabled" else None
+
+
 def _check_ranges(body: Json) -> None:
-    values = {**body, **(body.get("thinking") or {})}
+    values = {**body, "budget_tokens": _budget_of(body)}
     for key, param, least, largest in _RANGES:
         if (value := values.get(key)) is not None and not least <= value <= largest:
             rule = f"at least {least:g}" if value < least else f"at most {largest:g}"

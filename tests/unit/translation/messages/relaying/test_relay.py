@@ -189,6 +189,29 @@ def test_unknown_deltas_are_left_out_of_a_whole_message() -> None:
     assert build_message(wire)["content"] == [{"type": "text", "text": ""}]
 
 
+def test_a_compaction_is_whole_in_a_whole_message() -> None:
+    events: list[Json] = [
+        {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "compaction", "content": None}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "compaction_delta", "content": "Before."}},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "compaction"},
+            "usage": {"output_tokens": 3},
+            "context_management": {"applied_edits": [1]},
+        },
+        {"type": "message_stop"},
+    ]
+    assert build_message(b"".join(encode_event(event["type"], orjson.dumps(event)) for event in events)) == {
+        "id": "m",
+        "content": [{"type": "compaction", "content": "Before."}],
+        "stop_reason": "compaction",
+        "usage": {"input_tokens": 1, "output_tokens": 3},
+        "context_management": {"applied_edits": [1]},
+    }
+
+
 def test_a_request_is_forwarded_with_the_upstreams_model() -> None:
     body = {"model": "m", "max_tokens": 5, "messages": [], "new": 1, "system": None}
     lowered = relay_body(body, DEFAULT_PROFILE, model="claude")
