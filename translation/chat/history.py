@@ -11,7 +11,7 @@ _OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "c
 
 
 def lift_messages(messages: Sequence[Json], losses: list[Loss], *, relayed: bool) -> list[Item]:
-    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
+    """Returns the messages as items in full form. Losses are appended to `losses`.
 
     Raises InvalidRequest for a tool message whose call is not in an earlier message, and for a file part without data.
     Unless `relayed`, raises Unrepresentable for a reference to an earlier audio reply, because no upstream has it.

@@ -12,10 +12,9 @@ from translation.representation.text_fields import text_of
 
 
 class ContentCollector(TurnReplyCollector):
-    """Collects one turn into a whole reply.
+    """Collects one turn into a whole reply. With `thoughts` it has the texts of reasoning items.
 
-    With `thoughts` the client gets the texts of reasoning items, and with `enum` only the value in the answer. `seal`
-    seals what it has to send back of items.
+    With `enum` the answer is only the value in it. `seal` seals the data of items that the client has to send back.
     """
 
     def __init__(self, head: ReplyHead, *, thoughts: bool, enum: bool = False, seal: ItemSeal | None = None) -> None:
@@ -40,13 +39,13 @@ class ContentCollector(TurnReplyCollector):
 
 
 class _Parts:
-    """The parts of a reply, as they are built from its items."""
+    """The parts of a reply, built from its items."""
 
     def __init__(self, seal: ItemSeal | None, *, thoughts: bool, enum: bool) -> None:
         self.grounding = Grounding()
         self.logprobs: list[Json] = []
         self.fault: str | None = None
-        """What was wrong with a call that is left out."""
+        """The fault of a call that is left out."""
         self._seal = seal
         self._thoughts = thoughts
         self._enum = enum
@@ -96,6 +95,6 @@ class _Parts:
         if signature is not None:
             self._parts.append({**part, "thoughtSignature": signature})
         elif "text" in part and "text" in last and not last.get("thought"):
-            last["text"] += part["text"]  # one answer is one part, as the pieces of a stream add up
+            last["text"] += part["text"]  # one part per answer: it equals the joined pieces of a stream
         else:
             self._parts.append(part)

@@ -25,7 +25,7 @@ _LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "servic
 
 
 def merge_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
-    """Returns a normalized body with defaults for what it leaves out."""
+    """Returns a normalized body with defaults for omitted parameters."""
     config: Json = {name: defaults[key] for key, name in _CONFIG_NAMES.items() if key in defaults}
     if stop := defaults.get("stop"):
         config["stopSequences"] = [stop] if isinstance(stop, str) else stop

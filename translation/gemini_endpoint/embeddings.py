@@ -19,15 +19,15 @@ _DIMENSIONS: Final = "outputDimensionality"
 
 
 def lift_embed_content(body: Json, model: str, losses: list[Loss]) -> Json:
-    """Returns the body of `/v1/embeddings` for one of `embedContent`. What it loses is appended to `losses`.
+    """Returns the `/v1/embeddings` body for an `embedContent` body. Losses are appended to `losses`.
 
-    `model` is that of the path. Raises InvalidRequest, and Unrepresentable for a content that is not text.
+    `model` is the model in the path. Raises InvalidRequest, and Unrepresentable for a content that is not text.
     """
     return _lift_requests([("", read_embed_request(body))], model, losses)
 
 
 def lift_batch_embed_contents(body: Json, model: str, losses: list[Loss]) -> Json:
-    """Does for a body of `batchEmbedContents` what `lift_embed_content` does for `embedContent`."""
+    """Returns the `/v1/embeddings` body for a `batchEmbedContents` body. Losses are appended to `losses`."""
     batch = read_batch_request(body)
     _check_model(batch.get("model"), model, "model")
     losses += [Loss(f"{key:.50}", "dropped") for key in batch if key not in ("model", "requests")]
@@ -95,7 +95,7 @@ def build_embedded_content(vector: Sequence[float], token_count: int | None) -> 
 
 
 def build_embedded_batch(vectors: Sequence[Sequence[float]], token_count: int | None) -> Json:
-    """Returns the reply of `batchEmbedContents`. `token_count` is that of all contents."""
+    """Returns the reply of `batchEmbedContents`. `token_count` counts the tokens of all contents."""
     return {"embeddings": [{"values": vector} for vector in vectors], **_build_usage(token_count)}
 
 

@@ -33,7 +33,7 @@ StreamForm: TypeAlias = Literal["events", "array"]
 """`events`: server-sent events, for `alt=sse`. `array`: the elements of one JSON array."""
 
 KEEP_ALIVE: Final = b"\n"
-"""Keeps a stream alive, in both forms: the API's SDKs skip blank lines, and fail at comments."""
+"""Keeps a stream alive, in both framings: the API's SDKs skip blank lines, and fail at comments."""
 
 BuildError: TypeAlias = Callable[[Failed], Json]
 """Returns the error object of the API for a failure."""
@@ -66,7 +66,7 @@ class GeminiEncoder(EventEncoder):
         self._enum = enum
         self._build_error = build_error
         self._logprobs: Sequence[Json] | None = () if logprobs else None
-        """Those of the text that is written; None if the client wants none."""
+        """The log probabilities of the text being written; None if the client did not request them."""
         self._has_begun = False
         self._fault: str | None = None
         self._grounding = Grounding()
@@ -76,7 +76,7 @@ class GeminiEncoder(EventEncoder):
         """Sealed thoughts, for the signature of the next part."""
         self._items: dict[int, ItemState] = {}
         self._written: set[tuple[int, int | None]] = set()
-        """The texts of open items of which something was written."""
+        """The open items of which some text has been written."""
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the whole frames of one batch; empty bytes if the API has nothing for it."""
@@ -124,7 +124,7 @@ class GeminiEncoder(EventEncoder):
     def _write_text(
         self, index: int, part_index: int | None, text: str, frames: list[bytes], /, *, is_initial: bool = False
     ) -> None:
-        """Writes a text without a template, and builds the template for those that follow.
+        """Writes a text without a template, and builds the template for the following texts.
 
         An `is_initial` text is in the object that was started already.
         """

@@ -38,9 +38,9 @@ _DOMAIN: Final = "responses-gateway"
 def build_status_body(
     message: str, *, status: int, code: str | None = None, param: str | None = None, retry_after: str | None = None
 ) -> Json:
-    """Returns the body of an error reply, which is also the last thing in a stream that had begun.
+    """Returns the body of an error reply, which is also the last chunk of a stream that fails after its start.
 
-    `status` and `code` are those of the gateway's error table, `param` is the field at fault, and `retry_after` is the
+    `status` and `code` come from the gateway's error table, `param` is the field at fault, and `retry_after` is the
     header of that name, in seconds.
     """
     details: list[Json] = []

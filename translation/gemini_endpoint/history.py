@@ -16,13 +16,13 @@ from translation.tools.unanswered_calls import UnansweredCalls
 _CODE_KEYS: Final = ("executableCode", "codeExecutionResult")
 
 _OUTPUT_KEYS: Final = ("output", "result")
-"""Keys of a function's response that hold the whole of it, if they are alone."""
+"""Keys of a function's response that contain all of it, if the object has no other key."""
 
 _ERROR_KEY: Final = "error"
 
 
 def lift_contents(contents: Sequence[Json], losses: list[Loss]) -> list[Item]:
-    """Returns the contents as items in full form. What items cannot represent is appended to `losses`.
+    """Returns the contents as items in full form. Losses are appended to `losses`.
 
     Raises InvalidRequest for a call without its response or the reverse, and Unrepresentable for a part that no item
     can represent.
@@ -40,7 +40,7 @@ def lift_contents(contents: Sequence[Json], losses: list[Loss]) -> list[Item]:
 
 
 class _History:
-    """The items so far, and what waits for the parts that follow."""
+    """The items so far, and data that waits for further parts."""
 
     def __init__(self, losses: list[Loss]) -> None:
         self.items: list[Item] = []
@@ -51,10 +51,10 @@ class _History:
         """Texts of thoughts whose seal is in the signature of the part after them."""
         self._open_calls = UnansweredCalls()
         self._images: list[Json] = []
-        """Images of the model, which only a user's message can have. The next one takes them."""
+        """Images of the model. Only user messages can have images, so the next one gets them."""
         self._image_places: list[str] = []
         self._responses: dict[str, Json] = {}
-        """Responses so far that have an id, by that of their call."""
+        """Responses so far that have an id, by the id of their call."""
 
     def add_user_parts(self, parts: Sequence[Json], param: str) -> None:
         self._end_thoughts()
@@ -231,7 +231,7 @@ def _describe_code(part: Json) -> str:
 
 
 def _describe_result(response: Json) -> str:
-    """Returns a function's response as text: the output itself if there is nothing else, any other object as JSON."""
+    """Returns a function's response as text: the output if the object has no other key, any other object as JSON."""
     [*keys] = response
     whole: Any = response[keys[0]] if len(keys) == 1 and keys[0] in _OUTPUT_KEYS else response
     return whole if isinstance(whole, str) else orjson.dumps(whole).decode()

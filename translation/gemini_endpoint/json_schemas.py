@@ -24,11 +24,11 @@ _REFERENCES: Final = ("ref", "$ref")
 _DEFINITIONS: Final = ("defs", "$defs")
 
 _ENUM_FORMAT: Final = "enum"
-"""A format that only says that there is an `enum`."""
+"""A format that only announces an `enum`."""
 
 
 def lift_schema(schema: Json) -> Json:
-    """Returns the JSON schema for a schema of the API. The order of properties is that of `propertyOrdering`."""
+    """Returns the JSON schema for a schema of the API. Its properties have the order of `propertyOrdering`."""
     lifted: Json = {}
     kind = schema.get("type")
     if kind and kind != "TYPE_UNSPECIFIED":

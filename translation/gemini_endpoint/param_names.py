@@ -1,4 +1,4 @@
-"""Finds the client's names for parameters of a turn, which has those of the Responses API."""
+"""Finds the client's names for parameters of a turn, which are named as in the Responses API."""
 
 import re
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ _TOOL_PLACE: Final = re.compile(r"\[(\d+)\](.*)")
 def name_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
     """Returns the client's (name, place, rest) for a turn's parameter: `input`, `[2]`, `.content[0]`.
 
-    A name that is not a turn's is returned as it is. `body` is the client's, normalized.
+    Other names are returned unchanged. `body` is the client's, normalized.
     """
     if name == "text":
         config = body.get(_CONFIG) or {}
@@ -70,7 +70,7 @@ def name_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, 
 
 
 def _name_medium(key: str, place: str, rest: str, body: Json) -> str:
-    """Returns the client's key for that of a turn's part: images may be addresses or bytes."""
+    """Returns the client's key for a key of a turn's part: images may be addresses or bytes."""
     match = _PART_PLACE.match(place + rest)
     if match is not None and key == "image_url":
         content, part = int(match[1]), int(match[2])
@@ -81,7 +81,7 @@ def _name_medium(key: str, place: str, rest: str, body: Json) -> str:
 
 
 def _find_tool(place: str, body: Json) -> tuple[str, str]:
-    """Returns the place of a turn's tool, which is a declaration among those of one of the API's tools."""
+    """Returns the place of a turn's tool: a declaration in one of the API's tools."""
     match = _TOOL_PLACE.fullmatch(place)
     if match is None:
         return "", place

@@ -12,7 +12,7 @@ _AUDIO_FORMATS: Final[Mapping[str, str]] = {"mpeg": "mp3", "x-wav": "wav", "wave
 """Subtype of an audio type -> `input_audio.format`, where the two differ."""
 
 _GOOGLE_FILES: Final = ("files/", "gs://")
-"""How URIs of files begin that only Google's servers can read."""
+"""The prefix of URIs of files that only Google's servers can read."""
 
 _TO_STANDARD: Final = str.maketrans("-_", "+/")
 
@@ -21,7 +21,7 @@ _HINTS: Final = ("mediaResolution", "videoMetadata")
 
 
 def lift_medium(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
-    """Yields the parts of a user's text or medium, whose path is `param`. What is lost is appended to `losses`.
+    """Yields the parts of a user's text or medium, whose path is `param`. Losses are appended to `losses`.
 
     Yields nothing for a part of another kind. Raises Unrepresentable for a file that only Google's servers have.
     """

@@ -43,7 +43,7 @@ _MAX_ARGS_BYTES: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class ReplyHead:
-    """What is in every chunk of a reply. `create_time` is a time as in RFC 3339."""
+    """The members of every chunk of a reply. `create_time` is a time as in RFC 3339."""
 
     response_id: str
     model: str
@@ -55,13 +55,13 @@ class ReplyHead:
 
 
 def shows_thoughts(body: Json) -> bool:
-    """Whether the client of a request asked for thoughts."""
+    """Whether the client of a request requests thoughts."""
     config = mapping_or_empty(mapping_or_empty(body.get("generationConfig")).get("thinkingConfig"))
     return bool(config.get("includeThoughts"))
 
 
 def wants_logprobs(body: Json) -> bool:
-    """Whether the client of a request asked for log probabilities."""
+    """Whether the client of a request requests log probabilities."""
     config = mapping_or_empty(body.get("generationConfig"))
     return bool(config.get("responseLogprobs") or config.get("logprobs"))
 
@@ -71,7 +71,8 @@ def build_candidate(parts: Sequence[Json], **more: Any) -> Json:
 
 
 def build_function_call(item: Item) -> tuple[Json | None, str | None]:
-    """Returns the `functionCall` of a complete call, and why there is none if its arguments are not an object."""
+    """Returns the `functionCall` of a complete call, or the reason why there is none, if its arguments are not an
+    object."""
     arguments = item.get("arguments") or ""
     if (fault := find_arguments_fault(arguments, _MAX_ARGS_BYTES)) is not None:
         return None, f"The model's call of {item['name']!r:.100} is left out: {fault}."
@@ -110,7 +111,7 @@ def build_usage_metadata(counts: Usage | None) -> Json:
 
 
 def build_end(finished: Finished, fault: str | None) -> Json:
-    """Returns `finishReason` and `finishMessage` of a candidate. `fault` says what was wrong with a call."""
+    """Returns `finishReason` and `finishMessage` of a candidate. `fault` describes an invalid call."""
     if fault is not None and finished.reason not in ("length", "content_filter"):
         return {"finishReason": MALFORMED_CALL, "finishMessage": fault}
     if finished.raw_reason in _OWN_REASONS:

@@ -1,4 +1,4 @@
-"""Packs what clients carry for the gateway into `thoughtSignature`, and unpacks it.
+"""Packs the gateway's sealed data into `thoughtSignature`, which clients send back, and unpacks it.
 
 The API's signatures are bytes, which clients decode and encode again, in either alphabet of base64.
 https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -24,7 +24,7 @@ class Signature(NamedTuple):
 
 
 def pack_signature(signature: Signature) -> str | None:
-    """Returns the `thoughtSignature` of a part; None if there is nothing to carry."""
+    """Returns the `thoughtSignature` of a part; None if there is no data for it."""
     lines = [_THOUGHT + thought.encode() for thought in signature.thoughts]
     if signature.call:
         lines.append(_CALL + signature.call.encode())
@@ -32,7 +32,7 @@ def pack_signature(signature: Signature) -> str | None:
 
 
 def unpack_signature(text: str | None) -> Signature:
-    """Returns what a `thoughtSignature` carries: nothing if it is of another server, or damaged."""
+    """Returns the data in a `thoughtSignature`: none if it comes from another server, or is damaged."""
     packed = _decode(text or "")
     if not packed.startswith(_MAGIC):
         return Signature()

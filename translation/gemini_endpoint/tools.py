@@ -12,7 +12,7 @@ from translation.representation.loss import Loss
 _SEARCH_KEYS: Final = ("googleSearch", "googleSearchRetrieval")
 
 _LOST_KEYS: Final = ("response", "responseJsonSchema")
-"""Keys of a declaration that describe what the function returns. Other APIs tell the model only what it takes."""
+"""Keys of a declaration that describe the result of the function. Other APIs describe only its parameters."""
 
 _CHOICES: Final[Mapping[str, str]] = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 
@@ -23,7 +23,7 @@ _CHOICE_PARAM: Final = "toolConfig.functionCallingConfig"
 
 
 def lift_declarations(tools: Sequence[Json], config: Json, losses: list[Loss]) -> list[Json]:
-    """Returns the tools as those of the Responses API. What they lose is appended to `losses`.
+    """Returns the tools as those of the Responses API. Losses are appended to `losses`.
 
     With the mode VALIDATED calls are held to their schemas. Raises Unrepresentable for a tool that Google runs and no
     other upstream has, and InvalidRequest for a declaration with two schemas.

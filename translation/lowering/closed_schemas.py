@@ -8,9 +8,9 @@ from translation.representation.json_types import Json
 def close_objects(schema: Any) -> Json | None:
     """Returns a JSON schema whose objects require all of their properties and have no others.
 
-    Everything that it accepts is accepted by the given schema too: a property that is optional and may be null becomes
-    a required one. None if there is no such schema: an object has another optional property, or is said to have
-    properties of any name.
+    The given schema accepts everything that it accepts: a property that is optional and may be null becomes a required
+    one. Returns None if there is no such schema: an object has another optional property, or may have properties of any
+    name.
     """
     try:
         return _close(schema) if isinstance(schema, dict) else None
@@ -19,7 +19,7 @@ def close_objects(schema: Any) -> Json | None:
 
 
 class _CannotCloseError(Exception):
-    """Closing a schema would make it accept what it does not, or refuse what its client expects."""
+    """The closed schema would accept values that the schema refuses, or refuse values that the client expects."""
 
 
 def _close(schema: Any) -> Any:

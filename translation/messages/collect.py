@@ -11,9 +11,9 @@ from translation.tools.searches import is_counted
 
 
 class MessageCollector(TurnReplyCollector):
-    """Collects one turn into a message.
+    """Collects one turn into a message. `thinking` is the client's view of reasoning items.
 
-    `thinking` is what the client gets of reasoning items, and `seal` seals what it has to send back of items.
+    `seal` seals the data of items that the client has to send back.
     """
 
     def __init__(self, *, message_id: str, model: str, thinking: ThinkingView, seal: ItemSeal | None = None) -> None:

@@ -36,7 +36,7 @@ from translation.tools.arguments import RAW_ARGUMENTS_KEY
 from translation.tools.searches import SEARCH_ITEM, is_counted
 
 PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
-"""Keeps a stream alive. It may come anywhere, also before the message."""
+"""Keeps a stream alive. It may be sent at any time, even before the message."""
 
 
 _BlockEvent: TypeAlias = ItemStarted | PartStarted | Delta | Annotated | PartEnded | ItemEnded
@@ -63,8 +63,9 @@ class _ItemBlocks:
 class MessagesEncoder(EventEncoder):
     """Encodes one message, from `message_start` to `message_stop`. The batches must satisfy the event grammar.
 
-    The API has one open block at a time, and items may overlap: while a block is open, the events of others are held.
-    `thinking` is what the client gets of reasoning items, and `seal` seals what it has to send back of items.
+    The API has one open block at a time, and items may overlap: while a block is open, the events of other blocks are
+    buffered. `thinking` is the client's view of reasoning items. `seal` seals the data of items that the client has to
+    send back.
     """
 
     def __init__(self, *, message_id: str, model: str, thinking: ThinkingView, seal: ItemSeal | None = None) -> None:
@@ -182,7 +183,7 @@ class MessagesEncoder(EventEncoder):
     def _write_text(
         self, index: int, part_index: int | None, text: str, frames: list[bytes], /, *, is_initial: bool = False
     ) -> None:
-        """Writes a text without a template: the first of its block. It builds the template for those that follow.
+        """Writes the first text of a block, and builds the template for the following texts.
 
         An `is_initial` text is in the object that was started already.
         """
@@ -248,7 +249,7 @@ class MessagesEncoder(EventEncoder):
         entry = self._items[event.index]
         part = entry.state.end_part(event.part_index, event.part)
         if entry.state.type == "mcp_call" and None not in entry.stopped:
-            # The call is shown before it runs, which may take long.
+            # The call is sent before it runs, which may take long.
             entry.stopped.add(None)
             self._write_whole_block(build_mcp_use(entry.state.start, part["arguments"]), frames)
         if event.part_index is None or entry.state.type != "message":
@@ -331,7 +332,7 @@ class MessagesEncoder(EventEncoder):
 
 
 def _begins_object(text: str) -> bool | None:
-    """Whether a text is the beginning of a JSON object; None if too little of it has come to know."""
+    """Whether a text is the beginning of a JSON object; None if it is too short to decide."""
     first = text.lstrip(_JSON_BLANKS)
     if not first.startswith("{"):
         return False if first else None

@@ -30,7 +30,7 @@ _CODES_BY_TYPE: Final = {
     "rate_limit_error": "rate_limited",
     "timeout_error": "upstream_timeout",
 }
-"""The API's type of an error -> the gateway's code. What is not listed is an `upstream_error`."""
+"""The API's type of an error -> the gateway's code. Any other is an `upstream_error`."""
 
 _TYPES_BY_STATUS: Final = {
     401: "authentication_error",
@@ -49,7 +49,7 @@ _SPLIT_OVERFLOW: Final = re.compile(
     r"context length is (?P<limit>\d+).*?\((?P<prompt>\d+) in the messages, (?P<answer>\d+) in the completion\)",
     re.DOTALL,
 )
-"""Matches OpenAI's and vLLM's message for a prompt that would fit if less was asked for the answer."""
+"""Matches OpenAI's and vLLM's message for a prompt that would fit with a smaller limit for the answer."""
 
 _DIGIT_GROUPS: Final = re.compile(r"(?<=\d),(?=\d{3})")
 
@@ -74,7 +74,7 @@ _OWN_SPLIT: Final = "input length and `max_tokens` exceed context limit"
 def build_error_body(message: str, *, code: str | None, status: int = 500, request_id: str | None = None) -> Json:
     """Returns the body of an error reply, which is also the data of a stream's `error` event.
 
-    `code` and `status` are those of the gateway's error table.
+    `code` and `status` come from the gateway's error table.
     """
     kind = _TYPES_BY_CODE.get(code or "") or _TYPES_BY_STATUS.get(status)
     if kind is None:

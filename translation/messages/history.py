@@ -21,7 +21,7 @@ _CARRIED_TYPES: Final = frozenset({"function_call", "web_search_call"})
 _FAILURE_PREFIX: Final = "Error: "
 
 _FAILURE_HINT: Final = "error"
-"""A result with this word near its beginning says by itself that the call failed."""
+"""A result with this word near its beginning already reports that the call failed."""
 
 _MAX_HINT_CHARS: Final = 60
 
@@ -29,7 +29,7 @@ _SUMMARY_INTRODUCTION: Final = "The conversation before this message was replace
 
 
 def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
-    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
+    """Returns the messages as items in full form. Losses are appended to `losses`.
 
     Raises Unrepresentable for a content block that no item can represent.
     """
@@ -94,7 +94,7 @@ def _lift_result(block: Json, param: str, losses: list[Loss]) -> Item:
     if all(part["type"] == "input_text" for part in parts):
         output["output"] = "\n".join(part["text"] for part in parts)
     if block.get("is_error"):
-        # Few upstreams have a field for a call that failed, so the output says it.
+        # Few upstreams have a field for a call that failed, so the text of the output reports it.
         output["output"] = _report_failure(output["output"])
         output["status"] = "failed"
     return output

@@ -1,7 +1,7 @@
 """Lifts the MCP servers of a request of the Messages API, whose tools the server of the API runs.
 
-A server is in `mcp_servers`, and a toolset in `tools` says which of its tools are offered. Requests with the first beta
-have no toolsets: then the server itself says it. Source: `anthropic` 2.12.0, types/beta/beta_mcp_toolset_param.py and
+A server is in `mcp_servers`, and a toolset in `tools` lists its offered tools. Requests with the first beta have no
+toolsets: then the server itself has the list. Source: `anthropic` 2.12.0, types/beta/beta_mcp_toolset_param.py and
 beta_request_mcp_server_url_definition_param.py.
 """
 
@@ -18,11 +18,11 @@ from translation.tools.arguments import parse_past_arguments
 TOOLSET: Final = "mcp_toolset"
 
 _MAX_ARGS_BYTES: Final = 2**31
-"""Arguments of any length are an object in a message, as they are in its stream."""
+"""In messages and in their streams, arguments are an object, whatever their length."""
 
 
 def lift_mcp_servers(body: Json, losses: list[Loss] | None = None) -> list[Json]:
-    """Returns the servers of a valid body as `mcp` tools of the Responses API. What they lose is appended to `losses`.
+    """Returns the servers of a valid body as `mcp` tools of the Responses API. Losses are appended to `losses`.
 
     A toolset without a server in the body is for one that the gateway's configuration has. The API has no approvals.
     """

@@ -14,7 +14,7 @@ CITATIONS_LOSS: Final = Loss("messages.content.citations", "dropped")
 
 
 def lift_parts(content: str | Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """Returns the parts of a user's content, or of a tool's result. What is lost is appended to `losses`.
+    """Returns the parts of a user's content, or of a tool's result. Losses are appended to `losses`.
 
     Raises Unrepresentable for a block that no part can represent. The error's `param` is its path under `param`.
     """

@@ -32,7 +32,7 @@ _OWN_STOP_REASONS: Final = frozenset({"pause_turn", "model_context_window_exceed
 """Reasons of an upstream of the same API that no Finished event can express."""
 
 _MAX_ARGS_BYTES: Final = 2**31
-"""Arguments of any length are an object in a message, as they are in its stream."""
+"""In messages and in their streams, arguments are an object, whatever their length."""
 
 _SERVICE_TIERS: Final = {"default": "standard", "priority": "priority"}
 
@@ -158,9 +158,9 @@ def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None)
 
 
 def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
-    """Yields the block of the result of a search that has ended; none if the API paused before it ran.
+    """Yields the result block of a search that has ended; none if the API paused before it ran.
 
-    If no page has room for what the upstream needs back, a block with that follows.
+    If the data that the upstream needs back fits into no page, another block carries it.
     """
     if is_paused(item):
         yield from build_call_carrier(item, seal)
@@ -172,7 +172,7 @@ def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
 
 
 def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
-    """Yields a block with what the upstream needs back of a call, if it needs anything. It follows the call."""
+    """Yields a block with the data of a call that the upstream needs back, if there is any. It follows the call."""
     if data := seal_item(item, seal):
         yield {"type": "redacted_thinking", "data": CALL_CARRIER_PREFIX + data}
 

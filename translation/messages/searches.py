@@ -28,7 +28,7 @@ def build_search_use(item: Item) -> Json:
 
 
 def build_search_result(item: Item, sealed: str) -> Json:
-    """Returns the block of the result of a search that has ended, with what is sealed of it, if a page has room."""
+    """Returns the result block of a search that has ended, with the sealed data in its first page, if any."""
     content = build_results(item)
     if sealed and has_pages(content):
         content[0]["encrypted_content"] = sealed

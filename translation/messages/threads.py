@@ -1,9 +1,9 @@
-"""Threads of the Messages API: what a request that continues one leaves out, and what is stored for that.
+"""Threads of the Messages API: the parameters that a thread stores, and the body of a request that continues it.
 
 A request that creates a thread has the whole conversation. One that continues it has the messages since the reply that
-it names; system prompt and tools are those that the thread was created with.
-Source: `anthropic` 2.12.0, types/beta/beta_thread_continue_params.py and lib/threads/_thread_state.py; the errors are
-types/thread_*_error.py, of status 400 except `thread_not_found`, which is 404.
+it names; system prompt and tools come from the request that created the thread. Source: `anthropic` 2.12.0,
+types/beta/beta_thread_continue_params.py and lib/threads/_thread_state.py; the errors are types/thread_*_error.py, of
+status 400 except `thread_not_found`, which is 404.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ THREAD_ALREADY_CONTINUED: Final = "thread_already_continued"
 THREAD_MISMATCH: Final = "thread_fingerprint_mismatch"
 
 _STORED_PARAMS: Final = ("system", "tools")
-"""The parameters that a thread keeps. A request that continues it must not change them."""
+"""The parameters that a thread stores. A request that continues it must not change them."""
 
 _SENT_TOOLS: Final = "sent_tools"
 """The key of the stored tools as they were sent."""

@@ -1,4 +1,4 @@
-"""Reads which tools the messages of a request add and withdraw: the turn has those that are offered at its end.
+"""Reads which tools the messages of a request add and remove: the turn has the tools that are offered at its end.
 
 Names come from searches that the client runs (`tool_reference` in a result) and from instructions between turns
 (`tool_addition`, `tool_removal`). https://platform.claude.com/docs/en/agents-and-tools/tool-use
@@ -13,7 +13,10 @@ from translation.representation.loss import Loss
 
 
 class ToolChanges:
-    """The changes that messages make to the tools of their request. Those of MCP servers are appended to `losses`."""
+    """The changes that messages make to the tools of their request.
+
+    Changes of MCP servers' tools are appended to `losses`.
+    """
 
     def __init__(self, messages: Sequence[Json], losses: list[Loss]) -> None:
         self.defined: list[tuple[Json, str]] = []
@@ -52,7 +55,8 @@ class ToolChanges:
 
 
 def apply_tool_changes(tools: Sequence[Json], messages: Sequence[Json]) -> list[Json]:
-    """Returns the tools of a request as its messages have changed them, for a request that goes on without these.
+    """Returns the tools of a request after the changes of its messages, for a request that continues without these
+    messages.
 
     A tool that is not offered is deferred, so that later messages can offer it again.
     """

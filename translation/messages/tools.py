@@ -26,7 +26,7 @@ _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Loss], *, relayed: bool) -> list[Json]:
-    """Returns the tools as those of the Responses API. What they lose is appended to `losses`.
+    """Returns the tools as those of the Responses API. Losses are appended to `losses`.
 
     A tool with `defer_loading` is left out until a message names it, unless Anthropic's own search would have to find
     it. Messages may add and withdraw tools too (`ToolChanges`). Raises InvalidRequest for a search with two lists of

@@ -20,7 +20,7 @@ _LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking", "verbosity", "t
 
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
-    """Returns a body with defaults for what it leaves out."""
+    """Returns a body with defaults for omitted parameters."""
     options: Json = {name: defaults[key] for key, name in _OPTION_NAMES.items() if key in defaults}
     options |= {name: value for name, value in mapping_or_empty(body.get("options")).items() if value is not None}
     own = {name: value for name, value in body.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Translates requests of Ollama's two APIs for embeddings to that of OpenAI.
+"""Translates requests for embeddings of Ollama's two APIs to OpenAI's API.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
 """
@@ -54,9 +54,9 @@ PLAIN_EMBED_SCHEMA = _plain_schema
 
 
 def lift_embed(body: Json, losses: list[Loss]) -> Json:
-    """Returns the body of `/v1/embeddings` for one of `/api/embed`. What it loses is appended to `losses`.
+    """Returns the `/v1/embeddings` body for an `/api/embed` body. Losses are appended to `losses`.
 
-    Its `input` is a list, which is empty if there is nothing to embed. Raises InvalidRequest.
+    Its `input` is a list, which is empty if there is no text. Raises InvalidRequest.
     """
     check_body(_embed_adapter(), body)
     texts = body.get("input")
@@ -69,7 +69,7 @@ def lift_embed(body: Json, losses: list[Loss]) -> Json:
 
 
 def lift_plain_embed(body: Json, losses: list[Loss]) -> Json:
-    """Does for a body of `/api/embeddings` what `lift_embed` does for `/api/embed`."""
+    """Returns the `/v1/embeddings` body for an `/api/embeddings` body, as `lift_embed` does for `/api/embed`."""
     check_body(_plain_adapter(), body)
     return _build_request(body, [body["prompt"]] if body.get("prompt") else [], losses)
 

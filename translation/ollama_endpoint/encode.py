@@ -24,7 +24,7 @@ _MARK = "\x00"
 
 
 class OllamaEncoder(EventEncoder):
-    """Encodes one reply, to its last line with `done`. A call is one line, when it is whole."""
+    """Encodes one reply, to its last line with `done`. A call is one line, once it is complete."""
 
     def __init__(self, head: LineHead) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class OllamaEncoder(EventEncoder):
         self._write_first(index, part_index, text, frames)
 
     def _write_first(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
-        """Writes the first text of a part. It adds the format of the lines for those that follow."""
+        """Writes the first text of a part, and adds the format of the lines for the following texts."""
         kind = self._items[index].type
         if not text or not self._is_visible(kind):
             return

@@ -23,7 +23,7 @@ _OWN_KEYS: Final = {
 
 
 def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
-    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
+    """Returns the messages as items in full form. Losses are appended to `losses`.
 
     Raises InvalidRequest for an image of an unknown type, and for a tool message whose call is not in an earlier
     message.

@@ -1,4 +1,4 @@
-"""Lifts images, which the API takes in base64 without saying of which type they are."""
+"""Lifts images, which the API accepts as base64 without a media type."""
 
 from collections.abc import Sequence
 from typing import Final

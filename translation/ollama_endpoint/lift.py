@@ -21,7 +21,7 @@ _WHOLE_OPTIONS: Final = frozenset({"num_ctx", "num_keep", "num_predict", "repeat
 """Options that are integers. Ollama leaves the fraction of other numbers out."""
 
 _COMMON_NAMES: Final = {"repeat_penalty": "repetition_penalty"}
-"""Option -> its name at other open-source servers, by which lowering knows it."""
+"""Option -> its name at other open-source servers, under which it is lowered."""
 
 _UNSUPPORTED: Final = {
     "suffix": "text cannot be inserted before a suffix here: leave out 'suffix'",
@@ -33,9 +33,9 @@ _UNSUPPORTED: Final = {
 
 
 def lift_chat(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
-    """Returns the turn for a valid chat request. What a turn cannot represent is in its `losses`.
+    """Returns the turn for a valid chat request. Its `losses` list everything that a turn cannot represent.
 
-    `model` replaces the model that the body names. `relayed` is for the signature alone: nothing of this API is
+    `model` replaces the model that the body names. `relayed` only completes the signature: nothing of this API is
     relayed. Raises InvalidRequest for an image of an unknown type, and for a tool message without its call.
     """
     params = _present(body)
@@ -87,7 +87,7 @@ def _build_turn(
         items=items,
         tools=tools,
         sampling=_lift_sampling(params, options),
-        max_output_tokens=limit if limit > 0 else None,  # a limit that is not positive is none
+        max_output_tokens=limit if limit > 0 else None,  # a limit that is not positive means no limit
         text_format=_lift_format(params.get("format")),
         reasoning=reasoning,
         thinking=thinking,
@@ -130,7 +130,7 @@ def _lift_extra(params: Mapping[str, Any], options: Mapping[str, Any]) -> Json:
 
 
 def _lift_tool(function: Json) -> Json:
-    # The API holds no arguments to their schema.
+    # The API does not enforce the schemas of arguments.
     tool: Json = {"type": "function", "name": function["name"], "strict": False}
     tool["parameters"] = function.get("parameters") or {"type": "object", "properties": {}}
     if function.get("description"):

@@ -1,4 +1,4 @@
-"""Finds the client's names for parameters of a turn, which has those of the Responses API."""
+"""Finds the client's names for parameters of a turn, which are named as in the Responses API."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -21,7 +21,7 @@ _NAMES: Final[Mapping[str, str]] = {
 def name_ollama_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
     """Returns the client's (name, place, rest) for a turn's parameter: `input`, `[2]`, `.content[0]`.
 
-    A name that is not a turn's is returned as it is. `body` is the client's.
+    Other names are returned unchanged. `body` is the client's.
     """
     if name == "input":
         # A path inside an item has the keys of the Responses API, not those of a message.

@@ -23,13 +23,13 @@ _MAX_ARGS_BYTES: Final = 2**31
 
 
 class LineHead(NamedTuple):
-    """What every line of one reply has, and what its client gets."""
+    """The common members of a reply's lines, and the client's options."""
 
     model: str
     created_at: str
     """RFC 3339, with nanoseconds."""
     is_chat: bool
-    """Whether the reply is of the chat API. That of the generate API has its text in `response`."""
+    """Whether the reply is of the chat API. Replies of the generate API have their text in `response`."""
     shows_thinking: bool
     clock_ns: Callable[[], int]
     """Nanoseconds, from any origin."""

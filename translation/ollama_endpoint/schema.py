@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
 
 
 class CommonParams(TypedDict, total=False):
-    """What requests of both APIs have."""
+    """The parameters that both APIs share."""
 
     model: Required[str]
     format: Literal["", "json"] | Json | None
@@ -129,7 +129,7 @@ def validate_chat(body: Json) -> None:
 
 
 def validate_generate(body: Json) -> None:
-    """Does for a generate request what `validate_chat` does for chat."""
+    """Validates a generate request, as `validate_chat` validates a chat request."""
     check_body(_generate_adapter(), body)
 
 

@@ -57,7 +57,7 @@ class CodeExecutionResult(TypedDict, total=False):
 
 
 class Part(TypedDict, total=False):
-    """One part. Which kind it is shows in which key it has."""
+    """One part. Its only key that names a kind says which kind it is."""
 
     text: str
     thought: bool
@@ -78,7 +78,7 @@ class TurnContent(TypedDict, total=False):
 
 
 class Instruction(TypedDict, total=False):
-    """A content without a meaning of its role: whatever it is, the text is the system's."""
+    """A content whose role has no meaning: its text is a system instruction."""
 
     role: str
     parts: Required[list[Part]]
@@ -93,4 +93,4 @@ PartKind: TypeAlias = Literal[
     "executableCode",
     "codeExecutionResult",
 ]
-"""The keys of which a part has exactly one."""
+"""The keys that name the kind of a part, which has exactly one of them."""

@@ -29,7 +29,7 @@ def find_counted_request(body: Json) -> Json:
 
 
 def validate_counted(body: Json) -> None:
-    """Does for a normalized request to count tokens what `schema.validate` does for one for an answer."""
+    """Validates a normalized request to count tokens, as `schema.validate` validates a request for an answer."""
     check_body(_count_adapter(), body)
     check_parts(body)
 

@@ -36,7 +36,7 @@ class BatchEmbedContentsRequest(TypedDict, total=False):
 
 SETTINGS: Final = frozenset(EmbedConfig.__annotations__)
 EMBED_FIELDS: Final = frozenset({*SETTINGS, *EmbedContentRequest.__annotations__})
-"""The fields of a request that the endpoint knows, and those of them that `embedContentConfig` may have."""
+"""The fields of a request that the endpoint knows, and the ones that `embedContentConfig` may have."""
 
 
 @cache

@@ -55,7 +55,7 @@ class GenerationConfig(TypedDict, total=False):
 
 
 class InputParams(TypedDict, total=False):
-    """What makes up the input, in requests for an answer and in those that count tokens."""
+    """The fields that make up the input, in requests for an answer and in requests to count tokens."""
 
     model: Required[str]
     contents: Required[Annotated[list[TurnContent], Field(fail_fast=True), Field(min_length=1)]]
@@ -79,10 +79,10 @@ REQUEST_FIELDS: Final = frozenset({*InputParams.__annotations__, *Request.__anno
 
 
 def normalize(body: Json) -> Json:
-    """Returns a body with its known fields in the one spelling that the schema has.
+    """Returns a body whose known fields have the spelling of the schema.
 
-    The API takes `snake_case` for `camelCase`, one object for a list of one, and null for a field that is not there.
-    Its SDKs take a text for a content. The client's own data (arguments, results, JSON schemas) stays as it is.
+    The API takes `snake_case` for `camelCase`, one object for a list of one, and null for an omitted field. Its SDKs
+    take a text for a content. The client's own data (arguments, results, JSON schemas) stays unchanged.
     """
     normalized: Json = _spelling().normalize(body)
     return normalized

@@ -26,7 +26,7 @@ class Spelling:
         self._texts = texts
         self._fields: dict[type, Mapping[str, _Normalizer | None]] = {}
         self.normalize: Final = partial(self._normalize_object, schema)
-        """Returns a body with its known fields as the schema has them. Everything else stays as it is."""
+        """Returns a body whose known fields have the names of the schema. Everything else stays unchanged."""
 
     def _normalize_object(self, schema: type, value: Any) -> Any:
         if isinstance(value, str) and (read := self._texts.get(schema)) is not None:
@@ -66,7 +66,7 @@ class Spelling:
 
 
 def to_camel_case(name: str) -> str:
-    """Returns a field's name in `camelCase`, from that or from `snake_case`. Older SDKs begin a name with `_`."""
+    """Returns a field's name in `camelCase`, from `camelCase` or `snake_case`. Older SDKs begin a name with `_`."""
     return _SEPARATED.sub(lambda match: match[1].upper(), name.lstrip("_")) if "_" in name else name
 
 

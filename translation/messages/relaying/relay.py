@@ -17,7 +17,7 @@ _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"}
 """Names of events that a retry would repeat. A block that has only begun is empty."""
 
 _UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "ping"}
-"""Names of events that are forwarded as the bytes that came, without being parsed."""
+"""Names of events that are forwarded as bytes, without parsing."""
 
 
 _NOT_JSON: Final = "an event of the upstream's stream is not JSON"
@@ -51,9 +51,9 @@ class MessagesRelay:
         self.response: Json | None = None
         """Always None: messages are not stored."""
         self.usage: Usage | None = None
-        """The token counts so far: those with which the message began, and at its end those of the whole reply."""
+        """The token counts so far: of the start of the message, and at its end of the whole reply."""
         self.warnings: Sequence[Json] = ()
-        """Always empty: calls are forwarded as they are."""
+        """Always empty: calls are forwarded unchanged."""
         self.template: None = None
         """Always None: no read takes the fast path."""
         self._model = model
@@ -143,7 +143,7 @@ class MessagesRelay:
         return _to_one_line(event, frame)
 
     def _report(self, event: Json) -> bytes:
-        """Notes an error that the upstream reports. After content it is the end, with what the upstream sent of it."""
+        """Records an error that the upstream reports. After content the error ends the stream."""
         failed = parse_failure(event.get("error"))
         self._stop(failed)
         if self.has_content:
@@ -168,7 +168,7 @@ def _to_one_line(event: Json, frame: sse.Frame) -> bytes:
 
 
 def _is_object(payload: bytes) -> bool:
-    """Whether a payload is one line that can only be a JSON object, or no JSON at all."""
+    """Whether a payload is one line that begins and ends like a JSON object."""
     return payload[:1] == b"{" and payload[-1:] == b"}" and b"\n" not in payload
 
 

@@ -33,10 +33,11 @@ def relay_body(body: Json, _profile: Profile, *, model: str) -> LoweredRequest:
 def remove_sealed_blocks(
     messages: Sequence[Json], is_sealed: Callable[[str], bool], losses: list[Loss]
 ) -> Sequence[Json]:
-    """Returns messages without what the gateway has made of other models' thinking, searches and citations: the API
-    would refuse it.
+    """Returns messages without sealed blocks that the gateway created from other models' thinking, searches and
+    citations.
 
-    The same object if there is none. `is_sealed` says whether the gateway has sealed a text.
+    The API would refuse these blocks. Returns the same object if there are none. `is_sealed` tells whether the gateway
+    has sealed a text.
     """
     removed: list[str] = []
     stripped = [_without_sealed(message, is_sealed, removed) for message in messages]
@@ -47,7 +48,7 @@ def remove_sealed_blocks(
 
 
 def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: list[str]) -> Json:
-    """Returns a message without such blocks. The names of what is removed are appended to `removed`."""
+    """Returns a message without such blocks. The names of the removed blocks are appended to `removed`."""
     content = message.get("content")
     if message["role"] != "assistant" or not isinstance(content, list):
         return message
