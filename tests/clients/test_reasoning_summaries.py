@@ -38,8 +38,8 @@ async def test_codex_displays_thoughts(codex: Codex, answer: Answer) -> None:
 
 async def test_the_ai_sdk_displays_thoughts(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
-    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
-    got = await clients.run_program("frameworks/ai_sdk.mjs", "reasoning_streamed", **asked)
+    environment = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses", "SUMMARY": "auto"}
+    got = await clients.run_program("frameworks/ai_sdk.mjs", "reasoning_streamed", **environment)
     assert (got["reasoning"], got["text"], got["errors"]) == (THOUGHT, ANSWER, [])
 
 
@@ -57,14 +57,14 @@ async def test_pydantic_ai_displays_thoughts(
     case: str, clients: InstalledClients, gateway: Gateway, answer: Answer
 ) -> None:
     answer(thinking())
-    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
-    assert (await clients.run_program("frameworks/pydantic_ai_agent.py", case, **asked))["thinking"] == [THOUGHT]
+    environment = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
+    assert (await clients.run_program("frameworks/pydantic_ai_agent.py", case, **environment))["thinking"] == [THOUGHT]
 
 
 async def test_the_agents_sdk_displays_thoughts(clients: InstalledClients, gateway: Gateway, answer: Answer) -> None:
     answer(thinking())
-    asked = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
-    got = await clients.run_program("frameworks/agents_sdk.py", "summary", **asked)
+    environment = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
+    got = await clients.run_program("frameworks/agents_sdk.py", "summary", **environment)
     assert got == {"deltas": THOUGHT, "items": [THOUGHT]}
 
 

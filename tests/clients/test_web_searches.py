@@ -75,10 +75,10 @@ async def test_claude_code_gets_the_pages_of_its_search(
     clients: InstalledClients, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     async def reply(exchange: Exchange) -> None:
-        asked = exchange.request.json
-        if {"type": "web_search"} in asked["tools"]:
+        sent_body = exchange.request.json
+        if {"type": "web_search"} in sent_body["tools"]:
             script = responses_search()
-        elif any(item["type"] == "function_call_output" for item in asked["input"]):
+        elif any(item["type"] == "function_call_output" for item in sent_body["input"]):
             script = responses_text("It was Shannon.")
         else:
             script = responses_call("WebSearch", {"query": "who"})
@@ -102,10 +102,10 @@ async def test_claude_code_searches_with_gemini(
         return either(sse_reply(data_frame(gemini.last(*parts))), json_reply(gemini.last(*parts)))
 
     async def reply(exchange: Exchange) -> None:
-        asked = exchange.request.json
-        if asked["tools"] == [{"googleSearch": {}}]:
+        sent_body = exchange.request.json
+        if sent_body["tools"] == [{"googleSearch": {}}]:
             script = gemini_search()
-        elif any("functionResponse" in part for content in asked["contents"] for part in content["parts"]):
+        elif any("functionResponse" in part for content in sent_body["contents"] for part in content["parts"]):
             script = whole_or_streamed(gemini.text("It was Shannon."))
         else:
             script = whole_or_streamed(gemini.call("WebSearch", {"query": "who"}))

@@ -59,12 +59,12 @@ async def test_arguments_that_are_no_object_are_preserved_marked_and_sent_back(
     says, told = APIS[kind]
     async with gateway(kind, tmp_path) as (upstream, client):
         upstream.script(says(given), says({}))
-        asked = {"model": "m", "tools": TOOLS}
-        response = (await client.post("/responses", json={**asked, "input": ASK})).json()
+        body = {"model": "m", "tools": TOOLS}
+        response = (await client.post("/responses", json={**body, "input": ASK})).json()
         [(call_id, arguments)] = calls_in(response)
         assert arguments == text
         assert response["tool_warnings"] == [{"name": "add", "why": why}]
-        again = {**asked, "input": [*ASK, *response["output"], output(call_id)]}
+        again = {**body, "input": [*ASK, *response["output"], output(call_id)]}
         reply = await client.post("/responses", json=again)
         assert calls_in(reply.json())[0][1] == "{}"
         assert told(upstream.requests[-1].json) == {"raw_arguments": text}

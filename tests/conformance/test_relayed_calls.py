@@ -78,8 +78,8 @@ PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
 async def ask(client: httpx.AsyncClient, dialect: str, items: list[Json], *, stream: bool, **more: Any) -> Json:
     """The answer as one object: a stream is added up, as official clients do it."""
-    asked = {**CHAT_ASKED, "messages": items} if dialect == "chat" else {**RESPONSES_ASKED, "input": items}
-    reply = await client.post(PATHS[dialect], json={**asked, "stream": stream, **more})
+    body = {**CHAT_ASKED, "messages": items} if dialect == "chat" else {**RESPONSES_ASKED, "input": items}
+    reply = await client.post(PATHS[dialect], json={**body, "stream": stream, **more})
     assert reply.status_code == 200, reply.text
     if not stream:
         return {**reply.json(), "loss": reply.headers.get("x-gateway-loss")}
@@ -157,9 +157,9 @@ async def test_a_stored_response_is_continued_with_the_ids_that_its_client_recei
         upstream.script(responses_calls(("x", "```{}```"), ("x", "?")), TEXT["responses"])
         answer = await ask(client, "responses", [USER], stream=stream)
         assert calls_in("responses", answer) == [("x", "{}"), ("x__2", "?")]
-        kept = (await client.get(f"/responses/{answer['id']}")).json()
-        assert calls_in("responses", kept) == calls_in("responses", answer)
-        assert kept["tool_warnings"] == answer["tool_warnings"] == [{"name": "f1", "why": BROKEN}]
+        stored = (await client.get(f"/responses/{answer['id']}")).json()
+        assert calls_in("responses", stored) == calls_in("responses", answer)
+        assert stored["tool_warnings"] == answer["tool_warnings"] == [{"name": "f1", "why": BROKEN}]
         outputs = answered("responses", answer)[2:]
         await ask(client, "responses", outputs, stream=False, previous_response_id=answer["id"])
         assert ids_sent("responses", upstream.requests[-1].json) == ["x", "x__2"] * 2
@@ -253,12 +253,14 @@ async def test_a_call_or_output_without_its_counterpart_is_refused_by_id(dialect
         assert upstream.requests == []
 
 
-@pytest.mark.parametrize("asked", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}], ids=["one", "many"])
-async def test_a_call_may_have_its_output_upstream(asked: Json) -> None:
+@pytest.mark.parametrize(
+    "params", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}], ids=["one", "many"]
+)
+async def test_a_call_may_have_its_output_upstream(params: Json) -> None:
     items = pair("responses", "theirs")[1:]
     async with gateway("responses") as (upstream, client):
         upstream.script(TEXT["responses"])
-        await ask(client, "responses", items, stream=False, **asked)
+        await ask(client, "responses", items, stream=False, **params)
         assert upstream.requests[-1].json["input"] == items
 
 

@@ -41,8 +41,8 @@ def call(call_id: str) -> Json:
     return {"type": "function_call", "call_id": call_id, "name": "add", "arguments": "{}"}
 
 
-def output(call_id: str, said: Any = "3") -> Json:
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
+def output(call_id: str, content: Any = "3") -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
 
 
 @asynccontextmanager
@@ -83,11 +83,11 @@ async def test_calls_without_ids_get_distinct_ids_over_the_whole_conversation(re
 async def test_calls_without_ids_get_distinct_ids_on_a_relay_too(tmp_path: Path) -> None:
     async with gateway("chat", tmp_path) as (upstream, client):
         upstream.script(nameless("{}"))
-        asked: Json = {"model": "m", "messages": [{"role": "user", "content": "Add."}], "tools": CHAT_TOOLS}
-        message = (await client.post("/chat/completions", json=asked)).json()["choices"][0]["message"]
+        body: Json = {"model": "m", "messages": [{"role": "user", "content": "Add."}], "tools": CHAT_TOOLS}
+        message = (await client.post("/chat/completions", json=body)).json()["choices"][0]["message"]
         assert message["tool_calls"][0]["id"] == "tc_1"
         answer = {"role": "tool", "tool_call_id": "tc_1", "content": "3"}
-        again = {**asked, "messages": [*asked["messages"], message, answer]}
+        again = {**body, "messages": [*body["messages"], message, answer]}
         message = (await client.post("/chat/completions", json=again)).json()["choices"][0]["message"]
         assert message["tool_calls"][0]["id"] == "tc_2"
 
@@ -132,8 +132,8 @@ async def test_calls_over_the_limit_are_left_out_and_reported(tmp_path: Path) ->
 async def test_arguments_are_unfenced_or_preserved_and_reported(stream: bool, tmp_path: Path) -> None:
     async with gateway("chat", tmp_path) as (upstream, client):
         upstream.script(nameless('```json\n{"a":1}\n```', '{"a":'))
-        asked = {"model": "m", "input": ASK, "tools": TOOLS, "stream": stream}
-        reply = await client.post("/responses", json=asked)
+        body = {"model": "m", "input": ASK, "tools": TOOLS, "stream": stream}
+        reply = await client.post("/responses", json=body)
         response = reply.json() if not stream else _last(reply.text)
         assert calls_in(response) == [("tc_1", '{"a":1}'), ("tc_2", '{"a":')]
         assert response["tool_warnings"] == [{"name": "add", "why": "the arguments are not valid JSON"}]

@@ -80,10 +80,10 @@ async def test_a_call_without_output_survives_compaction(client: AsyncOpenAI, re
 
 async def test_a_trigger_is_answered_with_a_compaction(client: AsyncOpenAI, reader: Reader) -> None:
     trigger: Any = {"type": "compaction_trigger"}
-    asked = [{"role": "user", "content": "I am Ada."}, trigger]
-    whole = await client.responses.create(model="m", input=asked)
+    input_items = [{"role": "user", "content": "I am Ada."}, trigger]
+    whole = await client.responses.create(model="m", input=input_items)
     assert [item.type for item in whole.output] == ["compaction"]
-    stream = await client.responses.create(model="m", input=asked, stream=True)
+    stream = await client.responses.create(model="m", input=input_items, stream=True)
     events = [event.type async for event in stream]
     assert events == [
         "response.created",
@@ -169,8 +169,8 @@ async def test_a_context_within_the_threshold_stays_as_it_is(client: AsyncOpenAI
 async def test_a_context_too_long_to_count_is_over_the_threshold(client: AsyncOpenAI, reader: Reader) -> None:
     history: list[Any] = [{"role": "user", "content": LONG * 2}, {"role": "assistant", "content": "ok"}]
     reader.room = 105 + 100
-    asked = [*history, {"role": "user", "content": "word " * 120}]
-    response = await client.responses.create(model="m", input=asked, context_management=MANAGED)
+    input_items = [*history, {"role": "user", "content": "word " * 120}]
+    response = await client.responses.create(model="m", input=input_items, context_management=MANAGED)
     assert [item.type for item in response.output] == ["compaction", "message"]
 
 
@@ -268,8 +268,8 @@ async def test_unsupported_context_management_is_refused_by_name(client: AsyncOp
         "context_management",
         "unsupported_parameter",
     )
-    asked: list[Any] = [{"role": "user", "content": "b"}, FOREIGN]
-    assert await refusal(create(model="m", previous_response_id=first.id, input=asked)) == (
+    input_items: list[Any] = [{"role": "user", "content": "b"}, FOREIGN]
+    assert await refusal(create(model="m", previous_response_id=first.id, input=input_items)) == (
         "input[1].encrypted_content",
         "invalid_value",
     )
@@ -282,8 +282,10 @@ async def test_an_upstream_with_compaction_gets_the_compaction_request(
 ) -> None:
     upstream.on("/responses", responses_text("ok"))
     ours = dumped((await client.responses.compact(model="m", input="I am Ada.")).output)
-    asked: list[Any] = [*ours, FOREIGN, {"role": "user", "content": "a"}]
-    response = await client.responses.create(model="openai", input=asked, context_management=MANAGED, truncation="auto")
+    input_items: list[Any] = [*ours, FOREIGN, {"role": "user", "content": "a"}]
+    response = await client.responses.create(
+        model="openai", input=input_items, context_management=MANAGED, truncation="auto"
+    )
     assert response.output_text == "ok"
     sent = upstream.requests[-1].json
     assert (sent["context_management"], sent["truncation"]) == (MANAGED, "auto")
@@ -303,12 +305,12 @@ async def test_a_responses_upstream_without_compaction_is_managed_by_the_gateway
 
 async def test_a_model_with_responses_only_is_managed_too(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     upstream.on("/responses", responses_text("Ada is 36."))
-    asked: list[Any] = [
+    input_items: list[Any] = [
         {"role": "user", "content": LONG},
         {"role": "assistant", "content": "ok"},
         {"role": "user", "content": "On."},
     ]
-    response = await client.responses.create(model="responses", input=asked, context_management=MANAGED)
+    response = await client.responses.create(model="responses", input=input_items, context_management=MANAGED)
     assert [item.type for item in response.output] == ["message"]  # its usage says that the input is short
     lower: list[Any] = [{"type": "compaction", "compact_threshold": 1}]
     second = await client.responses.create(

@@ -53,8 +53,8 @@ async def test_a_responses_upstream_counts_the_request_that_would_be_relayed(
     upstream.on("/responses/input_tokens", json_reply({"object": "response.input_tokens", "input_tokens": 17}))
     tools: list[Any] = [{"type": "web_search"}]
     beside: Any = {"temperature": 0.5, "include": ["reasoning.encrypted_content"]}
-    asked: Any = {"input": "hello", "tools": tools, "reasoning": {"effort": "low"}}
-    assert await counted(client, "openai", **asked, extra_body=beside) == 17
+    params: Any = {"input": "hello", "tools": tools, "reasoning": {"effort": "low"}}
+    assert await counted(client, "openai", **params, extra_body=beside) == 17
     (request,) = upstream.requests
     body = request.json
     assert body["tools"] == tools

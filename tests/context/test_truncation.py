@@ -50,9 +50,9 @@ async def test_an_input_within_the_context_is_sent_whole(client: AsyncOpenAI, re
 async def test_truncated_items_are_stored_with_the_response(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
     lost, response = await create_response(client, stream=stream, truncation="auto")
-    kept = await client.responses.with_raw_response.retrieve(response.id)
-    assert kept.headers[LOSS] == lost
-    assert "input=truncated" in kept.headers[LOSS].split(", ")
+    stored = await client.responses.with_raw_response.retrieve(response.id)
+    assert stored.headers[LOSS] == lost
+    assert "input=truncated" in stored.headers[LOSS].split(", ")
 
 
 @STREAMED

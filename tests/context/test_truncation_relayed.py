@@ -117,8 +117,8 @@ async def test_a_text_is_the_whole_input(client: AsyncOpenAI, reader: ResponsesR
 async def test_truncation_on_a_relay_is_stored_with_the_response(client: AsyncOpenAI, reader: ResponsesReader) -> None:
     reader.room = 7
     _, response = await ask(client, stream=True)
-    kept: Any = await client.responses.with_raw_response.retrieve(response.id)
-    assert kept.headers["x-gateway-loss"] == "input=truncated"
+    stored: Any = await client.responses.with_raw_response.retrieve(response.id)
+    assert stored.headers["x-gateway-loss"] == "input=truncated"
     assert (await client.responses.input_items.list(response.id, limit=100)).data[-1].type == "message"
 
 

@@ -86,9 +86,9 @@ async def test_each_failure_of_an_engine_has_its_code(
     async with AsyncExitStack() as open_providers:
         provider = await open_provider("vllm_inprocess", open_providers)
         sound, vllm.script = vllm.script, [failure]
-        with pytest.raises(errors.ProviderError) as told:
+        with pytest.raises(errors.ProviderError) as raised:
             await events_of(provider)
-        assert type(told.value) is name
+        assert type(raised.value) is name
         vllm.script = sound
         assert text_of(await events_of(provider)) == "Hi you", "the next turn is unaffected"
 

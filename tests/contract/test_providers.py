@@ -42,11 +42,11 @@ async def test_reads_may_split_a_stream_anywhere(dialect: WireDialect, provider_
     stream = ANSWERS[dialect].stream
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
-        told = []
+        received = []
         for size in (len(stream), 1, 7, 64):
             upstream.script(Reply(headers=SSE, body=[Drip(stream, size=size)]))
-            told.append(text_of(await events_of(provider)))
-        assert told == ["".join(TEXT)] * len(told)
+            received.append(text_of(await events_of(provider)))
+        assert received == ["".join(TEXT)] * len(received)
 
 
 async def test_a_stream_that_stops_too_early_fails(dialect: WireDialect, provider_at: Build) -> None:

@@ -43,7 +43,7 @@ def test_any_json_object_may_be_requested(client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "text"),
     [
         ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}}, "nonsense"),
         ({"extra_body": {"structured_outputs": {"regex": "(("}}}, "regex"),
@@ -51,10 +51,10 @@ def test_any_json_object_may_be_requested(client: OpenAI) -> None:
         ({"extra_body": {"top_k": -7}}, "top_k"),
     ],
 )
-def test_refusals_of_the_engine_are_client_errors(client: OpenAI, option: Any, said: str) -> None:
+def test_refusals_of_the_engine_are_client_errors(client: OpenAI, option: Any, text: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         ask(client, model="tiny", **option)
-    assert re.search(said, refused.value.message), refused.value.message
+    assert re.search(text, refused.value.message), refused.value.message
 
 
 def test_a_stop_string_ends_the_answer_before_it(client: OpenAI) -> None:

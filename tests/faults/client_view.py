@@ -44,10 +44,10 @@ def question(path: str, *, stream: bool, **more: Any) -> Json:
     if path == GEMINI:
         contents = [{"role": "user", "parts": [{"text": "Hello"}]}]
         return {"model": "scripted-model", "stream": stream, "contents": contents, **more}
-    asked: Json = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
+    body: Json = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
     if path == MESSAGES:
-        asked["max_tokens"] = 1000
-    return {"model": "scripted-model", "stream": stream, **asked, **more}
+        body["max_tokens"] = 1000
+    return {"model": "scripted-model", "stream": stream, **body, **more}
 
 
 def address_of(path: str, asked: Json) -> str:
@@ -70,9 +70,9 @@ async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
 
 async def ask_with(asking: httpx.AsyncClient, base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
     """Sends a request with a reused client."""
-    asked = question(path, stream=stream, **more)
+    body = question(path, stream=stream, **more)
     root = base_url.removesuffix("/v1") if path == OLLAMA else base_url
-    reply = await asking.post(root + address_of(path, asked), json=asked)
+    reply = await asking.post(root + address_of(path, body), json=body)
     return read(path, reply, stream=stream)
 
 

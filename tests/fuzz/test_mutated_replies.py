@@ -37,15 +37,15 @@ async def test_a_damaged_reply_is_forwarded_well_formed_or_reported(path: str, d
                 damaged[at] = mutated(random, damaged[at], strangers)
                 upstream.script(_reply(dialect, damaged) if stream else json_reply(damaged[0]))
                 reply = await asking.post(gateway.v1 + path, json=question(path, stream=stream))
-                told = f"reply {number}, damaged at {at}: {json.dumps(damaged[at])}"
-                assert b"internal_error" not in reply.content, told
+                message = f"reply {number}, damaged at {at}: {json.dumps(damaged[at])}"
+                assert b"internal_error" not in reply.content, message
                 if reply.status_code != 200:
-                    assert reply.status_code != 500, told
-                    assert list(reply.json()["error"]) == ["message", "type", "param", "code"], told
+                    assert reply.status_code != 500, message
+                    assert list(reply.json()["error"]) == ["message", "type", "param", "code"], message
                 elif stream:
-                    assert all(orjson.loads(data) for _, data in frames(reply.content)), told
+                    assert all(orjson.loads(data) for _, data in frames(reply.content)), message
                 else:
-                    assert reply.json(), told
+                    assert reply.json(), message
 
 
 def _reply(dialect: str, chunks: list[Json]) -> Reply:

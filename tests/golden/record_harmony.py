@@ -55,8 +55,8 @@ def _record(url: str, name: str, asked: Json, fits: Callable[[str, Json], bool])
         turn = Turn(**{"model": "gpt-oss", "items": [item], "max_output_tokens": 120, "sampling": sampling, **asked})
         body = {**lower_to_harmony(turn).body, "stream": False}
         whole = httpx.post(f"{url}/completion", json=body, timeout=60, trust_env=False).raise_for_status()
-        said = real().decode(whole.json()["tokens"])
-        if "\ufffd" not in said and fits(said, whole.json()):
+        reply = real().decode(whole.json()["tokens"])
+        if "\ufffd" not in reply and fits(reply, whole.json()):
             streaming = {**body, "stream": True}
             stream = httpx.post(f"{url}/completion", json=streaming, timeout=60, trust_env=False).raise_for_status()
             (HERE / f"llamacpp-{name}.json").write_bytes(whole.content + b"\n")

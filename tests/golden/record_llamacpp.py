@@ -30,8 +30,8 @@ NO_THINKING: Json = {"chat_template_kwargs": {"enable_thinking": False}}
 CALLED: Json = {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
 
 
-def asking(text: str, *more: Json, **asked: Any) -> Json:
-    return {"messages": [{"role": "user", "content": text}, *more], **asked}
+def asking(text: str, *more: Json, **params: Any) -> Json:
+    return {"messages": [{"role": "user", "content": text}, *more], **params}
 
 
 PARIS = "What is the weather in Paris?"
@@ -99,8 +99,8 @@ def main() -> None:
             (HERE / f"chat/llamacpp_{name}.sse").write_bytes(stream.content)
         for name, asked in REFUSED.items():
             refusal = server.post("/v1/chat/completions", json={**asked, "stream": True})
-            said = {"status": refusal.status_code, "body": refusal.json()}
-            (HERE / f"refusals/llamacpp_{name}.json").write_bytes(orjson.dumps(said) + b"\n")
+            reply = {"status": refusal.status_code, "body": refusal.json()}
+            (HERE / f"refusals/llamacpp_{name}.json").write_bytes(orjson.dumps(reply) + b"\n")
         for name, (chat, more) in COMPLETIONS.items():
             rendered = server.post("/apply-template", json=chat).raise_for_status().json()["prompt"]
             told = {"content": rendered, "add_special": True, "parse_special": True}

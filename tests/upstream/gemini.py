@@ -16,12 +16,12 @@ def chunk(*parts: Json, reason: str | None = None, usage: Json | None = None) ->
     return {"candidates": [candidate], **counted, "modelVersion": "scripted-model", "responseId": "r-1"}
 
 
-def text(said: str, signature: str | None = None) -> Json:
-    return {"text": said, **({"thoughtSignature": signature} if signature else {})}
+def text(content: str, signature: str | None = None) -> Json:
+    return {"text": content, **({"thoughtSignature": signature} if signature else {})}
 
 
-def thought(said: str) -> Json:
-    return {"text": said, "thought": True}
+def thought(content: str) -> Json:
+    return {"text": content, "thought": True}
 
 
 def call(name: str, args: Json, signature: str | None = None) -> Json:

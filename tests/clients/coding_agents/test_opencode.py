@@ -125,8 +125,8 @@ async def test_thinking_before_a_call_is_understood(
     answer(titled(chat_sse(thinks), chat_text("It says forty-2.")))
     parts = await opencode.do("Run it.")
     assert [part["text"] for part in parts if part["type"] == "text"] == ["It says forty-2."]
-    said = [message for request in upstream.requests for message in request.json["messages"]]
-    thoughts = {message.get("reasoning_content") for message in said if message.get("tool_calls")}
+    messages = [message for request in upstream.requests for message in request.json["messages"]]
+    thoughts = {message.get("reasoning_content") for message in messages if message.get("tool_calls")}
     # Over Responses its OpenAI package sends back only reasoning that came encrypted.
     assert thoughts == ({"They want a command."} if opencode.package == PACKAGES["chat"] else {None})
 

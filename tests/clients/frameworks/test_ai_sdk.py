@@ -61,8 +61,8 @@ async def test_an_object_fits_its_schema(sdk: ClientProgram, answer: Answer, ups
 async def test_earlier_messages_are_sent_back(sdk: ClientProgram, answer: Answer, upstream: ScriptedUpstream) -> None:
     answer(chat_text("Good day, Ada."), chat_text("Ada."))
     assert (await sdk.do("conversation"))["text"] == "Ada."
-    said = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
-    assert said == [
+    messages = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
+    assert messages == [
         ("system", "Be brief."),
         ("user", "I am Ada."),
         ("assistant", "Good day, Ada."),

@@ -95,5 +95,5 @@ async def test_a_conversation_continues_over_a_websocket(
 ) -> None:
     answer(chat_text("Good day."), chat_text("Again."))
     assert await clients.program("sdks/openai_sdk.py", BASE_URL=gateway.v1).do("websocket") == ["Good day.", "Again."]
-    said = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
-    assert said == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]
+    messages = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
+    assert messages == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

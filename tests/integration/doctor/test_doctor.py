@@ -132,11 +132,11 @@ def test_the_documentation_of_the_doctor_has_its_output(tmp_path: Path) -> None:
     rows = [line for line in done.stdout.splitlines() if not line.startswith("Time to first token")]
     assert rows[: len(CHECKS) + 2] == table.splitlines()[:-1]
     assert table.splitlines()[:-1] != []
-    said = json.loads(doctor(yaml.safe_load(config), tmp_path, "--json", "--model", "plain").stdout)
+    reply = json.loads(doctor(yaml.safe_load(config), tmp_path, "--json", "--model", "plain").stdout)
     expected = json.loads(shown)
-    assert said.keys() == expected.keys()
-    assert said["backends"][0].keys() == expected["backends"][0].keys()
-    assert said["backends"][0]["checks"][1].keys() == expected["backends"][0]["checks"][0].keys()
+    assert reply.keys() == expected.keys()
+    assert reply["backends"][0].keys() == expected["backends"][0].keys()
+    assert reply["backends"][0]["checks"][1].keys() == expected["backends"][0]["checks"][0].keys()
 
 
 def test_the_documentation_of_the_doctor_has_every_feature_and_option() -> None:
@@ -155,9 +155,9 @@ def test_progress_is_drawn_for_people_and_not_into_the_output(tmp_path: Path) ->
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path) as process:
         os.close(theirs)
         drawn = b"".join(read_all(ours))
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     os.close(ours)
-    assert json.loads(said)["ok"] is True
+    assert json.loads(output)["ok"] is True
     for check in CHECKS:
         assert f"scripted: {check.title} ".encode() in drawn
     assert f"{len(CHECKS)}/{len(CHECKS)}".encode() in drawn

@@ -90,9 +90,9 @@ async def test_the_doctor_stops_at_once_when_interrupted(tmp_path: Path) -> None
         async with asyncio.timeout(60):
             request = await wait_for_upstream_request(upstream, process)
             process.send_signal(signal.SIGINT)
-            said, logged = await process.communicate()
+            output, logged = await process.communicate()
             await request.closed
-    assert (process.returncode, said, logged) == (130, b"", b"")
+    assert (process.returncode, output, logged) == (130, b"", b"")
     assert not (tmp_path / "page.html").exists()
 
 

@@ -66,8 +66,8 @@ def suspended(pid: int) -> Iterator[None]:
 
 def running(http: httpx.Client, gateway: Command) -> int:
     """Returns the number of requests that the engine works on, by `/readyz`."""
-    said: int = ready(http, gateway).json()["engines"]["embedded"]["running"]
-    return said
+    reply: int = ready(http, gateway).json()["engines"]["embedded"]["running"]
+    return reply
 
 
 def test_the_engine_is_ready_when_the_server_reports_that_it_listens(gateway: Command, http: httpx.Client) -> None:
@@ -90,8 +90,8 @@ def test_both_apis_reply_with_streams(sdk: OpenAI) -> None:
         deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
     assert "".join(deltas) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12."
     assert len(deltas) > 10
-    asked: Any = {"model": "tiny", "messages": [{"role": "user", "content": "Count to 12."}], "stream": True}
-    with sdk.chat.completions.create(**asked) as chunks:
+    body: Any = {"model": "tiny", "messages": [{"role": "user", "content": "Count to 12."}], "stream": True}
+    with sdk.chat.completions.create(**body) as chunks:
         texts = [choice.delta.content or "" for chunk in chunks for choice in chunk.choices]
     assert "".join(texts).strip() == "".join(deltas)
 
@@ -107,9 +107,9 @@ def test_a_tool_is_called(sdk: OpenAI) -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_direct_response_leaves_thinking_in_the_text(sdk: OpenAI, stream: bool) -> None:
     text = "<think>\nThe user asks for 3 + 4. That makes 7.\n</think>\n\nThe answer is 7."
-    asked: Any = {"model": "raw", "stream": stream}
-    response = sdk.responses.create(input="What is 3 + 4?", **asked)
-    completion = sdk.chat.completions.create(messages=[{"role": "user", "content": "What is 3 + 4?"}], **asked)
+    body: Any = {"model": "raw", "stream": stream}
+    response = sdk.responses.create(input="What is 3 + 4?", **body)
+    completion = sdk.chat.completions.create(messages=[{"role": "user", "content": "What is 3 + 4?"}], **body)
     if stream:
         [response] = [event.response for event in response if event.type == "response.completed"]
         deltas = [choice.delta for chunk in completion for choice in chunk.choices]
@@ -130,10 +130,10 @@ def test_a_budget_for_thinking_holds(sdk: OpenAI) -> None:
 
 
 def test_its_tokens_are_counted(sdk: OpenAI) -> None:
-    asked: Any = {"model": "tiny", "input": "What is the capital of France?"}
-    answered = sdk.responses.create(**asked)
+    body: Any = {"model": "tiny", "input": "What is the capital of France?"}
+    answered = sdk.responses.create(**body)
     assert answered.usage is not None
-    assert sdk.responses.input_tokens.count(**asked).input_tokens == answered.usage.input_tokens
+    assert sdk.responses.input_tokens.count(**body).input_tokens == answered.usage.input_tokens
 
 
 @needs_proc
@@ -154,8 +154,8 @@ def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Clien
 def test_the_engine_answers_only_the_gateway(gateway: Command, http: httpx.Client) -> None:
     (port,) = listening_ports(engine_of(gateway))
     assert http.get(f"http://127.0.0.1:{port}/v1/models").status_code == 401
-    asked = {"prompt": "Hello", "n_predict": 1}
-    assert http.post(f"http://127.0.0.1:{port}/completion", json=asked).status_code == 401
+    body = {"prompt": "Hello", "n_predict": 1}
+    assert http.post(f"http://127.0.0.1:{port}/completion", json=body).status_code == 401
 
 
 def listening_ports(pid: int) -> Iterator[int]:
@@ -226,8 +226,8 @@ def test_a_json_reply_in_progress_fails_when_the_engine_dies(gateway: Command, h
     ) as waiting:
         block_until(lambda: running(http, gateway) == 1)
         os.kill(victim, signal.SIGKILL)
-        said, _ = waiting.communicate(timeout=20)
-    assert json.loads(said)["error"]["code"] == "engine_unavailable"
+        output, _ = waiting.communicate(timeout=20)
+    assert json.loads(output)["error"]["code"] == "engine_unavailable"
     block_until(lambda: ready(http, gateway).status_code == 200)
 
 
@@ -255,8 +255,8 @@ def words_of(pid: int) -> str:
 def test_streams_of_the_engine_end_well_while_the_server_stops(tmp_path: Path, http: httpx.Client) -> None:
     """Ctrl-C signals all processes of the terminal's group, which does not include the engine."""
     with command(CONFIG, tmp_path, within=["setsid"]) as gateway:
-        asked = {"model": "tiny", "input": "Think in 20 steps about river.", "stream": True}
-        with http.stream("POST", f"{gateway.v1}/responses", json=asked) as stream:
+        body = {"model": "tiny", "input": "Think in 20 steps about river.", "stream": True}
+        with http.stream("POST", f"{gateway.v1}/responses", json=body) as stream:
             lines = stream.iter_lines()
             next(line for line in lines if "delta" in line)
             os.killpg(gateway.process.pid, signal.SIGINT)
@@ -276,7 +276,7 @@ def test_an_engine_that_cannot_start_is_reported_and_other_models_are_served(
         reply = ready(http, gateway)
         assert reply.status_code == 503
         assert "model is corrupted or incomplete" in gateway.log.read_text()
-        asked = {"input": "Hi", "stream": False}
-        refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", **asked})
+        body = {"input": "Hi", "stream": False}
+        refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", **body})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_unavailable")
-        assert http.post(f"{gateway.v1}/responses", json={"model": "other", **asked}).status_code == 200
+        assert http.post(f"{gateway.v1}/responses", json={"model": "other", **body}).status_code == 200

@@ -64,8 +64,8 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "said"), CHECKS.values(), ids=CHECKS)
-def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said: list[str]) -> None:
+@pytest.mark.parametrize(("given", "value"), CHECKS.values(), ids=CHECKS)
+def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], value: list[str]) -> None:
     problems: Sequence[Problem] = ()
     try:
         parse_settings({**CONFIG, "providers": {"embedded": {**ENGINE, "engine": given}}}, environ={})
@@ -73,8 +73,8 @@ def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said:
         problems = error.problems
     lines = [f"{render_path(problem.path)}: {problem.message}" for problem in problems]
     lines = [line.removeprefix("providers.embedded.engine.") for line in lines]
-    assert len(lines) == len(said)
-    assert all(line.startswith(claim) for line, claim in zip(lines, said, strict=True)), lines
+    assert len(lines) == len(value)
+    assert all(line.startswith(claim) for line, claim in zip(lines, value, strict=True)), lines
 
 
 def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it() -> None:

@@ -48,6 +48,6 @@ def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
         block_until(lambda: "it gave no sign of life for 2 s" in gateway.log.read_text())
         block_until(lambda: ready(http, gateway).status_code == 200)
         assert engine_of(gateway) != victim
-        asked = {"model": "tiny", "input": "What is 3 + 4?"}
-        reply = http.post(f"{gateway.v1}/responses", json=asked).raise_for_status().json()
+        body = {"model": "tiny", "input": "What is 3 + 4?"}
+        reply = http.post(f"{gateway.v1}/responses", json=body).raise_for_status().json()
         assert reply["output"][-1]["content"][0]["text"] == "The answer is 7."

@@ -67,13 +67,13 @@ async def test_a_reply_is_the_same_whole_and_in_both_streams() -> None:
 
 async def test_a_tool_loop_is_chat_for_its_upstream() -> None:
     async with gateway(chat_calls(("add", '{"a":1}')), chat_text("2")) as (client, upstream):
-        asked = {
+        body = {
             "tools": TOOLS,
             "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
             "systemInstruction": {"parts": [{"text": "Add."}]},
             "generationConfig": {"maxOutputTokens": 50},
         }
-        first = check_content_stream((await post(client, asked, STREAM)).content)
+        first = check_content_stream((await post(client, body, STREAM)).content)
         (part,) = first["candidates"][0]["content"]["parts"]
         response = {"functionResponse": {"name": "add", "response": {"output": "2"}}}
         contents = [*HELLO, {"role": "model", "parts": [part]}, {"role": "user", "parts": [response]}]
@@ -108,9 +108,9 @@ async def test_thinking_returns_to_the_model_that_thought_although_the_client_ne
 
 
 async def test_thoughts_are_sent_to_clients_that_request_them() -> None:
-    asked = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+    body = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
     async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):
-        first = check_content_stream((await post(client, asked, STREAM)).content)
+        first = check_content_stream((await post(client, body, STREAM)).content)
         thought, answer = first["candidates"][0]["content"]["parts"]
         del answer["thoughtSignature"]  # as Gemini CLI does with texts, and other servers' signatures are of no use
         answer["thoughtSignature"] = "skip_thought_signature_validator"

@@ -87,8 +87,8 @@ def written(server: httpx.Client, grammar: HarmonyGrammar, *, temperature: float
     }
     reply = server.post("/completion", json=body)
     assert reply.status_code == 200, reply.text
-    said: dict[str, Any] = reply.json()
-    return said
+    report: dict[str, Any] = reply.json()
+    return report
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)

@@ -38,8 +38,8 @@ def writing(text: str, stop_type: str = "eos") -> Script:
     for made, token in enumerate(tokens, 1):
         held.append(token)
         if "\ufffd" not in real().decode(held):
-            told = "" if real().is_special(token) else real().decode(held)
-            chunks.append(harmony.chunk(told, token, predicted=made))
+            message = "" if real().is_special(token) else real().decode(held)
+            chunks.append(harmony.chunk(message, token, predicted=made))
             held = []
     frames = map(data_frame, [*chunks, harmony.last(len(tokens), stop_type)])
     return either(Reply(headers=SSE, body=b"".join(frames)), json_reply(whole))
@@ -90,12 +90,12 @@ async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> No
     async with asking(tmp_path, writing(CALLING)) as (client, _):
         function = {key: TOOL[key] for key in ("name", "parameters")}
         create: Any = client.chat.completions.create
-        said = await create(
+        response = await create(
             model="gpt-oss",
             messages=[{"role": "user", "content": "Weather?"}],
             tools=[{"type": "function", "function": function}],
         )
-        [choice] = said.choices
+        [choice] = response.choices
         assert choice.finish_reason == "tool_calls"
         assert choice.message.reasoning_content == THOUGHT
         assert choice.message.tool_calls[0].function.arguments == '{"city":"Zürich"}'
@@ -104,8 +104,8 @@ async def test_a_chat_client_gets_the_thought_and_the_call(tmp_path: Path) -> No
 async def test_a_begun_answer_is_continued(tmp_path: Path) -> None:
     async with asking(tmp_path, writing(" sunny.<|return|>")) as (client, upstream):
         begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
-        said = await respond(client, "gpt-oss", stream=True, input=begun)
-        assert said.output_text == " sunny."
+        response = await respond(client, "gpt-oss", stream=True, input=begun)
+        assert response.output_text == " sunny."
         assert prompt_of(upstream.requests[0]).endswith("<|start|>assistant<|channel|>final<|message|>It is")
 
 
@@ -113,8 +113,8 @@ async def test_a_begun_answer_is_continued(tmp_path: Path) -> None:
 async def test_a_begun_answer_that_is_repeated_is_not_lost(tmp_path: Path, stream: bool) -> None:
     begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
     async with asking(tmp_path, writing("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
-        said = await respond(client, "gpt-oss", stream=stream, input=begun)
-    assert (said.status, said.output_text) == ("completed", "It is sunny.")
+        response = await respond(client, "gpt-oss", stream=stream, input=begun)
+    assert (response.status, response.output_text) == ("completed", "It is sunny.")
 
 
 async def test_a_begun_answer_that_stays_empty_is_a_failure(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ async def test_a_begun_answer_that_stays_empty_is_a_failure(tmp_path: Path) -> N
 
 async def test_an_answer_at_its_limit_is_incomplete(tmp_path: Path) -> None:
     async with asking(tmp_path, writing("<|channel|>final<|message|>It is", "limit")) as (client, upstream):
-        said = await respond(client, "gpt-oss", stream=False, input="Weather?", max_output_tokens=16)
-        assert (said.status, said.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+        response = await respond(client, "gpt-oss", stream=False, input="Weather?", max_output_tokens=16)
+        assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
         assert upstream.requests[0].json["n_predict"] == 16
 
 

@@ -65,8 +65,8 @@ def drawn(seed: int) -> Json:
 def texts_of(client: OpenAI, seed: int, *, stream: bool) -> tuple[str, str, str | None]:
     """Returns answer, thought and status, without remains of unfinished characters."""
     texts, ending = {"content": "", "reasoning_content": ""}, None
-    asked: Any = {"model": "gpt-oss", "messages": user("Hi"), "max_tokens": 100, "stream": stream, **drawn(seed)}
-    answer: Any = client.chat.completions.create(**asked)
+    body: Any = {"model": "gpt-oss", "messages": user("Hi"), "max_tokens": 100, "stream": stream, **drawn(seed)}
+    answer: Any = client.chat.completions.create(**body)
     for chunk in answer if stream else [answer]:
         for choice in chunk.choices:
             said = (choice.delta if stream else choice.message).model_dump()
@@ -114,8 +114,8 @@ def test_an_answer_ends_at_its_limit(api: ChatApi) -> None:
 
 
 def test_the_token_count_of_an_input_is_exact(client: OpenAI) -> None:
-    asked: dict[str, Any] = {"model": "gpt-oss", "input": "Hi"}
-    counted = client.responses.input_tokens.count(**asked)
-    answered = client.responses.create(**asked, max_output_tokens=16)
+    body: dict[str, Any] = {"model": "gpt-oss", "input": "Hi"}
+    counted = client.responses.input_tokens.count(**body)
+    answered = client.responses.create(**body, max_output_tokens=16)
     assert answered.usage is not None
     assert counted.input_tokens == answered.usage.input_tokens

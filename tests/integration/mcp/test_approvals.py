@@ -92,12 +92,12 @@ async def test_a_denied_call_has_no_item_and_the_model_reads_why(
         more: Any = {}
         if way == "conversation":
             more = {"conversation": (await gateway.client.conversations.create()).id}
-        asked = await gateway.ask(**more, store=way != "history")
-        items = [answer(request_of(asked), approve=False, reason="too risky")]
+        first_response = await gateway.ask(**more, store=way != "history")
+        items = [answer(request_of(first_response), approve=False, reason="too risky")]
         if way == "previous_response_id":
-            more = {"previous_response_id": asked["id"]}
+            more = {"previous_response_id": first_response["id"]}
         elif way == "history":
-            items = [{"role": "user", "content": "2 + 3?"}, *asked["output"], *items]
+            items = [{"role": "user", "content": "2 + 3?"}, *first_response["output"], *items]
         response = await gateway.ask(items, **more)
         assert kinds_of(response) == ["message"]
         text = response["output"][0]["content"][0]["text"]
@@ -111,13 +111,13 @@ async def test_an_approval_works_in_every_way_to_continue(way: str, calc: Counti
         more: Any = {}
         if way == "conversation":
             more = {"conversation": (await gateway.client.conversations.create()).id}
-        asked = await gateway.ask(**more, store=way != "history")
-        items = [answer(request_of(asked))]
+        first_response = await gateway.ask(**more, store=way != "history")
+        items = [answer(request_of(first_response))]
         if way == "history":
-            items = [{"role": "user", "content": "2 + 3?"}, *asked["output"], *items]
+            items = [{"role": "user", "content": "2 + 3?"}, *first_response["output"], *items]
             more = {"store": False}
         elif way == "background":
-            more = {"previous_response_id": asked["id"], "background": True}
+            more = {"previous_response_id": first_response["id"], "background": True}
         created: Any = await gateway.client.responses.create(
             **{"model": "m", "input": items, "tools": [gateway.tool()], **more}
         )
@@ -131,16 +131,16 @@ async def test_an_approval_works_in_every_way_to_continue(way: str, calc: Counti
 
 async def test_fault_30_an_approval_is_used_once(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path) as gateway:
-        asked = await gateway.ask()
-        given = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        response = await gateway.ask()
+        given = {"request_input": [answer(request_of(response))], "previous_response_id": response["id"]}
         first = await gateway.ask(**given)
         again = await gateway.send(**given)
         assert (again.status_code, again.json()["error"]["code"]) == (400, "approval_already_used")
         assert first["id"] in again.json()["error"]["message"]
         assert (await gateway.refuse(**given, stream=True))[1] == "approval_already_used"
         assert (await gateway.refuse(**given, background=True))[1] == "approval_already_used"
-        denied = [answer(request_of(asked), approve=False)]
-        assert (await gateway.refuse(denied, previous_response_id=asked["id"]))[1] == "approval_already_used"
+        denied = [answer(request_of(response), approve=False)]
+        assert (await gateway.refuse(denied, previous_response_id=response["id"]))[1] == "approval_already_used"
         assert calc.runs["add"] == 1
 
 
@@ -149,11 +149,11 @@ async def test_fault_30_a_history_with_answers_of_the_past_is_no_replay(calc: Co
         question = {"role": "user", "content": "2 + 3?"}
         history: list[Any] = [question]
         for approve in (True, False):
-            asked = await gateway.ask(history, store=False)
-            history += [*asked["output"], answer(request_of(asked), approve=approve)]
+            response = await gateway.ask(history, store=False)
+            history += [*response["output"], answer(request_of(response), approve=approve)]
             history += [*(await gateway.ask(history, store=False))["output"], question]
-        asked = await gateway.ask(history, store=False)
-        assert request_of(asked)["id"] not in str(history)
+        response = await gateway.ask(history, store=False)
+        assert request_of(response)["id"] not in str(history)
         outputs = [message["content"] for message in await gateway.last_messages() if message["role"] == "tool"]
         assert outputs == ["5", "The user did not approve this call. It was not run."]
         assert calc.runs["add"] == 1
@@ -164,11 +164,11 @@ async def test_fault_36_the_calls_that_are_answered_run_and_the_others_stay_open
 ) -> None:
     calls = chat_calls(*(("calc_add", f'{{"a": {number}, "b": 0}}') for number in range(3)))
     async with approving(calc, tmp_path, calls, chat_text("One."), chat_text("Two.")) as gateway:
-        asked = await gateway.ask()
-        requests = [item for item in asked["output"] if item["type"] == "mcp_approval_request"]
+        response = await gateway.ask()
+        requests = [item for item in response["output"] if item["type"] == "mcp_approval_request"]
         assert len(requests) == 3
         items = [answer(requests[1]), answer(requests[2], approve=False)]
-        second = await gateway.ask(items, previous_response_id=asked["id"])
+        second = await gateway.ask(items, previous_response_id=response["id"])
         assert kinds_of(second) == ["mcp_call", "message"]
         outputs = [message["content"] for message in await gateway.last_messages() if message["role"] == "tool"]
         assert [text.split(".")[0] for text in outputs] == [
@@ -185,12 +185,12 @@ async def test_fault_37_a_message_instead_of_an_answer_leaves_the_request_open(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD), chat_text("Fine."), chat_text("5.")) as gateway:
-        asked = await gateway.ask()
-        second = await gateway.ask("Never mind.", previous_response_id=asked["id"])
+        response = await gateway.ask()
+        second = await gateway.ask("Never mind.", previous_response_id=response["id"])
         assert kinds_of(second) == ["message"]
         messages = await gateway.last_messages()
         assert messages[-2]["content"] == "The user did not approve this call. It was not run."
-        late = await gateway.ask([answer(request_of(asked))], previous_response_id=second["id"])
+        late = await gateway.ask([answer(request_of(response))], previous_response_id=second["id"])
         assert kinds_of(late) == ["mcp_call", "message"]
         assert calc.runs["add"] == 1
 
@@ -199,10 +199,10 @@ async def test_fault_38_an_equal_call_after_an_approval_needs_a_new_approval(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD)) as gateway:
-        asked = await gateway.ask()
-        again = await gateway.ask([answer(request_of(asked))], previous_response_id=asked["id"])
+        response = await gateway.ask()
+        again = await gateway.ask([answer(request_of(response))], previous_response_id=response["id"])
         assert kinds_of(again) == ["mcp_call", "mcp_approval_request"]
-        assert request_of(again)["id"] != request_of(asked)["id"]
+        assert request_of(again)["id"] != request_of(response)["id"]
         third = await gateway.ask([answer(request_of(again))], previous_response_id=again["id"])
         assert kinds_of(third) == ["mcp_call", "mcp_approval_request"], "an approval later in the chain works too"
         assert calc.runs["add"] == 2
@@ -220,12 +220,19 @@ async def test_an_approval_of_a_background_response_that_waits_for_its_turn(
 ) -> None:
     scripts = [chat_calls(ADD), silence, chat_text("Five.")]
     async with approving(calc, tmp_path, *scripts, background={"max_running": 1}) as gateway:
-        asked = await gateway.ask()
+        response = await gateway.ask()
         running = await gateway.client.responses.create(model="m", input="Hang.", background=True)
-        body: Any = {"model": "m", "input": [answer(request_of(asked))], "tools": [gateway.tool()], "background": True}
-        waiting = await gateway.client.responses.create(**body, previous_response_id=asked["id"])
+        body: Any = {
+            "model": "m",
+            "input": [answer(request_of(response))],
+            "tools": [gateway.tool()],
+            "background": True,
+        }
+        waiting = await gateway.client.responses.create(**body, previous_response_id=response["id"])
         assert waiting.status == "queued"
-        assert (await gateway.refuse(**given(asked)))[1] == "approval_already_used", "it is used although nothing runs"
+        assert (await gateway.refuse(**given(response)))[1] == "approval_already_used", (
+            "it is used although nothing runs"
+        )
         await gateway.client.responses.cancel(running.id)
         while waiting.status in ("queued", "in_progress"):
             waiting = await gateway.client.responses.retrieve(waiting.id)
@@ -239,10 +246,10 @@ async def test_calls_of_a_server_that_the_model_adds_are_approved_without_naming
     mcp = {"servers": {"calc": {"url": calc.url, "approval": "always"}}}
     models = {"m": {"provider": "up", "tools": {"mcp": ["calc"]}}}
     async with approving(calc, tmp_path, mcp=mcp, models=models) as gateway:
-        asked = await gateway.ask(tools=[])
-        response = await gateway.ask(**given(asked), tools=[])
+        first_response = await gateway.ask(tools=[])
+        response = await gateway.ask(**given(first_response), tools=[])
         assert kinds_of(response) == ["mcp_call", "message"]
-        assert (await gateway.refuse(**given(asked), tools=[]))[1] == "approval_already_used"
+        assert (await gateway.refuse(**given(first_response), tools=[]))[1] == "approval_already_used"
         assert calc.runs["add"] == 1
 
 
@@ -253,8 +260,8 @@ async def test_a_changed_tool_of_a_configured_server_needs_a_new_approval(calc: 
         model = [chat_calls(("lookup_look_up", "{}")), chat_text("Done.")]
         async with approving(calc, tmp_path, *model, mcp=mcp) as gateway:
             tools: Any = [{"type": "mcp", "server_label": "lookup"}]
-            asked = await gateway.ask(tools=tools)
-            again = await gateway.ask(**given(asked), tools=tools)
+            response = await gateway.ask(tools=tools)
+            again = await gateway.ask(**given(response), tools=tools)
             assert kinds_of(again) == ["mcp_list_tools", "mcp_approval_request"]
             assert server.calls == []
 

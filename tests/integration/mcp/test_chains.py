@@ -24,8 +24,8 @@ async def test_a_chain_has_the_call_and_does_not_list_the_tools_again(calc: Coun
         first = await client.responses.create(
             model="m", input="2 + 3?", tools=[calc_tool(calc, authorization="secret")]
         )
-        kept = await client.responses.retrieve(first.id)
-        assert [item.to_dict() for item in kept.output] == [item.to_dict() for item in first.output]
+        stored_response = await client.responses.retrieve(first.id)
+        assert [item.to_dict() for item in stored_response.output] == [item.to_dict() for item in first.output]
         assert b"secret" not in (tmp_path / "state.db").read_bytes()
         listed = calc.methods["tools/list"]
         second = await client.responses.create(

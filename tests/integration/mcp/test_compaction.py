@@ -76,8 +76,8 @@ async def test_a_context_that_grows_over_the_threshold_is_compacted_between_roun
             assert "tools" not in summarized
             assert roles(summarized) == ["assistant", "tool", "user"]
             assert response["usage"]["input_tokens"] == 9 + 9 + 50 + 9
-            kept = (await gateway.client.responses.retrieve(response["id"])).model_dump(mode="json")
-            assert kept["output"] == response["output"]
+            stored_response = (await gateway.client.responses.retrieve(response["id"])).model_dump(mode="json")
+            assert stored_response["output"] == response["output"]
 
         lists = len(server.received("tools/list"))
         again = await gateway.ask(mcp_tool(server.url), input="And Bob?", previous_response_id=response["id"])
@@ -122,13 +122,13 @@ async def test_a_request_for_an_approval_outlives_a_compaction(calc: CountingSer
     add = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
     model = CountingReader(add, chat_text("Fine.", usage=usage(150, 1)), chat_text("Well."), chat_text("It is 5."))
     async with approving(calc, tmp_path, model) as gateway:
-        asked = await gateway.ask("2 + 3?")
-        second = await gateway.ask("Never mind.", previous_response_id=asked["id"])
+        response = await gateway.ask("2 + 3?")
+        second = await gateway.ask("Never mind.", previous_response_id=response["id"])
         third = await gateway.ask("Hello?", previous_response_id=second["id"], context_management=MANAGED)
         assert kinds(third) == ["compaction", "message"]
         assert "The user did not approve this call" in str(texts_by_role(model.asked[-1]))
         assert "The user did not approve this call" not in str(texts_by_role(model.summarized[0]))
-        fourth = await gateway.ask([answer(request_of(asked))], previous_response_id=third["id"])
+        fourth = await gateway.ask([answer(request_of(response))], previous_response_id=third["id"])
         assert kinds(fourth) == ["mcp_call", "message"]
         assert fourth["output"][0]["output"] == "5"
         assert calc.runs["add"] == 1
@@ -140,14 +140,14 @@ async def test_a_compacted_window_of_a_client_has_its_calls_lists_and_requests(
     adds = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
     model = CountingReader(adds, chat_text("It is 5."), chat_text("Hello."))
     async with approving(calc, tmp_path, model) as gateway:
-        asked = await gateway.ask("2 + 3?", store=False)
-        history = [{"role": "user", "content": "2 + 3?"}, *asked["output"]]
+        first_response = await gateway.ask("2 + 3?", store=False)
+        history = [{"role": "user", "content": "2 + 3?"}, *first_response["output"]]
         window = (await gateway.raw.post("/responses/compact", json={"model": "m", "input": history})).json()["output"]
         assert [item["type"] for item in window] == ["message", "compaction"]
-        response = await gateway.ask([*window, answer(request_of(asked))], store=False)
+        response = await gateway.ask([*window, answer(request_of(first_response))], store=False)
         assert kinds(response) == ["mcp_call", "message"]
         assert response["output"][0]["output"] == "5"
-        history += [answer(request_of(asked)), *response["output"]]
+        history += [answer(request_of(first_response)), *response["output"]]
         window = (await gateway.raw.post("/responses/compact", json={"model": "m", "input": history})).json()["output"]
         assert roles(model.summarized[-1]) == ["user", "assistant", "tool", "assistant", "user"]
         last = await gateway.ask([*window, {"role": "user", "content": "Hi."}], store=False)
@@ -161,10 +161,10 @@ async def test_a_trigger_compacts_without_a_call_and_approvals_wait(
 ) -> None:
     model = CountingReader(chat_calls(("calc_add", '{"a": 2, "b": 3}')), chat_text("It is 5."))
     async with approving(calc, tmp_path, model) as gateway:
-        asked = await gateway.ask("2 + 3?")
-        approval = [answer(request_of(asked))]
+        first_response = await gateway.ask("2 + 3?")
+        approval = [answer(request_of(first_response))]
         trigger = [*(approval if answers else []), {"type": "compaction_trigger"}]
-        compacted = await gateway.ask(trigger, previous_response_id=asked["id"])
+        compacted = await gateway.ask(trigger, previous_response_id=first_response["id"])
         assert (kinds(compacted), calc.runs["add"]) == (["compaction"], 0)
         following: Any = [{"role": "user", "content": "Go on."}] if answers else approval
         response = await gateway.ask(following, previous_response_id=compacted["id"])

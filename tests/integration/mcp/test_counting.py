@@ -108,12 +108,12 @@ async def test_an_input_that_approves_a_call_has_no_count_and_the_approval_can_s
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path) as gateway:
-        asked = await gateway.ask()
-        given = [answer(request_of(asked))]
-        body = {"model": "m", "input": given, "previous_response_id": asked["id"], "tools": [gateway.tool()]}
+        response = await gateway.ask()
+        given = [answer(request_of(response))]
+        body = {"model": "m", "input": given, "previous_response_id": response["id"], "tools": [gateway.tool()]}
         counted = await gateway.raw.post("/responses/input_tokens", json=body)
         assert (counted.status_code, counted.json()["error"]["param"]) == (400, "input")
         assert "count without the approval" in counted.json()["error"]["message"]
         assert calc.runs["add"] == 0
-        await gateway.ask(given, previous_response_id=asked["id"])
+        await gateway.ask(given, previous_response_id=response["id"])
         assert calc.runs["add"] == 1

@@ -67,21 +67,21 @@ async def test_input_works_in_every_way_to_continue(way: str, calc: CountingServ
             headers = {"authorization": "Bearer key-of-ann"}
             async with talking(gateway.gateway.v1, additional_headers=headers) as talk:
                 body = {"model": "m", "tools": booking.tools, "elicitation": True, "store": False}
-                asked = await talk.response(input="A table.", **body)
-                items = [given(request_of(asked), people=2)]
-                ended = await talk.response(input=items, previous_response_id=asked["id"], **body)
+                response = await talk.response(input="A table.", **body)
+                items = [given(request_of(response), people=2)]
+                ended = await talk.response(input=items, previous_response_id=response["id"], **body)
             assert text_of(ended) == "Read: A table for 2 in Rome."
             return
         more: Json = {}
         if way == "conversation":
             more = {"conversation": (await gateway.client.conversations.create()).id}
-        asked = await booking.ask(**more, store=way != "history")
-        items = [given(request_of(asked), people=2)]
+        response = await booking.ask(**more, store=way != "history")
+        items = [given(request_of(response), people=2)]
         if way == "history":
-            items = [QUESTION, *asked["output"], *items]
+            items = [QUESTION, *response["output"], *items]
             more = {"store": False}
         elif way == "background":
-            more = {"previous_response_id": asked["id"], "background": True}
+            more = {"previous_response_id": response["id"], "background": True}
         if way != "background":
             ended = await booking.ask(items, **more)
         else:
@@ -106,8 +106,8 @@ async def test_a_declined_request_is_handled_by_the_server(
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        ended = await booking.ask([answer(request_of(asked)) | fields], previous_response_id=asked["id"])
+        response = await booking.ask()
+        ended = await booking.ask([answer(request_of(response)) | fields], previous_response_id=response["id"])
         assert call_of(ended)["output"] == f"No table in Rome: {action}."
 
 
@@ -124,9 +124,9 @@ async def test_without_a_client_that_can_answer_the_call_fails_with_the_reason(
 async def test_fault_57_input_is_used_once(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        request = request_of(asked)
-        body: Any = {"request_input": [given(request, people=2)], "previous_response_id": asked["id"]}
+        response = await booking.ask()
+        request = request_of(response)
+        body: Any = {"request_input": [given(request, people=2)], "previous_response_id": response["id"]}
         replies = await asyncio.gather(*(gateway.send(**body, tools=booking.tools, elicitation=True) for _ in range(4)))
         assert sorted(each.status_code for each in replies) == [200, 400, 400, 400]
         assert await booking.refuse(**body) == (400, "approval_already_used", "input[0].approval_request_id")
@@ -138,9 +138,9 @@ async def test_fault_57_content_that_does_not_fit_is_refused_and_the_request_sta
 ) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        request = request_of(asked)
-        more: Any = {"previous_response_id": asked["id"]}
+        response = await booking.ask()
+        request = request_of(response)
+        more: Any = {"previous_response_id": response["id"]}
         wrong: list[Json] = [answer(request), given(request, people=40), given(request, people=2, wine=True)]
         for each in wrong:
             assert await booking.refuse([each], **more) == (400, "invalid_elicitation_content", "input[0].content")
@@ -152,10 +152,10 @@ async def test_fault_57_content_that_does_not_fit_is_refused_and_the_request_sta
 async def test_fault_57_requests_of_other_owners_cannot_be_answered(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask(store=False)
-        request = request_of(asked)
+        response = await booking.ask(store=False)
+        request = request_of(response)
         body: Json = {"model": "m", "tools": booking.tools, "elicitation": True}
-        items = [QUESTION, *asked["output"], given(request, people=2)]
+        items = [QUESTION, *response["output"], given(request, people=2)]
         bob = {"authorization": "Bearer key-of-bob"}
         foreign = await gateway.raw.post("/responses", json={**body, "input": items}, headers=bob)
         assert foreign.json()["error"]["code"] == "approval_not_found"
@@ -175,8 +175,8 @@ async def test_fault_57_requests_of_other_owners_cannot_be_answered(calc: Counti
 async def test_fault_57_a_late_answer_is_refused(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book, mcp={"approval_days": 1e-9}) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        late: Any = {"request_input": [given(request_of(asked), people=2)], "previous_response_id": asked["id"]}
+        response = await booking.ask()
+        late: Any = {"request_input": [given(request_of(response), people=2)], "previous_response_id": response["id"]}
         assert (await booking.refuse(**late))[1] == "approval_expired"
         assert calc.runs["book"] == 0
 
@@ -184,12 +184,12 @@ async def test_fault_57_a_late_answer_is_refused(calc: CountingServer, tmp_path:
 async def test_a_message_instead_of_an_answer_is_reported_to_the_model(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, book, chat_text("Well.")) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        await booking.ask("Never mind.", previous_response_id=asked["id"])
+        response = await booking.ask()
+        await booking.ask("Never mind.", previous_response_id=response["id"])
         (output,) = [each for each in await gateway.last_messages() if each["role"] == "tool"]
         assert output["content"] == "The tool asked the user for input and got none. The call was not finished."
         # It can be answered still.
-        later = await booking.ask([given(request_of(asked), people=2)], previous_response_id=asked["id"])
+        later = await booking.ask([given(request_of(response), people=2)], previous_response_id=response["id"])
         assert call_of(later)["output"] == "A table for 2 in Rome."
 
 
@@ -197,10 +197,10 @@ async def test_a_call_that_needs_an_approval_and_input(calc: CountingServer, tmp
     async with approving(calc, tmp_path, book) as gateway:
         booking = Booking(gateway)
         booking.tools = [gateway.tool()]
-        asked = await booking.ask()
-        approved = await booking.ask([answer(request_of(asked))], previous_response_id=asked["id"])
+        response = await booking.ask()
+        approved = await booking.ask([answer(request_of(response))], previous_response_id=response["id"])
         request = request_of(approved)
-        assert request["continues"] == request_of(asked)["id"]
+        assert request["continues"] == request_of(response)["id"]
         ended = await booking.ask([given(request, people=3)], previous_response_id=approved["id"])
         assert text_of(ended) == "Read: A table for 3 in Rome."
         assert calc.runs["book"] == 1
@@ -213,12 +213,12 @@ async def test_a_question_and_its_answer_outlive_a_compaction(
     model = CountingReader(chat_calls(("calc_book", '{"city": "Rome"}')), chat_text("Well."))
     async with approving(calc, tmp_path, model) as gateway:
         booking = Booking(gateway)
-        asked = await booking.ask()
-        answers = [given(request_of(asked), people=2) | {"approve": approve is not False}]
+        response = await booking.ask()
+        answers = [given(request_of(response), people=2) | {"approve": approve is not False}]
         if approve is False:
             del answers[0]["content"]
         trigger = [*(answers if approve is not None else []), {"type": "compaction_trigger"}]
-        compacted = await booking.ask(trigger, previous_response_id=asked["id"])
+        compacted = await booking.ask(trigger, previous_response_id=response["id"])
         assert (kinds_of(compacted), calc.runs["book"]) == (["compaction"], 0)
         following = answers if approve is None else [{"role": "user", "content": "Go on."}]
         ended = await booking.ask(following, previous_response_id=compacted["id"])

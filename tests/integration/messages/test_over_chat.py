@@ -93,12 +93,12 @@ async def test_thinking_by_default_is_hidden_from_clients_that_did_not_ask() -> 
 
 
 async def test_thinking_returns_to_the_model_that_thought() -> None:
-    asked = {"thinking": {"type": "adaptive", "display": "omitted"}}
+    body = {"thinking": {"type": "adaptive", "display": "omitted"}}
     async with gateway(chat_sse(thinking_chunks()), chat_text("Yes")) as (client, upstream):
-        first = check_message_stream((await post(client, {**asked, "stream": True})).content)
+        first = check_message_stream((await post(client, {**body, "stream": True})).content)
         thought, answer = first["content"]
         history = [*HELLO, {"role": "assistant", "content": [thought, answer]}, *HELLO]
-        assert (await post(client, {**asked, "messages": history})).status_code == 200
+        assert (await post(client, {**body, "messages": history})).status_code == 200
     assert (thought["type"], thought["thinking"]) == ("thinking", "")
     assert thought["signature"].startswith("rgr")
     assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
@@ -111,7 +111,7 @@ async def test_an_upstream_that_encrypts_its_thinking_gets_it_back() -> None:
         thought,
         {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [answer]},
     ]
-    asked = {"thinking": {"type": "adaptive"}, "model": "o"}
+    body = {"thinking": {"type": "adaptive"}, "model": "o"}
     async with ScriptedUpstream() as upstream:
         upstream.on("/responses", json_reply(response_snapshot("completed", output)))
         provider = {
@@ -123,9 +123,9 @@ async def test_an_upstream_that_encrypts_its_thinking_gets_it_back() -> None:
         settings = {"providers": {"p": provider}, "models": {"o": {"provider": "p"}}}
         with serving(settings) as served:
             async with httpx.AsyncClient(base_url=served.v1, trust_env=False) as client:
-                first = (await post(client, asked)).json()
+                first = (await post(client, body)).json()
                 history = [*HELLO, {"role": "assistant", "content": first["content"]}, *HELLO]
-                assert (await post(client, {**asked, "messages": history})).status_code == 200
+                assert (await post(client, {**body, "messages": history})).status_code == 200
     assert "cipher-of-upstream" not in str(first)
     assert upstream.requests[0].json["include"] == ["reasoning.encrypted_content"]
     assert upstream.requests[1].json["input"][1]["encrypted_content"] == "cipher-of-upstream"

@@ -54,14 +54,14 @@ CITED = {"type": "web_search_result_location", "url": "https://a.org", "title": 
 
 
 def anthropic_search(told: Json = TOLD) -> Script:
-    asked = {**ASKED, "input": {"query": "who"}}
+    body = {**ASKED, "input": {"query": "who"}}
     citation = {"type": "citations_delta", "citation": CITED}
     events = [
         *block(0, ASKED, *given('{"query": ', '"who"}')),
         *block(1, told),
         *block(2, text_block(), *text_deltas("Shannon."), citation),
     ]
-    whole = message(asked, told, {**text_block("Shannon."), "citations": [CITED]})
+    whole = message(body, told, {**text_block("Shannon."), "citations": [CITED]})
     return either(anthropic_sse([opening(), *events, *closing()]), json_reply(whole))
 
 
@@ -144,10 +144,10 @@ async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[AsyncA
 
 
 async def ask(client: AsyncAnthropic, model: str, *messages: Any, stream: bool, **more: Any) -> Message:
-    asked: Any = {"model": model, "max_tokens": 500, "messages": [*messages], "tools": [SEARCH], **more}
+    body: Any = {"model": model, "max_tokens": 500, "messages": [*messages], "tools": [SEARCH], **more}
     if not stream:
-        return await client.messages.create(**asked)
-    async with client.messages.stream(**asked) as events:
+        return await client.messages.create(**body)
+    async with client.messages.stream(**body) as events:
         return await events.get_final_message()
 
 

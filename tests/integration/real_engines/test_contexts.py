@@ -70,9 +70,9 @@ def test_a_conversation_beyond_the_context_is_answered_without_its_beginning(
 ) -> None:
     long = "river " * (CONTEXT + 100)
     history: Any = [{"role": role, "content": long if role == "user" else "Hm."} for role in ("user", "assistant") * 3]
-    asked: Any = {"model": "turn", "input": [*history, {"role": "user", "content": "What is the capital of France?"}]}
+    body: Any = {"model": "turn", "input": [*history, {"role": "user", "content": "What is the capital of France?"}]}
     raw: Any = counting_client.responses.with_raw_response
-    reply = raw.create(**asked, truncation="auto", store=False, stream=stream)
+    reply = raw.create(**body, truncation="auto", store=False, stream=stream)
     assert "input=truncated" in reply.headers["x-gateway-loss"]
     response = list(reply.parse())[-1].response if stream else reply.parse()
     assert response.output_text == "The capital of France is Paris."

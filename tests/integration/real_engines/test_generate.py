@@ -35,8 +35,8 @@ def gateway(llama_server: Engine) -> Iterator[Gateway]:
         yield running
 
 
-def ask(gateway: Gateway, said: str = "What is the weather in Bern?", **body: Any) -> Json:
-    whole = {"messages": [{"role": "user", "content": said}], "temperature": 0, **body}
+def ask(gateway: Gateway, content: str = "What is the weather in Bern?", **body: Any) -> Json:
+    whole = {"messages": [{"role": "user", "content": content}], "temperature": 0, **body}
     reply = httpx.post(f"{gateway.url}/generate", json=whole, timeout=50, trust_env=False)
     assert reply.status_code == 200, reply.text
     assert "x-gateway-loss" not in reply.headers
@@ -54,8 +54,8 @@ def ask(gateway: Gateway, said: str = "What is the weather in Bern?", **body: An
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("budget", [1, 3, 9, None])
 def test_the_budget_of_a_request_is_exact(gateway: Gateway, budget: int | None, stream: bool) -> None:
-    asked: Json = {} if budget is None else {"max_thinking_tokens": budget}
-    reply = ask(gateway, stream=stream, **asked)
+    body: Json = {} if budget is None else {"max_thinking_tokens": budget}
+    reply = ask(gateway, stream=stream, **body)
     assert reply["usage"]["thinking_tokens"] == (budget or BUDGET)
     assert reply["response"]
     assert "think>" not in reply["thinking"] + reply["response"]
@@ -90,9 +90,9 @@ def test_a_request_may_use_one_pass_on_a_model_of_two(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("asked", [{}, {"tool_choice": {"name": "get_weather"}}], ids=["chosen", "forced"])
-def test_a_call_is_an_object_after_the_thinking(gateway: Gateway, asked: Json, stream: bool) -> None:
-    reply = ask(gateway, tools=[WEATHER], stream=stream, **asked)
+@pytest.mark.parametrize("params", [{}, {"tool_choice": {"name": "get_weather"}}], ids=["chosen", "forced"])
+def test_a_call_is_an_object_after_the_thinking(gateway: Gateway, params: Json, stream: bool) -> None:
+    reply = ask(gateway, tools=[WEATHER], stream=stream, **params)
     assert [(call["name"], list(call["arguments"])) for call in reply["tool_calls"]] == [("get_weather", ["city"])]
     assert (reply["usage"]["thinking_tokens"], reply["finish_reason"]) == (BUDGET, "tool_calls")
     assert "tool_call" not in reply["response"]
@@ -110,8 +110,8 @@ def test_an_answer_may_have_a_schema_after_the_thinking(gateway: Gateway) -> Non
 
 
 def test_tools_without_a_parser_are_refused_by_name(gateway: Gateway) -> None:
-    asked = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
-    body = {"messages": [{"role": "user", "content": "hi"}], **asked}
+    params = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
+    body = {"messages": [{"role": "user", "content": "hi"}], **params}
     reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tools")
 

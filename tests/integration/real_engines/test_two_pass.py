@@ -281,8 +281,8 @@ def test_a_keyword_that_the_engine_does_not_know_is_named_or_costs_nothing_else(
 
 
 def test_a_schema_that_the_engine_cannot_follow_is_not_left_out_silently(client: OpenAI, engine: Engine) -> None:
-    told = "regex parse error" if engine.kind == "vllm" else "cannot constrain an answer to this schema"
-    with pytest.raises(BadRequestError, match=told):
+    message = "regex parse error" if engine.kind == "vllm" else "cannot constrain an answer to this schema"
+    with pytest.raises(BadRequestError, match=message):
         _answer_by_schema(
             client, {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}, "required": ["a"]}
         )

@@ -81,13 +81,13 @@ async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpe
             yield client, upstream
 
 
-async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
+async def complete(client: AsyncOpenAI, *, stream: bool, **params: Any) -> dict[str, Any]:
     """The message of a completion, as the next request has it."""
     if not stream:
-        whole = await client.chat.completions.create(model=MODEL, **asked)
+        whole = await client.chat.completions.create(model=MODEL, **params)
         return whole.choices[0].message.model_dump(exclude_none=True)
     message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [], "reasoning_details": []}
-    async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **asked):
+    async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **params):
         for choice in chunk.choices:
             delta = choice.delta.model_dump(exclude_none=True)
             message["content"] += delta.get("content") or ""
@@ -117,15 +117,15 @@ async def test_arguments_for_a_choice_of_objects_arrive_unchanged(stream: bool, 
 
 
 @FORMS
-@pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_sends_thinking_back_unchanged(kept: bool, stream: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [True, False], ids=["kept here", "sent again"])
+async def test_a_tool_loop_sends_thinking_back_unchanged(stored: bool, stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, anthropic_calls(*CALLS, thinking=THINKING), anthropic_text("It is 3.")) as (
         client,
         upstream,
     ):
         question: list[Any] = [{"role": "user", "content": "Add."}]
-        asked: dict[str, Any] = {"tools": TOOLS, "reasoning": {"effort": "high", "summary": "auto"}, "store": kept}
-        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **asked)
+        body: dict[str, Any] = {"tools": TOOLS, "reasoning": {"effort": "high", "summary": "auto"}, "store": stored}
+        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **body)
         assert [item.type for item in first.output] == ["reasoning"] * 3 + ["function_call"] * 2
         assert first.output[0].summary[0].text == "The sum is wanted."
         outputs: list[Any] = [
@@ -136,11 +136,11 @@ async def test_a_tool_loop_sends_thinking_back_unchanged(kept: bool, stream: boo
                 "output": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PNG}],
             },
         ]
-        if kept:
-            asked |= {"input": outputs, "previous_response_id": first.id}
+        if stored:
+            body |= {"input": outputs, "previous_response_id": first.id}
         else:
-            asked["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
-        second = await respond(client, MODEL, stream=stream, **asked)
+            body["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
+        second = await respond(client, MODEL, stream=stream, **body)
         assert second.output_text == "It is 3."
         assert (second.usage.input_tokens, second.usage.output_tokens) == (9, 3)
         opening, going_on = (request.json for request in upstream.requests)
@@ -163,11 +163,11 @@ async def test_a_tool_loop_in_chat_sends_thinking_back_unchanged(stream: bool, t
         upstream,
     ):
         messages: list[Any] = [{"role": "user", "content": "Add."}]
-        asked: dict[str, Any] = {"tools": CHAT_TOOLS, "reasoning_effort": "low"}
-        message = await complete(client, stream=stream, messages=messages, **asked)
+        body: dict[str, Any] = {"tools": CHAT_TOOLS, "reasoning_effort": "low"}
+        message = await complete(client, stream=stream, messages=messages, **body)
         assert [call["function"]["name"] for call in message["tool_calls"]] == ["add", "look"]
         messages += [message, *({"role": "tool", "tool_call_id": call[0], "content": "3"} for call in CALLS)]
-        assert (await complete(client, stream=stream, messages=messages, **asked))["content"] == "It is 3."
+        assert (await complete(client, stream=stream, messages=messages, **body))["content"] == "It is 3."
         going_on = upstream.requests[-1].json
     assert going_on["messages"][1:] == [
         {"role": "assistant", "content": [*THINKING, *USES]},
@@ -224,13 +224,13 @@ async def test_files_are_not_cited_in_chat(tmp_path: Path) -> None:
 async def test_search_results_are_cited_in_chat(stream: bool, tmp_path: Path) -> None:
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
     async with asking(tmp_path, searched) as (client, _):
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Who?"}], "web_search_options": {}}
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": "Who?"}], "web_search_options": {}}
         if stream:
-            chunks = [chunk async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **asked)]
+            chunks = [chunk async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **body)]
             deltas = [choice.delta.model_dump() for chunk in chunks for choice in chunk.choices]
             cited = [each for delta in deltas for each in delta.get("annotations") or ()]
         else:
-            whole = await client.chat.completions.create(model=MODEL, **asked)
+            whole = await client.chat.completions.create(model=MODEL, **body)
             cited = [each.model_dump() for each in whole.choices[0].message.annotations or ()]
     assert [each["url_citation"]["url"] for each in cited] == ["https://a.org"]
 
@@ -241,8 +241,8 @@ async def test_images_are_sent_over_both_apis(tmp_path: Path) -> None:
         await client.responses.create(model=MODEL, input=[{"role": "user", "content": seen}])
         shown: list[Any] = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": PNG}}]
         await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": shown}])
-        told = [request.json["messages"] for request in upstream.requests]
-    assert told == [[{"role": "user", "content": [text("What?"), IMAGE]}]] * 2
+        sent = [request.json["messages"] for request in upstream.requests]
+    assert sent == [[{"role": "user", "content": [text("What?"), IMAGE]}]] * 2
 
 
 async def test_the_key_and_the_version_are_sent_in_their_headers(tmp_path: Path) -> None:

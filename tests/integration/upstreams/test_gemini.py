@@ -42,12 +42,12 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
             yield client, upstream
 
 
-async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
+async def complete(client: AsyncOpenAI, *, stream: bool, **params: Any) -> dict[str, Any]:
     """The message of a completion, as the next request has it."""
     if not stream:
-        whole = await client.chat.completions.create(model=MODEL, **asked)
+        whole = await client.chat.completions.create(model=MODEL, **params)
         return whole.choices[0].message.model_dump(exclude_none=True)
-    async with client.chat.completions.stream(model=MODEL, **asked) as events:
+    async with client.chat.completions.stream(model=MODEL, **params) as events:
         final = await events.get_final_completion()
     said = final.choices[0].message.model_dump(exclude_none=True)
     for made in said.get("tool_calls") or ():
@@ -66,13 +66,13 @@ def returned(call_id: str, **response: str) -> dict[str, Any]:
 
 
 @FORMS
-@pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_sends_signatures_back_in_their_places(kept: bool, stream: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [True, False], ids=["kept here", "sent again"])
+async def test_a_tool_loop_sends_signatures_back_in_their_places(stored: bool, stream: bool, tmp_path: Path) -> None:
     scripts = answering(*CALLING), answering(text("It is 3."), text("", "sig-2")), answering(text("Bye."))
     async with asking(tmp_path, *scripts) as (client, upstream):
         history: list[Any] = [{"role": "user", "content": "Add."}]
-        asked: dict[str, Any] = {"tools": TOOLS, "store": kept}
-        response = await respond(client, MODEL, stream=stream, input=history, instructions="Be brief.", **asked)
+        body: dict[str, Any] = {"tools": TOOLS, "store": stored}
+        response = await respond(client, MODEL, stream=stream, input=history, instructions="Be brief.", **body)
         kinds = [item.type for item in response.output]
         assert kinds == ["reasoning", "message", "reasoning", "function_call", "function_call"]
         assert response.output[0].summary[0].text == "The sum is wanted."
@@ -83,8 +83,8 @@ async def test_a_tool_loop_sends_signatures_back_in_their_places(kept: bool, str
         ]
         for following in (outputs, [{"role": "user", "content": "Thanks."}]):
             history += [*(item.model_dump(exclude_none=True) for item in response.output), *following]
-            going_on = {"input": following, "previous_response_id": response.id} if kept else {"input": history}
-            response = await respond(client, MODEL, stream=stream, **going_on, **asked)
+            going_on = {"input": following, "previous_response_id": response.id} if stored else {"input": history}
+            response = await respond(client, MODEL, stream=stream, **going_on, **body)
         assert response.output_text == "Bye."
         opening, _, final = upstream.requests
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
@@ -128,12 +128,12 @@ async def test_an_answer_at_its_limit_is_incomplete(stream: bool, tmp_path: Path
     cut = chunk(text("Once upon"), reason="MAX_TOKENS", usage={**USAGE, "thoughtsTokenCount": 17})
     script = either(Reply(headers=SSE, body=data_frame(cut)), json_reply(cut))
     async with asking(tmp_path, script) as (client, upstream):
-        asked: dict[str, Any] = {"model": MODEL, "input": "A tale.", "max_output_tokens": 20}
+        body: dict[str, Any] = {"model": MODEL, "input": "A tale.", "max_output_tokens": 20}
         if stream:
-            *_, ended = [event async for event in await client.responses.create(stream=True, **asked)]
+            *_, ended = [event async for event in await client.responses.create(stream=True, **body)]
             response = ended.response
         else:
-            response = await client.responses.create(**asked)
+            response = await client.responses.create(**body)
         config = upstream.requests[0].json["generationConfig"]
     assert config == {"maxOutputTokens": 20, "thinkingConfig": {"includeThoughts": True}}
     assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
@@ -237,8 +237,8 @@ async def test_tokens_are_counted_by_the_upstream(tmp_path: Path) -> None:
 
 async def test_losses_are_reported(tmp_path: Path) -> None:
     async with asking(tmp_path, answering(text("Hi."))) as (client, _):
-        asked: dict[str, Any] = {"model": MODEL, "input": "Hi", "parallel_tool_calls": False, "tools": TOOLS}
-        raw = await client.responses.with_raw_response.create(**asked)
+        body: dict[str, Any] = {"model": MODEL, "input": "Hi", "parallel_tool_calls": False, "tools": TOOLS}
+        raw = await client.responses.with_raw_response.create(**body)
         assert "parallel_tool_calls=dropped" in raw.headers["x-gateway-loss"]
         with pytest.raises(BadRequestError):
-            await client.responses.create(**asked, extra_headers={"x-gateway-strict": "true"})
+            await client.responses.create(**body, extra_headers={"x-gateway-strict": "true"})

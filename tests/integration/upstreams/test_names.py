@@ -58,9 +58,9 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
                         await client.responses.input_tokens.count(model="small-3", input="Hi")
                 with pytest.raises(NotFoundError, match="does not exist") as unknown:
                     await client.responses.create(model="large", input="Hi")
-        asked = [request for request in upstream.requests if request.method == "POST"]
+        input_items = [request for request in upstream.requests if request.method == "POST"]
     assert names == ["best", "big", "gone", "small-1", "small-2", "other"]
-    assert [request.model for request in asked] == list(served.values())
+    assert [request.model for request in input_items] == list(served.values())
     assert [answer.output_text for answer in answers] == ["".join(TEXT)] * len(served)
     assert answers[0].model == "best", "what an alias stands for is nobody's business"
     assert unknown.value.code == "model_not_found"

@@ -37,13 +37,13 @@ async def asking(folder: Path, *scripts: Script, **model: Any) -> AsyncIterator[
             yield client, upstream
 
 
-async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
+async def complete(client: AsyncOpenAI, *, stream: bool, **params: Any) -> dict[str, Any]:
     """The message of a completion, as the next request has it."""
     if not stream:
-        whole = await client.chat.completions.create(model=MODEL, **asked)
+        whole = await client.chat.completions.create(model=MODEL, **params)
         return whole.choices[0].message.model_dump(exclude_none=True)
     message: dict[str, Any] = {"role": "assistant", "content": "", "reasoning_content": "", "tool_calls": []}
-    async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **asked):
+    async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **params):
         for choice in chunk.choices:
             delta = choice.delta.model_dump(exclude_none=True)
             message["content"] += delta.get("content") or ""
@@ -58,12 +58,12 @@ async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[s
 
 
 @FORMS
-@pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
-async def test_a_tool_loop_sends_thinking_back(kept: bool, stream: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [True, False], ids=["kept here", "sent again"])
+async def test_a_tool_loop_sends_thinking_back(stored: bool, stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_calls(*CALLS, thinking=THOUGHT), ollama_text("It is 3.")) as (client, upstream):
         question: list[Any] = [{"role": "user", "content": "Add."}]
-        asked: dict[str, Any] = {"tools": TOOLS, "store": kept}
-        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **asked)
+        body: dict[str, Any] = {"tools": TOOLS, "store": stored}
+        first = await respond(client, MODEL, stream=stream, input=question, instructions="Be brief.", **body)
         assert [item.type for item in first.output] == ["reasoning", "function_call", "function_call"]
         assert first.output[0].content[0].text == THOUGHT
         ids = [item.call_id for item in first.output[1:]]
@@ -72,11 +72,11 @@ async def test_a_tool_loop_sends_thinking_back(kept: bool, stream: bool, tmp_pat
             {"type": "function_call_output", "call_id": ids[1], "output": "a cat"},
             {"type": "function_call_output", "call_id": ids[0], "output": "3"},
         ]
-        if kept:
-            asked |= {"input": outputs, "previous_response_id": first.id}
+        if stored:
+            body |= {"input": outputs, "previous_response_id": first.id}
         else:
-            asked["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
-        second = await respond(client, MODEL, stream=stream, **asked)
+            body["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
+        second = await respond(client, MODEL, stream=stream, **body)
         assert second.output_text == "It is 3."
         assert (second.usage.input_tokens, second.usage.output_tokens) == (9, 3)
         opening, going_on = (request.json for request in upstream.requests)
@@ -114,12 +114,12 @@ async def test_a_tool_loop_in_chat_sends_thinking_back(stream: bool, tmp_path: P
 @FORMS
 async def test_an_answer_at_its_limit_is_incomplete(stream: bool, tmp_path: Path) -> None:
     async with asking(tmp_path, ollama_text("Once upon", done_reason="length")) as (client, upstream):
-        asked: dict[str, Any] = {"model": MODEL, "input": "A tale.", "max_output_tokens": 20}
+        body: dict[str, Any] = {"model": MODEL, "input": "A tale.", "max_output_tokens": 20}
         if stream:
-            *_, ended = [event async for event in await client.responses.create(stream=True, **asked)]
+            *_, ended = [event async for event in await client.responses.create(stream=True, **body)]
             response = ended.response
         else:
-            response = await client.responses.create(**asked)
+            response = await client.responses.create(**body)
         assert upstream.requests[0].json["options"] == {"num_predict": 20}
     assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
 
@@ -141,8 +141,8 @@ async def test_images_are_sent_over_both_apis(tmp_path: Path) -> None:
         await client.responses.create(model=MODEL, input=[{"role": "user", "content": seen}])
         shown: list[Any] = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": PNG}}]
         await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": shown}])
-        told = [request.json["messages"] for request in upstream.requests if request.path == "/api/chat"]
-    assert told == [[{"role": "user", "content": "What?", "images": ["AAAA"]}]] * 2
+        sent = [request.json["messages"] for request in upstream.requests if request.path == "/api/chat"]
+    assert sent == [[{"role": "user", "content": "What?", "images": ["AAAA"]}]] * 2
 
 
 @FORMS
@@ -204,8 +204,8 @@ async def test_the_context_of_a_configured_model_sets_the_compaction_threshold(
 ) -> None:
     async with asking(tmp_path, ollama_text("Hello"), **model) as (client, upstream):
         upstream.on("/api/show", shown)
-        asked: Any = {"context_management": [{"type": "compaction"}], "background": background}
-        response = await client.responses.create(model=MODEL, input=TOLD, **asked)
+        body: Any = {"context_management": [{"type": "compaction"}], "background": background}
+        response = await client.responses.create(model=MODEL, input=TOLD, **body)
         async with asyncio.timeout(10):
             while response.status in ("queued", "in_progress"):
                 response = await client.responses.retrieve(response.id)
@@ -244,13 +244,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "param"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("params", "param"), REFUSED.values(), ids=REFUSED)
 async def test_parameters_that_ollama_cannot_honour_are_refused_by_name(
-    asked: dict[str, Any], param: str, tmp_path: Path
+    params: dict[str, Any], param: str, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, ollama_text("Hi")) as (client, upstream):
         with pytest.raises(APIStatusError) as refused:
-            await client.responses.create(**{"model": MODEL, "input": "Hi", **asked})
+            await client.responses.create(**{"model": MODEL, "input": "Hi", **params})
         assert upstream.requests == []
     assert (refused.value.status_code, refused.value.param) == (400, param)
 
@@ -291,8 +291,8 @@ async def test_a_client_with_legacy_functions_gets_one_call_and_a_warning_about_
     stream: bool, tmp_path: Path
 ) -> None:
     async with asking(tmp_path, ollama_calls(*CALLS)) as (client, _):
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Add."}], "functions": FUNCTIONS}
-        reply = await client.chat.completions.with_raw_response.create(model=MODEL, stream=stream, **asked)
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": "Add."}], "functions": FUNCTIONS}
+        reply = await client.chat.completions.with_raw_response.create(model=MODEL, stream=stream, **body)
         text = reply.http_response.text if not stream else (await reply.http_response.aread()).decode()
     assert "tool_calls" not in text.replace("tool_calls=", "")
     assert '"name":"add"' in text
@@ -305,8 +305,8 @@ async def test_missing_log_probabilities_are_reported(given: bool, tmp_path: Pat
     tokens = {"logprobs": [{"token": "Hi", "logprob": -0.5}]} if given else {}
     whole = json_reply({**last("stop", "Hi"), **tokens})
     async with asking(tmp_path, whole, whole) as (client, _):
-        asked: Any = {"model": MODEL, "include": ["message.output_text.logprobs"]}
-        reply = await client.responses.with_raw_response.create(input="Hi", **asked)
+        body: Any = {"model": MODEL, "include": ["message.output_text.logprobs"]}
+        reply = await client.responses.with_raw_response.create(input="Hi", **body)
         assert reply.headers.get("x-gateway-loss") == (None if given else "include=not reported")
         chat: list[Any] = [{"role": "user", "content": "Hi"}]
         completion = await client.chat.completions.with_raw_response.create(model=MODEL, messages=chat, logprobs=True)

@@ -47,14 +47,14 @@ async def test_a_line_with_a_nonce_follows_the_cached_prefix(tmp_path: Path) -> 
             for path, tools in TOOLS.items():
                 for stream in (True, False):
                     await ask(gateway.v1, path, stream=stream, tools=tools, **question(path, int(stream)))
-            asked = [request.content for request in upstream.requests]
+            input_items = [request.content for request in upstream.requests]
             upstream.on("/chat/completions", chat_text("Hi"))
             await ask(gateway.v1, CHAT, stream=True)
             await ask(gateway.v1, MESSAGES, stream=False, **question(MESSAGES, 7) | {"model": "claude"})
             relayed = upstream.requests[-1].json
             await ask(gateway.v1, MESSAGES, stream=True, **question(MESSAGES, 7) | {"model": "claude"})
         lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
-    for body in asked:
+    for body in input_items:
         system, user = json.loads(body)["messages"]
         assert system == {"role": "system", "content": "Be short."}
         assert user["content"].startswith("Hello\n\n<system>\nx-anthropic-billing-header: cc_version=2.1.50; cch=")

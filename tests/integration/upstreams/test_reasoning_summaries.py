@@ -83,11 +83,11 @@ async def client(gateway: Gateway) -> AsyncIterator[AsyncOpenAI]:
 MODELS = pytest.mark.parametrize("model", ["chat", "responses", "translated"])
 
 
-async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> tuple[dict[str, Any], list[Any]]:
+async def respond(client: AsyncOpenAI, *, stream: bool, **params: Any) -> tuple[dict[str, Any], list[Any]]:
     """The response as JSON, and the events of its stream."""
     if not stream:
-        return (await client.responses.create(**asked)).model_dump(exclude_none=True), []
-    events = [event async for event in await client.responses.create(stream=True, **asked)]
+        return (await client.responses.create(**params)).model_dump(exclude_none=True), []
+    events = [event async for event in await client.responses.create(stream=True, **params)]
     return events[-1].response.model_dump(exclude_none=True), events
 
 
@@ -118,26 +118,26 @@ async def test_thoughts_are_a_summary_if_requested(
 
 @MODELS
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("asked", [{}, {"reasoning": {"effort": "low"}}, {"reasoning": {"summary": None}}], ids=str)
+@pytest.mark.parametrize("params", [{}, {"reasoning": {"effort": "low"}}, {"reasoning": {"summary": None}}], ids=str)
 async def test_thoughts_stay_text_without_such_a_request(
-    model: str, stream: bool, asked: dict[str, Any], client: AsyncOpenAI
+    model: str, stream: bool, params: dict[str, Any], client: AsyncOpenAI
 ) -> None:
-    response, events = await respond(client, stream=stream, model=model, input="Hi", **asked)
+    response, events = await respond(client, stream=stream, model=model, input="Hi", **params)
     assert response["output"][0]["content"] == REASONING["content"]
     assert response["output"][0]["summary"] == []
     assert not [event.type for event in events if "summary" in event.type]
 
 
 @MODELS
-@pytest.mark.parametrize("asked", [*WISHES[:1], {}], ids=["summary", "text"])
+@pytest.mark.parametrize("params", [*WISHES[:1], {}], ids=["summary", "text"])
 @pytest.mark.parametrize("with_id", [True, False], ids=["with its id", "without"])
 async def test_thoughts_of_both_forms_are_sent_back_to_the_model(
-    model: str, asked: dict[str, Any], with_id: bool, client: AsyncOpenAI, upstream: ScriptedUpstream
+    model: str, params: dict[str, Any], with_id: bool, client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
-    first, _ = await respond(client, stream=True, model=model, input="Hi", store=False, **asked)
+    first, _ = await respond(client, stream=True, model=model, input="Hi", store=False, **params)
     items = [item if with_id else {key: item[key] for key in item if key != "id"} for item in first["output"]]
     history: Any = [{"role": "user", "content": "Hi"}, *items, {"role": "user", "content": "And?"}]
-    await respond(client, stream=True, model=model, input=history, store=False, **asked)
+    await respond(client, stream=True, model=model, input=history, store=False, **params)
     assert sent_thoughts(upstream.requests[-1].json) == [THOUGHT]
 
 
@@ -151,17 +151,17 @@ def sent_thoughts(body: dict[str, Any]) -> list[str]:
 
 
 @MODELS
-@pytest.mark.parametrize("asked", [*WISHES[:1], {}], ids=["summary", "text"])
+@pytest.mark.parametrize("params", [*WISHES[:1], {}], ids=["summary", "text"])
 async def test_stored_thoughts_of_both_forms_are_sent_back_to_the_model(
-    model: str, asked: dict[str, Any], client: AsyncOpenAI, upstream: ScriptedUpstream
+    model: str, params: dict[str, Any], client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
-    first, _ = await respond(client, stream=True, model=model, input="Hi", **asked)
-    await respond(client, stream=True, model=model, input="And?", previous_response_id=first["id"], **asked)
+    first, _ = await respond(client, stream=True, model=model, input="Hi", **params)
+    await respond(client, stream=True, model=model, input="And?", previous_response_id=first["id"], **params)
     assert sent_thoughts(upstream.requests[-1].json) == [THOUGHT]
 
 
 @pytest.mark.parametrize(
-    ("asked", "loss"),
+    ("params", "loss"),
     [
         ({"summary": "auto"}, None),
         ({"summary": "concise"}, "reasoning.summary=as auto"),
@@ -170,16 +170,16 @@ async def test_stored_thoughts_of_both_forms_are_sent_back_to_the_model(
     ids=str,
 )
 async def test_a_request_for_plain_thoughts_loses_nothing(
-    asked: dict[str, Any], loss: str | None, gateway: Gateway
+    params: dict[str, Any], loss: str | None, gateway: Gateway
 ) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
-        body = {"model": "chat", "input": "Hi", "reasoning": asked}
+        body = {"model": "chat", "input": "Hi", "reasoning": params}
         reply = await client.post(f"{gateway.v1}/responses", json=body)
     assert reply.headers.get("x-gateway-loss") == loss
 
 
 async def test_the_scripted_model_has_thoughts_too(client: AsyncOpenAI) -> None:
-    asked: dict[str, Any] = {"model": "demo", "input": "Hi", "stream": True}
-    plain, _ = await respond(client, **asked, reasoning={"effort": "low"})
-    summarized, _ = await respond(client, **asked, reasoning={"effort": "low", "summary": "auto"})
+    body: dict[str, Any] = {"model": "demo", "input": "Hi", "stream": True}
+    plain, _ = await respond(client, **body, reasoning={"effort": "low"})
+    summarized, _ = await respond(client, **body, reasoning={"effort": "low", "summary": "auto"})
     assert plain["output"][0]["content"][0]["text"] == summarized["output"][0]["summary"][0]["text"]

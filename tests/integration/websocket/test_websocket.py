@@ -70,12 +70,12 @@ async def test_the_official_client_works_over_websockets(v1: str) -> None:
     async with AsyncOpenAI(base_url=v1, api_key="none") as sdk, sdk.responses.connect() as connection:
         for asked in ("Hello", "Again"):
             await connection.response.create(model="some-model", input=asked, store=False)
-            said = ""
+            output = ""
             async for event in connection:
                 if event.type == "response.output_text.delta":
-                    said += event.delta
+                    output += event.delta
                 if event.type == "response.completed":
-                    assert event.response.output_text == said == "Good day."
+                    assert event.response.output_text == output == "Good day."
                     break
 
 
@@ -126,16 +126,16 @@ async def test_a_response_without_output_is_prepared_and_can_be_continued(
     assert (prepared["output"], prepared["status"]) == ([], "completed")
     assert not upstream.requests
     await talk.response(input="Who am I?", previous_response_id=prepared["id"], store=False)
-    said = [(message["role"], message["content"]) for message in upstream.requests[0].json["messages"]]
-    assert said == [("user", "I am Ada."), ("user", "Who am I?")]
+    messages = [(message["role"], message["content"]) for message in upstream.requests[0].json["messages"]]
+    assert messages == [("user", "I am Ada."), ("user", "Who am I?")]
 
 
 async def test_a_connection_remembers_unstored_responses(talk: Talk, upstream: ScriptedUpstream) -> None:
     first = await talk.response(input="I am Ada.", store=False)
     second = await talk.response(input="And he is Bob.", previous_response_id=first["id"], store=False)
     await talk.response(input="Who are we?", previous_response_id=second["id"], store=False)
-    said = [(message["role"], message["content"]) for message in upstream.requests[2].json["messages"]]
-    assert said == [
+    messages = [(message["role"], message["content"]) for message in upstream.requests[2].json["messages"]]
+    assert messages == [
         ("user", "I am Ada."),
         ("assistant", "Good day."),
         ("user", "And he is Bob."),

@@ -102,12 +102,12 @@ async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_pat
     file = tmp_path / "folder" / "state.db"
     store = connect(databases.sqlite(file))
     await store.open()
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     await store.aclose()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = connect(databases.sqlite(file))
     await again.open()
-    assert (await again.list_responses("ann", PageRequest())).rows == [kept]
+    assert (await again.list_responses("ann", PageRequest())).rows == [stored]
     await again.aclose()
 
 

@@ -62,14 +62,14 @@ async def test_a_file_that_is_lost_is_reported_at_once_and_nothing_is_stored_in_
     store: SqlStore, file: Path, lose: object
 ) -> None:
     assert callable(lose)
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     assert store.degraded_reason is None
     lose(file)
     assert store.degraded_reason == REMOVED
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
     with pytest.raises(StoreUnavailable):
-        await store.load_response("ann", kept["id"])
+        await store.load_response("ann", stored["id"])
     with pytest.raises(StoreUnavailable):
         await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     assert store.degraded_reason == REMOVED
@@ -106,28 +106,28 @@ async def test_a_commit_to_a_lost_file_is_not_reported_as_stored(
 
 
 async def test_a_file_that_is_put_back_is_used_again(store: SqlStore, file: Path) -> None:
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     away = file.with_name("away")
     move(file, away)
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
     move(away, file)
     await wait_until(lambda: store.degraded_reason is None)
-    found = await store.load_response("ann", kept["id"])
+    found = await store.load_response("ann", stored["id"])
     assert found is not None
-    assert found.response == kept
+    assert found.response == stored
     await turn(store, "c")
 
 
 async def test_a_file_that_becomes_read_only_is_read_and_not_written(store: SqlStore, file: Path) -> None:
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     os.chmod(file, 0o400)
     assert store.degraded_reason == READ_ONLY
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
-    found = await store.load_response("ann", kept["id"])
+    found = await store.load_response("ann", stored["id"])
     assert found is not None
-    assert found.response == kept
+    assert found.response == stored
     os.chmod(file, 0o600)
     await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "c")
@@ -141,9 +141,9 @@ async def test_the_write_ahead_log_is_written_back_when_nothing_is_stored(
     store: SqlStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "_CHECKPOINT_INTERVAL_S", 0.05)
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     await turn(store, "b")
-    await wait_until(lambda: has_row(file, kept["id"]))
+    await wait_until(lambda: has_row(file, stored["id"]))
 
 
 def has_row(file: Path, response_id: str) -> bool:
@@ -161,12 +161,12 @@ async def test_the_write_ahead_log_does_not_grow_for_ever_while_much_is_read_and
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "_MAX_LOG_BYTES", 1024 * 1024)
     monkeypatch.setattr(sqlite_writer, "_USUAL_LOG_BYTES", 0)
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     ended = asyncio.Event()
 
     async def read() -> None:
         while not ended.is_set():
-            await store.load_response("ann", kept["id"])
+            await store.load_response("ann", stored["id"])
 
     readers = [asyncio.create_task(read()) for _ in range(4)]
     largest = 0

@@ -51,8 +51,8 @@ async def test_a_response_can_be_continued_the_moment_its_end_is_read(postgres: 
     for request in upstream.requests:
         messages = [(message["role"], message["content"]) for message in request.json["messages"]]
         name, number = messages[-1][1].split(".")
-        asked = [f"{name}.{earlier}" for earlier in range(int(number) + 1)]
-        said = [pair for text in asked for pair in (("user", text), ("assistant", f"re: {text}"))]
+        input_items = [f"{name}.{earlier}" for earlier in range(int(number) + 1)]
+        said = [pair for text in input_items for pair in (("user", text), ("assistant", f"re: {text}"))]
         assert messages == said[:-1]
 
 

@@ -101,12 +101,12 @@ async def test_a_full_disk_is_read_from_and_written_to_once_it_has_space(
         disk = Path(f"/proc/{server.process.pid}/root{folder}")
         async with client(server) as asking:
             await before.fill(asking)
-            kept = await before.bodies(asking)
+            stored = await before.bodies(asking)
             half = await fail_in_mid_stream(asking, upstream, lambda: fill(disk / "filler"))
             await check_only_reads(asking, upstream, "its disk is full")
-            assert await before.bodies(asking) == kept
+            assert await before.bodies(asking) == stored
             (disk / "filler").unlink()
-            await check_recovered(asking, before, kept, half)
+            await check_recovered(asking, before, stored, half)
         # SQLite takes the path for the one outside: it follows the link.
         shutil.copytree(disk, tmp_path / "copy")
     await database_observer.check_whole(databases.sqlite(tmp_path / "copy" / "state.db"))
@@ -127,13 +127,13 @@ async def test_a_file_that_may_not_grow_is_read_from_and_written_to_once_it_may(
     with replica(tmp_path / "a", url, upstream.url, background=LASTING) as server:
         async with client(server) as asking:
             await before.fill(asking)
-            kept = await before.bodies(asking)
+            stored = await before.bodies(asking)
             largest = (tmp_path / "state.db-wal").stat().st_size + 5000
             half = await fail_in_mid_stream(asking, upstream, lambda: limit_files(server, largest))
             await check_only_reads(asking, upstream, "its disk fails")
-            assert await before.bodies(asking) == kept
+            assert await before.bodies(asking) == stored
             limit_files(server, resource.RLIM_INFINITY)
-            await check_recovered(asking, before, kept, half)
+            await check_recovered(asking, before, stored, half)
         await database_observer.check_whole(url)
 
 
@@ -151,7 +151,7 @@ async def test_a_read_only_file_is_read_by_servers(upstream: ScriptedUpstream, t
     with replica(tmp_path / "a", url, upstream.url) as server:
         async with client(server) as asking:
             await before.fill(asking)
-            kept = await before.bodies(asking)
+            stored = await before.bodies(asking)
     read_only = [*folder.iterdir(), folder]
     modes = {path: path.stat().st_mode for path in read_only}
     for path in read_only:
@@ -163,7 +163,7 @@ async def test_a_read_only_file_is_read_by_servers(upstream: ScriptedUpstream, t
         path.chmod(mode)
     with replica(tmp_path / "c", url, upstream.url) as server:
         async with client(server) as asking:
-            assert await before.bodies(asking) == kept
+            assert await before.bodies(asking) == stored
             assert text(await asking.create(input="Hello", previous_response_id=before.last)) == "Hi there"
         await database_observer.check_whole(url)
 
@@ -182,9 +182,9 @@ async def test_a_file_that_was_moved_away_is_reported_and_used_again_once_it_is_
     with replica(tmp_path / "server", databases.sqlite(file), upstream.url, background=LASTING) as server:
         async with client(server) as asking:
             await before.fill(asking)
-            kept = await before.bodies(asking)
+            stored = await before.bodies(asking)
             half = await fail_in_mid_stream(asking, upstream, move_away)
             await check_only_reads(asking, upstream, claim)
             assert (await asking.http.get(f"/responses/{half}")).status_code == 503
             away.rename(file)  # one rename
-            await check_recovered(asking, before, kept, half)
+            await check_recovered(asking, before, stored, half)

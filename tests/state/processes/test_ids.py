@@ -57,28 +57,28 @@ async def test_an_id_is_the_same_in_every_event_row_and_log(
                 before.add(await check_id(asking, store_url, before, model=model, **how))
 
 
-async def check_id(asking: Client, store_url: str, before: set[str], **asked: Any) -> str:
+async def check_id(asking: Client, store_url: str, before: set[str], **params: Any) -> str:
     """The id of one more response, whose it is wherever an id is."""
-    async with asking.stream(input="Hello", **asked) as stream:
+    async with asking.stream(input="Hello", **params) as stream:
         assert stream.answer.headers["x-request-id"] == "asked-by-me"
         final = await stream.read_all()
     response_id = stream.response_id
-    assert {event["response"]["id"] for event in stream.events if "response" in event} == {response_id}, asked
+    assert {event["response"]["id"] for event in stream.events if "response" in event} == {response_id}, params
     output = final["response"]["output"]
     told = {event["item_id"] for event in stream.events if "item_id" in event}
     told |= {event["item"]["id"] for event in stream.events if "item" in event}
-    assert told == {item["id"] for item in output}, asked
+    assert told == {item["id"] for item in output}, params
     read = await asking.read(response_id)
-    assert read == final["response"], asked
+    assert read == final["response"], params
     (row,) = await database_observer.rows(store_url, select(responses).where(responses.c.id.not_in(before)))
-    assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id), asked
+    assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id), params
     of_output = select(items).where(items.c.place == OUTPUT_PLACE, items.c.response_id.not_in(before))
     kept = await database_observer.rows(store_url, of_output)
-    assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output], asked
+    assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output], params
     log = await database_observer.rows(store_url, select(events).where(events.c.response_id.not_in(before)))
-    is_logged = "background" in asked or "resumable" in asked
-    assert {entry.response_id for entry in log} == ({response_id} if is_logged else set()), asked
-    assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}, asked
+    is_logged = "background" in params or "resumable" in params
+    assert {entry.response_id for entry in log} == ({response_id} if is_logged else set()), params
+    assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}, params
     assert await database_observer.rows(store_url, select(jobs)) == []
     return response_id
 

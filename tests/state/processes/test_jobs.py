@@ -42,8 +42,8 @@ async def test_jobs_without_delivered_events_are_run_by_the_next_server(
                 assert response["created_at"] == job["created_at"]
                 assert await asking.input_texts(job["id"]) == [str(number)]
             await database_observer.check_whole(store_url)
-    asked = [request.json["messages"][0]["content"] for request in upstream.requests]
-    assert sorted(asked) == ["0", "0", "1", "1", "2", "3"]
+    input_items = [request.json["messages"][0]["content"] for request in upstream.requests]
+    assert sorted(input_items) == ["0", "0", "1", "1", "2", "3"]
 
 
 async def test_a_job_that_brought_down_too_many_servers_fails(

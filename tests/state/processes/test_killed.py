@@ -65,7 +65,7 @@ async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
     with replica(tmp_path / "first", store_url, upstream.url, **settings) as server:
         async with client(server) as asking:
             await before.fill(asking)
-            kept = await before.bodies(asking)
+            stored = await before.bodies(asking)
             answer = Paused("Hello", " wor", after="ld" if moment == "among its deltas" else None)
             upstream.on("/chat/completions", answer)
             async with asking.stream(input="Half", previous_response_id=before.last) as stream:
@@ -84,12 +84,14 @@ async def test_a_killed_stream_is_interrupted_and_all_else_is_unchanged(
             check_interrupted(response)
             assert response["output"] == []
             assert await asking.input_texts(half) == ["Half"]
-            assert await before.bodies(asking) == kept
+            assert await before.bodies(asking) == stored
             await database_observer.check_whole(store_url)
             continued = await asking.create(input="On", previous_response_id=before.last)
             assert text(continued) == "Hi there"
-    asked = [message["content"] for message in upstream.requests[-1].json["messages"] if message["role"] == "user"]
-    assert asked[1:] == ["Two", "On"]
+    input_items = [
+        message["content"] for message in upstream.requests[-1].json["messages"] if message["role"] == "user"
+    ]
+    assert input_items[1:] == ["Two", "On"]
 
 
 async def kill_before_commit(server: Command, store_url: str, answer: Paused) -> None:
@@ -167,13 +169,13 @@ async def test_a_commit_interrupted_anywhere_is_absent(upstream: ScriptedUpstrea
         store = SqlStore(StoreSettings(url=databases.sqlite(copy)), BackgroundSettings())
         await store.open()
         found = await store.load_response("anonymous", final["id"])
-        kept = await store.load_response("anonymous", before["id"])
+        stored = await store.load_response("anonymous", before["id"])
         turn = await store.load_conversation_history("anonymous", conversation)
         jobs = await store.claim_jobs("another", 10)
         await store.aclose()
         assert found is not None
-        assert kept is not None
-        assert kept.response == before
+        assert stored is not None
+        assert stored.response == before
         await database_observer.check_whole(databases.sqlite(copy))
         if cut == len(written):
             assert (found.response, jobs) == (final, ())

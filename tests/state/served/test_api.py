@@ -221,10 +221,10 @@ async def test_a_conversation_provides_its_items_to_an_unstored_response_and_rec
     client: AsyncOpenAI, upstream: ScriptedUpstream, model: str, stream: bool
 ) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
-    asked: Json = {"model": model, "input": "One", "conversation": conversation.id, "store": False}
+    body: Json = {"model": model, "input": "One", "conversation": conversation.id, "store": False}
     async with httpx.AsyncClient() as plain:
-        reply = await plain.post(f"{client.base_url}responses", json={**asked, "stream": stream})
-        refused = await plain.post(f"{client.base_url}responses", json=asked, headers={"x-gateway-strict": "true"})
+        reply = await plain.post(f"{client.base_url}responses", json={**body, "stream": stream})
+        refused = await plain.post(f"{client.base_url}responses", json=body, headers={"x-gateway-strict": "true"})
     assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "conversation=not extended")
     assert sent_messages(upstream) == [("user", "Zero"), ("user", "One")]
     assert len((await client.conversations.items.list(conversation.id)).data) == 1
@@ -271,17 +271,17 @@ async def test_losses_are_stored_with_the_response(client: AsyncOpenAI) -> None:
         listed = (await plain.get("responses")).json()["data"]
         assert len(listed) == 3
         for one in listed:
-            kept = await plain.get(f"responses/{one['id']}")
-            assert kept.headers["x-gateway-loss"] == "max_tool_calls=dropped"
+            stored = await plain.get(f"responses/{one['id']}")
+            assert stored.headers["x-gateway-loss"] == "max_tool_calls=dropped"
         lossless = (await plain.post("responses", json={"model": "m", "input": "Hello"})).json()
         assert "x-gateway-loss" not in (await plain.get(f"responses/{lossless['id']}")).headers
 
 
 async def test_losses_are_stored_with_the_completion(client: AsyncOpenAI) -> None:
-    asked = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
+    params = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
     async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
         for stream in (False, True):
-            body = {**asked, "stream": stream, "thinking": True}
+            body = {**params, "stream": stream, "thinking": True}
             answer = await plain.post("chat/completions", json=body)
             assert answer.headers["x-gateway-loss"] == "thinking=dropped"
         listed = (await plain.get("chat/completions")).json()["data"]
@@ -290,7 +290,7 @@ async def test_losses_are_stored_with_the_completion(client: AsyncOpenAI) -> Non
             path = f"chat/completions/{one['id']}"
             for kept in (await plain.get(path), await plain.post(path, json={"metadata": {"k": "v"}})):
                 assert (kept.json()["id"], kept.headers["x-gateway-loss"]) == (one["id"], "thinking=dropped")
-        lossless = (await plain.post("chat/completions", json=asked)).json()
+        lossless = (await plain.post("chat/completions", json=params)).json()
         assert "x-gateway-loss" not in (await plain.get(f"chat/completions/{lossless['id']}")).headers
 
 
@@ -300,10 +300,10 @@ async def test_a_stored_completion_can_be_found_again(client: AsyncOpenAI) -> No
     stream = await client.chat.completions.create(model="m", messages=messages, store=True, stream=True)
     streamed = [chunk async for chunk in stream]
     for completion_id in (whole.id, streamed[0].id):
-        kept = await client.chat.completions.retrieve(completion_id)
-        assert kept.choices[0].message.content == "Hi there"
-        asked = [message async for message in client.chat.completions.messages.list(completion_id)]
-        assert [message.content for message in asked] == ["Hello"]
+        stored = await client.chat.completions.retrieve(completion_id)
+        assert stored.choices[0].message.content == "Hi there"
+        input_items = [message async for message in client.chat.completions.messages.list(completion_id)]
+        assert [message.content for message in input_items] == ["Hello"]
     found = [one.id async for one in client.chat.completions.list(metadata={"k": "v"})]
     assert found == [whole.id]
 

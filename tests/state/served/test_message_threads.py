@@ -115,9 +115,9 @@ async def test_tools_that_messages_change_stay_changed(served: Served) -> None:
     late = {**TOOL, "name": "late", "defer_loading": True}
     names = {"type": "tool_reference", "name": "late"}, {"type": "tool_reference", "name": "add"}
     change = [{"type": "tool_addition", "tool": names[0]}, {"type": "tool_removal", "tool": names[1]}]
-    asked = {"role": "user", "content": "Go"}
+    body = {"role": "user", "content": "Go"}
     first = await post(served.first, "Hello", CREATE, tools=[TOOL, late])
-    second = await post(served.first, None, after(first), messages=[{"role": "system", "content": change}, asked])
+    second = await post(served.first, None, after(first), messages=[{"role": "system", "content": change}, body])
     await post(served.first, "On", after(second))
     offered = [[tool["function"]["name"] for tool in request.json["tools"]] for request in served.upstream.requests]
     assert offered == [["add"], ["late"], ["late"]]

@@ -293,7 +293,7 @@ def test_routes_for_administrators_reveal_nothing_to_others(tenants: tuple[Tenan
 def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant]) -> None:
     ann, bob = tenants
     for route in sorted(routes() & NAMED_BY_CLIENTS):
-        asked = {
+        body = {
             tenant: Probe(
                 body={
                     "threadId": f"of {route}",
@@ -304,15 +304,15 @@ def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant
             )
             for tenant in tenants
         }
-        first = ann.ask(route, asked[ann], {"model": "demo"})
+        first = ann.ask(route, body[ann], {"model": "demo"})
         before = ann.snapshot()
-        other = bob.ask(route, asked[bob], {"model": "demo"})
+        other = bob.ask(route, body[bob], {"model": "demo"})
         assert (first[0], other[0]) == (200, 200), (route, first, other)
         assert "of-ann" in first[1]
         assert "of-bob" in other[1]
         assert "of-ann" not in other[1]
         assert ann.snapshot() == before
-        assert "of-ann" in ann.ask(route, asked[ann], {"model": "demo"})[1]
+        assert "of-ann" in ann.ask(route, body[ann], {"model": "demo"})[1]
 
 
 def test_lists_have_only_rows_of_the_owner(tenants: tuple[Tenant, Tenant]) -> None:

@@ -57,10 +57,10 @@ async def test_referenced_items_are_looked_up_by_their_ids_alone(
     store: SqlStore, database: Database, count: int
 ) -> None:
     await fill(database)
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     loose = {"id": "msg_loose", "type": "message", "role": "user", "content": "b"}
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
-    item_ids = [kept["output"][0]["id"], "msg_loose", *(f"resp_other_{number}" for number in range(count - 1))]
+    item_ids = [stored["output"][0]["id"], "msg_loose", *(f"resp_other_{number}" for number in range(count - 1))]
     with queries_that_contain("requested") as asked:
         found = await store.load_items("ann", item_ids)
     assert len(found) == min(count, _MANY + 1) + 1
@@ -90,8 +90,10 @@ def fetched(postgres: Postgres, url: str) -> int:
     name = make_url(url).database or ""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();"
     block_until(lambda: postgres.sql(f"SELECT count(*) {others}", name).strip() == "0")
-    told = "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname IN ('items', 'responses');"
-    return int(postgres.sql(told, name))
+    message = (
+        "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname IN ('items', 'responses');"
+    )
+    return int(postgres.sql(message, name))
 
 
 async def fill(database: Database) -> None:

@@ -155,14 +155,14 @@ async def test_a_chain_of_a_thousand_is_one_query_without_overhead(store: SqlSto
         await store.create_response(new(begun, message_item(str(number)), parent_id=parent["id"]))
         parent = begun
     parent = await turn(store, "z", parent)
-    asked: list[str] = []
+    requests: list[str] = []
     event.listen(
         store._database._engines["write"].sync_engine,
         "before_cursor_execute",
-        lambda *arguments, **_: asked.append(arguments[2]),
+        lambda *arguments, **_: requests.append(arguments[2]),
     )
     assert await history(store, parent) == ["a", "A", *map(str, range(998)), "z", "Z"]
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert await rows(tables, items) == 1002
 
 

@@ -22,15 +22,15 @@ from translation.representation.json_types import Json
 
 
 async def test_lists_are_paged_in_both_orders_without_gap_or_repetition(store: SqlStore) -> None:
-    kept = [(await turn(store, str(number)))["id"] for number in range(7)]
+    stored = [(await turn(store, str(number)))["id"] for number in range(7)]
     await turn(store, "another's", owner="bob")
     for limit in (1, 3, 7, 100):
-        assert await pages(store, limit=limit, order="asc") == kept
-        assert await pages(store, limit=limit) == kept[::-1]
-    await store.delete_response("ann", kept[3])
-    assert await pages(store, limit=2, order="asc") == kept[:3] + kept[4:]
+        assert await pages(store, limit=limit, order="asc") == stored
+        assert await pages(store, limit=limit) == stored[::-1]
+    await store.delete_response("ann", stored[3])
+    assert await pages(store, limit=2, order="asc") == stored[:3] + stored[4:]
     for unknown in (
-        kept[3],
+        stored[3],
         "resp_unknown",
         "\0",
         "x" * 300,
@@ -42,9 +42,9 @@ async def test_lists_are_paged_in_both_orders_without_gap_or_repetition(store: S
 
 async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
     begun = response()
-    asked = [message_item(str(number)) for number in range(5)]
-    await store.create_response(new(begun, *asked))
-    ids = [item["id"] for item in asked]
+    input_items = [message_item(str(number)) for number in range(5)]
+    await store.create_response(new(begun, *input_items))
+    ids = [item["id"] for item in input_items]
 
     async def page(**how: Any) -> tuple[list[str], bool]:
         found = await store.list_input_items("ann", begun["id"], PageRequest(**how))
@@ -63,16 +63,16 @@ async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
 
 @pytest.mark.parametrize("unknown", ["resp_unknown", "", "\0", "resp\0", "x" * 256, "\ud800"])
 async def test_foreign_and_impossible_ids_are_unknown(store: SqlStore, unknown: str) -> None:
-    kept = await turn(store, "a")
-    for owner, response_id in (("ann", unknown), ("bob", kept["id"])):
+    stored = await turn(store, "a")
+    for owner, response_id in (("ann", unknown), ("bob", stored["id"])):
         assert await store.load_response(owner, response_id) is None
         assert await store.load_history(owner, response_id) is None
         assert await store.list_input_items(owner, response_id, PageRequest()) is None
         assert await store.cancel_response(owner, response_id) is None
         assert await store.delete_response(owner, response_id) is False
-    assert await store.load_items("bob", [kept["output"][0]["id"]]) == {}
+    assert await store.load_items("bob", [stored["output"][0]["id"]]) == {}
     assert await store.load_items("ann", [unknown]) == {}
-    assert await pages(store) == [kept["id"]]
+    assert await pages(store) == [stored["id"]]
 
 
 async def test_an_item_whose_id_no_row_can_have_is_stored(store: SqlStore) -> None:
@@ -181,10 +181,10 @@ async def test_a_conversation_deleted_meanwhile_does_not_keep_a_turn_from_its_en
 
 
 async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> None:
-    kept = await turn(store, "a")
+    stored = await turn(store, "a")
     loose = message_item("b")
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
-    (answer,) = kept["output"]
+    (answer,) = stored["output"]
     found = await store.load_items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
     assert found == {answer["id"]: answer, loose["id"]: loose}
     assert len(await store.load_items("ann", [*(f"msg_none_{n}" for n in range(2500)), answer["id"]])) == 1

@@ -109,7 +109,7 @@ async def begin_with_nothing(scope: Any, receive: Any, send: Any) -> None:
     assert client_of(scope).begin_stream([], b"", last=True)
 
 
-@pytest.mark.parametrize("asked", ASKED_BY.values(), ids=ASKED_BY)
+@pytest.mark.parametrize("request_bytes", ASKED_BY.values(), ids=ASKED_BY)
 @pytest.mark.parametrize(
     ("app", "server"),
     [
@@ -120,11 +120,11 @@ async def begin_with_nothing(scope: Any, receive: Any, send: Any) -> None:
     ],
     ids=["a whole reply", "one in pieces", "one to its end", "an empty one"],
 )
-async def test_a_reply_is_on_the_wire_as_the_server_would_send_it(app: App, server: App, asked: bytes) -> None:
+async def test_a_reply_is_on_the_wire_as_the_server_would_send_it(app: App, server: App, request_bytes: bytes) -> None:
     ours, theirs = Connection(app), Connection(server)
     for _ in range(2):
-        reply = await ours.ask(asked)
-        assert reply == await theirs.ask(asked)
+        reply = await ours.ask(request_bytes)
+        assert reply == await theirs.ask(request_bytes)
         assert reply.startswith(b"HTTP/1.1 200 OK\r\ndate: now\r\n")
         assert ours.transport.closed == theirs.transport.closed == (b"connection: close" in reply)
         if ours.transport.closed:
@@ -161,17 +161,17 @@ async def test_a_pipelined_request_is_answered_and_watched_in_its_turn() -> None
 
 
 async def test_nothing_is_written_to_a_client_that_left_with_a_pipelined_request() -> None:
-    said: list[bool] = []
+    output: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         client = client_of(scope)
-        said.append(client.begin_stream([], b"a piece", last=False))
+        output.append(client.begin_stream([], b"a piece", last=False))
         connection.protocol.connection_lost(None)
-        said.extend([client.ready, client.write_piece(b"another"), client.end_stream(b"")])
+        output.extend([client.ready, client.write_piece(b"another"), client.end_stream(b"")])
 
     connection = Connection(app)
     assert b"another" not in await connection.ask(ASKED + ASKED)
-    assert said == [True, False, False, False]
+    assert output == [True, False, False, False]
 
 
 REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
@@ -180,19 +180,19 @@ REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "headers"), REFUSED.values(), ids=REFUSED)
-async def test_other_replies_are_left_to_uvicorn(asked: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    said: list[bool] = []
+@pytest.mark.parametrize(("request_bytes", "headers"), REFUSED.values(), ids=REFUSED)
+async def test_other_replies_are_left_to_uvicorn(request_bytes: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    output: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.append(client_of(scope).send_reply(headers, b"{}"))
-        said.append(client_of(scope).begin_stream(headers, b"{}", last=True))
+        output.append(client_of(scope).send_reply(headers, b"{}"))
+        output.append(client_of(scope).begin_stream(headers, b"{}", last=True))
         assert connection.transport.written == []
         await send_whole(scope, receive, send)
 
     connection = Connection(app)
-    reply = await connection.ask(asked)
-    assert said == [False, False]
+    reply = await connection.ask(request_bytes)
+    assert output == [False, False]
     assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"set-cookie" not in reply
     connection.close()
@@ -244,33 +244,35 @@ async def test_nothing_is_written_directly_to_a_client_that_does_not_read(stop: 
 
 
 async def test_a_received_body_is_read_once() -> None:
-    said: list[bytes | None] = []
+    output: list[bytes | None] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.extend([client_of(scope).take_body(1000), client_of(scope).take_body(1000)])
+        output.extend([client_of(scope).take_body(1000), client_of(scope).take_body(1000)])
         await send_whole(scope, receive, send)
 
     connection = Connection(app)
     await connection.ask()
-    assert said == [b"{}", None]
+    assert output == [b"{}", None]
     connection.close()
 
 
 @pytest.mark.parametrize(
-    "asked", [ASKED[:-1], ASKED_BY["a client that asks before it sends"]], ids=["a part of it", "it waits to be asked"]
+    "request_bytes",
+    [ASKED[:-1], ASKED_BY["a client that asks before it sends"]],
+    ids=["a part of it", "it waits to be asked"],
 )
-async def test_an_incomplete_body_is_received(asked: bytes) -> None:
-    said: list[Any] = []
+async def test_an_incomplete_body_is_received(request_bytes: bytes) -> None:
+    output: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.append(client_of(scope).take_body(1000))
-        said.append((await receive())["body"])
+        output.append(client_of(scope).take_body(1000))
+        output.append((await receive())["body"])
         await send_whole(scope, receive, send)
 
     connection = Connection(app)
-    await connection.ask(asked)
-    assert said[0] is None
-    assert b"{}".startswith(said[1])
+    await connection.ask(request_bytes)
+    assert output[0] is None
+    assert b"{}".startswith(output[1])
     connection.close()
 
 
@@ -340,8 +342,8 @@ class Socket(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("asked", HEADS.values(), ids=HEADS)
-async def test_a_request_has_the_scope_that_uvicorn_gives_it(asked: bytes, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("request_bytes", HEADS.values(), ids=HEADS)
+async def test_a_request_has_the_scope_that_uvicorn_gives_it(request_bytes: bytes, settings: dict[str, Any]) -> None:
     """Its head is read here, where it is a plain one: what uvicorn's next version does otherwise is to be seen."""
     seen: dict[type[HttpToolsProtocol], list[Any]] = {}
     for protocol in (HttpProtocol, HttpToolsProtocol):
@@ -357,7 +359,7 @@ async def test_a_request_has_the_scope_that_uvicorn_gives_it(asked: bytes, setti
 
         connection = Connection(app, protocol, ws=Socket, **settings)
         for _ in range(2):
-            met += [await connection.ask(asked), connection.transport.closed]
+            met += [await connection.ask(request_bytes), connection.transport.closed]
             if connection.transport.closed:
                 break
         connection.close()

@@ -57,14 +57,14 @@ def test_a_connection_gathers_where_its_server_does(
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("value", "kind"),
     [({}, HttpProtocol), ({"tcp_nodelay": True}, HttpProtocol), ({"tcp_nodelay": False}, NagleHttpProtocol)],
     ids=["unsaid", "on", "off"],
 )
-def test_the_configuration_chooses_gathering(said: dict[str, bool], kind: type[HttpProtocol]) -> None:
+def test_the_configuration_chooses_gathering(value: dict[str, bool], kind: type[HttpProtocol]) -> None:
     settings = settings_of.parse_settings(
         {
-            "server": said,
+            "server": value,
             "store": {"url": None},
             "providers": {"s": {"type": "scripted"}},
             "models": {"*": {"provider": "s"}},

@@ -12,20 +12,20 @@ who: ContextVar[str] = ContextVar("who", default="nobody")
 
 async def test_the_waiter_resumes_before_arrive_returns() -> None:
     arrival = ReadWaiter(asyncio.get_running_loop())
-    said: list[str] = []
+    output: list[str] = []
 
     async def wait() -> None:
         await arrival
-        said.append("waiter")
+        output.append("waiter")
 
     def notify_waiter() -> None:
         arrival.notify()
-        said.append("caller")
+        output.append("caller")
 
     waiting = asyncio.ensure_future(wait())
     asyncio.get_running_loop().call_soon(notify_waiter)
     await waiting
-    assert said == ["waiter", "caller"]
+    assert output == ["waiter", "caller"]
 
 
 async def test_the_waiter_resumes_in_its_own_context() -> None:

@@ -27,7 +27,7 @@ class Server:
 async def serving(*replies: bytes, hold: bool = False) -> AsyncGenerator[Server, None]:
     """Serves these replies in order, the last one for ever. With `hold` the connection stays open after it."""
     left = list(replies)
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     connections: set[asyncio.Task[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -35,7 +35,7 @@ async def serving(*replies: bytes, hold: bool = False) -> AsyncGenerator[Server,
         assert task is not None
         connections.add(task)
         with suppress(ConnectionError):
-            asked.append(await reader.read(65536))
+            requests.append(await reader.read(65536))
             writer.write(left.pop(0) if len(left) > 1 else left[0])
             await writer.drain()
             if hold:
@@ -45,7 +45,7 @@ async def serving(*replies: bytes, hold: bool = False) -> AsyncGenerator[Server,
             await writer.wait_closed()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield Server(server.sockets[0].getsockname()[1], asked)
+        yield Server(server.sockets[0].getsockname()[1], requests)
         if connections:
             await asyncio.wait(connections, timeout=5)
 
@@ -136,7 +136,7 @@ async def test_a_name_is_refused_when_one_of_its_addresses_is_private() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("ftp://example.com/a", "http:// or https://"),
         ("file:///etc/passwd", "http:// or https://"),
@@ -153,11 +153,11 @@ async def test_a_name_is_refused_when_one_of_its_addresses_is_private() -> None:
         ("http://example.com/" + "a" * 9000, "longer than"),
     ],
 )
-async def test_other_urls_are_refused(url: str, told: str) -> None:
+async def test_other_urls_are_refused(url: str, expected: str) -> None:
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise AssertionError("nothing is looked up")
 
-    assert told in await refusal(url, nobody)
+    assert expected in await refusal(url, nobody)
 
 
 async def test_content_of_a_public_host_is_returned_with_its_type(here: None) -> None:
@@ -246,7 +246,7 @@ async def test_large_replies_are_not_read_to_their_end(here: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "expected"),
     [
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "status 404"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
@@ -256,9 +256,9 @@ async def test_large_replies_are_not_read_to_their_end(here: None) -> None:
         (b"", "complete reply"),
     ],
 )
-async def test_an_invalid_reply_is_reported(here: None, reply: bytes, told: str) -> None:
+async def test_an_invalid_reply_is_reported(here: None, reply: bytes, expected: str) -> None:
     async with serving(reply) as server:
-        assert told in await refusal(f"http://127.0.0.1:{server.port}/")
+        assert expected in await refusal(f"http://127.0.0.1:{server.port}/")
 
 
 async def test_the_deadline_holds_for_all_of_it(here: None) -> None:

@@ -95,12 +95,12 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: GatewayClient, asked: GatewayRequest) -> None:
-    expected = whole(gateway, APIS[0], asked)
-    assert whole(gateway, APIS[1], asked) == expected
+@pytest.mark.parametrize("params", ASKED.values(), ids=ASKED)
+def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: GatewayClient, params: GatewayRequest) -> None:
+    expected = whole(gateway, APIS[0], params)
+    assert whole(gateway, APIS[1], params) == expected
     for api in APIS:
-        pieces, reply = streamed(gateway, api, asked)
+        pieces, reply = streamed(gateway, api, params)
         assert reply == expected
         for key in ("thinking", "response"):
             assert "".join(piece.get(key, "") for piece in pieces) == reply[key]

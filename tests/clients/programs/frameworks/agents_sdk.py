@@ -84,8 +84,8 @@ def agent(**options: Any) -> Agent:
     return Agent("Ada", model=MODEL, **options)
 
 
-async def whole(given: Agent, said: Any = PROMPT) -> Any:
-    result = await Runner.run(given, said)
+async def whole(given: Agent, content: Any = PROMPT) -> Any:
+    result = await Runner.run(given, content)
     usage = result.context_wrapper.usage
     return {
         "text": str(result.final_output),

@@ -33,18 +33,18 @@ def add(a: int) -> int:
     return a + 1
 
 
-async def each_way(asked: Any, said: Any) -> list[AIMessage]:
+async def each_way(asked: Any, content: Any) -> list[AIMessage]:
     """The message by every method there is."""
-    streamed = asked.stream(said)
+    streamed = asked.stream(content)
     whole: AIMessageChunk | None = None
     for chunk in streamed:
         whole = chunk if whole is None else whole + chunk
     slowly: AIMessageChunk | None = None
-    async for chunk in asked.astream(said):
+    async for chunk in asked.astream(content):
         slowly = chunk if slowly is None else slowly + chunk
     assert whole is not None
     assert slowly is not None
-    return [asked.invoke(said), await asked.ainvoke(said), whole, slowly]
+    return [asked.invoke(content), await asked.ainvoke(content), whole, slowly]
 
 
 @each_api
@@ -120,7 +120,7 @@ def test_past_thinking_goes_back_beside_the_answer(split: bool, version: str) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "value"),
     [
         ("<think>a</think>b", {"content": "b", "reasoning_content": "a"}),
         ("<think>a", {"content": "", "reasoning_content": "a"}),
@@ -128,8 +128,8 @@ def test_past_thinking_goes_back_beside_the_answer(split: bool, version: str) ->
         ("Write <think> before it, </think> after.", {"content": "Write <think> before it, </think> after."}),
     ],
 )
-def test_messages_of_others_lose_their_blocks_too(content: str, said: dict[str, Any]) -> None:
-    assert chat_messages_of([AIMessage(content)], "think") == [{"role": "assistant", **said}]
+def test_messages_of_others_lose_their_blocks_too(content: str, value: dict[str, Any]) -> None:
+    assert chat_messages_of([AIMessage(content)], "think") == [{"role": "assistant", **value}]
 
 
 def test_every_kind_of_message_has_its_place() -> None:
@@ -210,7 +210,7 @@ def test_two_passes_are_refused_where_they_cannot_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"api": "responses", "two_pass": True}, "two_pass"),
         ({"api": "responses", "tool_parser": "hermes"}, "tool_parser"),
@@ -221,13 +221,13 @@ def test_two_passes_are_refused_where_they_cannot_be() -> None:
         ({"max_respone_tokens": 5}, "max_respone_tokens"),
     ],
 )
-def test_a_mistake_in_a_field_is_told_at_once(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_a_mistake_in_a_field_is_told_at_once(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
         model(**fields)
 
 
 @pytest.mark.parametrize(
-    ("choice", "said"),
+    ("choice", "value"),
     [
         (None, None),
         ("auto", "auto"),
@@ -242,13 +242,13 @@ def test_a_mistake_in_a_field_is_told_at_once(fields: dict[str, Any], told: str)
         ({"type": "auto"}, "auto"),
     ],
 )
-def test_a_tool_choice_may_be_said_in_any_way(choice: Any, said: Any) -> None:
+def test_a_tool_choice_may_be_said_in_any_way(choice: Any, value: Any) -> None:
     def now() -> str:
         """The time."""
         return "now"
 
     bound = model().bind_tools([add, now], tool_choice=choice).kwargs
-    assert bound["tool_choice"] == said
+    assert bound["tool_choice"] == value
     assert [tool["name"] for tool in bound["tools"]] == ["add", "now"]
 
 

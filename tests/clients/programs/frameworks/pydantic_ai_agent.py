@@ -55,8 +55,8 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-async def whole(agent: Agent[None, Any], said: Any = PROMPT, history: Any = None) -> Any:
-    result = await agent.run(said, message_history=history)
+async def whole(agent: Agent[None, Any], content: Any = PROMPT, history: Any = None) -> Any:
+    result = await agent.run(content, message_history=history)
     output = result.output.model_dump() if isinstance(result.output, BaseModel) else result.output
     parts = [part for message in result.all_messages() for part in message.parts]
     return {

@@ -23,8 +23,8 @@ def add(a: int, b: int) -> str:
 
 def anthropic() -> Any:
     client = Anthropic(base_url=URL, api_key="none", max_retries=0)
-    asked: list[Any] = [{"role": "user", "content": PROMPT}]
-    runner = client.beta.messages.tool_runner(model=MODEL, max_tokens=500, messages=asked, tools=[beta_tool(add)])
+    input_items: list[Any] = [{"role": "user", "content": PROMPT}]
+    runner = client.beta.messages.tool_runner(model=MODEL, max_tokens=500, messages=input_items, tools=[beta_tool(add)])
     return runner.until_done().content[0].text
 
 

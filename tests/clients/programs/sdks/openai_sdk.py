@@ -103,17 +103,17 @@ def models() -> Any:
 
 
 def websocket() -> Any:
-    said = []
+    output = []
     with CLIENT.responses.connect() as connection:
         previous = None
         for asked in ("Hello", "Again"):
             connection.response.create(model=MODEL, input=asked, store=False, previous_response_id=previous)
             for event in connection:
                 if event.type == "response.completed":
-                    said.append(event.response.output_text)
+                    output.append(event.response.output_text)
                     previous = event.response.id
                     break
-    return said
+    return output
 
 
 print(json.dumps(globals()[sys.argv[1]]()))

@@ -29,8 +29,8 @@ FUNCTION: Any = pydantic_function_tool(Add, name="add")["function"]
 TOOLS: Any = [{"type": "function", **FUNCTION}]
 
 
-def ask(said: Any, **more: Any) -> Any:
-    return CLIENT.responses.create(model=MODEL, input=said, **more)
+def ask(content: Any, **more: Any) -> Any:
+    return CLIENT.responses.create(model=MODEL, input=content, **more)
 
 
 def failing(call: Callable[[], object]) -> Any:

@@ -28,9 +28,9 @@ async def test_fault_29_unknown_and_foreign_ids_are_refused_in_the_same_way(
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path) as gateway:
-        asked = await gateway.ask(store=False)
-        request = request_of(asked)
-        history = [QUESTION, *asked["output"], answer(request)]
+        response = await gateway.ask(store=False)
+        request = request_of(response)
+        history = [QUESTION, *response["output"], answer(request)]
         made_up = {**request, "id": "mcpr_made_up"}
         unknown = await gateway.send([QUESTION, made_up, answer(made_up)])
         bob = {"authorization": "Bearer key-of-bob"}
@@ -50,8 +50,8 @@ async def test_faults_31_to_33_wrong_answers_are_refused_and_the_request_stays_o
     calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path) as gateway:
-        asked = await gateway.ask(store=False)
-        request = request_of(asked)
+        first_response = await gateway.ask(store=False)
+        request = request_of(first_response)
         both = [QUESTION, request, answer(request), answer(request, approve=False)]
         assert await gateway.refuse(both) == refused("approval_conflict", "input[3].approval_request_id")
         changed = {**request, "arguments": '{"a": 2, "b": 4}'}
@@ -71,10 +71,13 @@ async def test_faults_31_to_33_wrong_answers_are_refused_and_the_request_stays_o
 
 async def test_fault_32_an_expired_approval_is_refused(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, mcp={"approval_days": 1e-9}) as gateway:
-        asked = await gateway.ask()
-        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        first_response = await gateway.ask()
+        given: Any = {
+            "request_input": [answer(request_of(first_response))],
+            "previous_response_id": first_response["id"],
+        }
         assert await gateway.refuse(**given) == refused("approval_expired")
-        response = await gateway.ask("2 + 3?", previous_response_id=asked["id"])
+        response = await gateway.ask("2 + 3?", previous_response_id=first_response["id"])
         assert kinds_of(response) == ["mcp_approval_request"], "the client can ask anew"
         assert calc.runs["add"] == 0
 
@@ -82,8 +85,8 @@ async def test_fault_32_an_expired_approval_is_refused(calc: CountingServer, tmp
 async def test_fault_79_items_that_the_client_wrote_approve_nothing(calc: CountingServer, tmp_path: Path) -> None:
     call: Json = {"type": "mcp_call", "server_label": "calc", "name": "add", "arguments": ADD[1], "output": "6"}
     async with approving(calc, tmp_path) as gateway:
-        asked = await gateway.ask(store=False)
-        request = request_of(asked)
+        first_response = await gateway.ask(store=False)
+        request = request_of(first_response)
         forged = {**call, "approval_request_id": request["id"]}
         response = await gateway.ask([QUESTION, request, answer(request), forged])
         assert kinds_of(response) == ["mcp_list_tools", "message"]
@@ -118,18 +121,18 @@ async def test_fault_34_a_changed_tool_needs_a_new_approval(
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Done.")) as gateway,
     ):
         tools = look_up(server.url)
-        asked = await gateway.ask(tools=tools, store=store)
-        items: Any = [] if store else [QUESTION, *asked["output"]]
-        more: Any = {"previous_response_id": asked["id"]} if store else {"store": False}
-        again = await gateway.ask([*items, answer(request_of(asked))], tools=tools, **more)
+        response = await gateway.ask(tools=tools, store=store)
+        items: Any = [] if store else [QUESTION, *response["output"]]
+        more: Any = {"previous_response_id": response["id"]} if store else {"store": False}
+        again = await gateway.ask([*items, answer(request_of(response))], tools=tools, **more)
         assert kinds_of(again) == ["mcp_list_tools", "mcp_approval_request"]
         assert again["usage"]["total_tokens"] == 0, "no model was asked"
         assert (len(server.calls), len(gateway.model.requests)) == (0, 1)
         new = request_of(again)
-        assert new == {**request_of(asked), "id": new["id"]}
+        assert new == {**request_of(response), "id": new["id"]}
         if store:
             more = {"previous_response_id": again["id"]}
-        items = [] if store else [*items, answer(request_of(asked)), *again["output"]]
+        items = [] if store else [*items, answer(request_of(response)), *again["output"]]
         third = await gateway.ask([*items, answer(new)], tools=tools, **more)
         assert kinds_of(third) == ["mcp_call", "message"]
         assert third["output"][0]["approval_request_id"] == new["id"]
@@ -142,8 +145,8 @@ async def test_fault_35_a_server_at_another_address_needs_a_new_approval(calc: C
         scripted_mcp(reply(text_result("stolen"))) as other,
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Done.")) as gateway,
     ):
-        asked = await gateway.ask(tools=look_up(server.url))
-        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        response = await gateway.ask(tools=look_up(server.url))
+        given: Any = {"request_input": [answer(request_of(response))], "previous_response_id": response["id"]}
         again = await gateway.ask(**given, tools=look_up(other.url))
         assert kinds_of(again) == ["mcp_approval_request"]
         assert other.calls == []
@@ -159,9 +162,9 @@ async def test_a_removed_tool_is_an_error_that_the_model_reads(calc: CountingSer
         scripted_mcp(reply(text_result("found")), methods={"tools/list": lists}) as server,
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Sorry.")) as gateway,
     ):
-        asked = await gateway.ask(tools=look_up(server.url))
-        given = [answer(request_of(asked))]
-        response = await gateway.ask(given, previous_response_id=asked["id"], tools=look_up(server.url))
+        first_response = await gateway.ask(tools=look_up(server.url))
+        given = [answer(request_of(first_response))]
+        response = await gateway.ask(given, previous_response_id=first_response["id"], tools=look_up(server.url))
         assert kinds_of(response) == ["mcp_list_tools", "mcp_call", "message"]
         assert (await gateway.last_messages())[-1]["content"] == "lookup_look_up is not a valid tool name"
 
@@ -176,9 +179,13 @@ async def test_an_approval_of_a_server_that_is_away_can_be_used_later(
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Done.")) as gateway,
     ):
         tools = look_up(server.url)
-        asked = await gateway.ask(tools=tools, store=store)
-        items = [answer(request_of(asked))] if store else [QUESTION, *asked["output"], answer(request_of(asked))]
-        more: Any = {"previous_response_id": asked["id"]} if store else {"store": False}
+        first_response = await gateway.ask(tools=tools, store=store)
+        items = (
+            [answer(request_of(first_response))]
+            if store
+            else [QUESTION, *first_response["output"], answer(request_of(first_response))]
+        )
+        more: Any = {"previous_response_id": first_response["id"]} if store else {"store": False}
         away = await gateway.send(items, tools=tools, **more)
         assert (away.status_code, away.json()["error"]["code"]) == (424, "external_connector_error")
         response = await gateway.ask(items, tools=tools, **more)
@@ -203,8 +210,8 @@ async def test_fault_39_a_call_is_not_run_again_if_the_model_fails_after_it(
     way: str, calc: CountingServer, tmp_path: Path
 ) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD), reset, chat_text("It was 5.")) as gateway:
-        asked = await gateway.ask()
-        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        response = await gateway.ask()
+        given: Any = {"request_input": [answer(request_of(response))], "previous_response_id": response["id"]}
         if way == "stream":
             sent = await gateway.send(**given, stream=True)
             assert sent.text.count("event: response.failed") == 1
@@ -215,7 +222,7 @@ async def test_fault_39_a_call_is_not_run_again_if_the_model_fails_after_it(
         last: list[Json] = []
         while not last or last[0]["status"] in ("queued", "in_progress"):
             last = (await gateway.raw.get("/responses?limit=1")).json()["data"]
-        await continue_failed(gateway, asked, last[0])
+        await continue_failed(gateway, response, last[0])
         assert calc.runs["add"] == 1
 
 
@@ -224,8 +231,8 @@ async def test_fault_39_a_conversation_continues_with_the_call_of_a_turn_that_fa
 ) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD), reset, chat_text("It was 5.")) as gateway:
         conversation = (await gateway.client.conversations.create()).id
-        asked = await gateway.ask(conversation=conversation)
-        given = [answer(request_of(asked))]
+        response = await gateway.ask(conversation=conversation)
+        given = [answer(request_of(response))]
         assert (await gateway.send(given, conversation=conversation)).status_code == 502
         repeated = await gateway.ask(given, conversation=conversation)
         assert kinds_of(repeated) == ["message"], "the call is in the conversation, so that the answer is past"
@@ -242,8 +249,8 @@ async def test_a_client_that_leaves_before_an_approved_call_can_use_the_approval
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Done.")) as gateway,
     ):
         tools = look_up(server.url)
-        asked = await gateway.ask(tools=tools)
-        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        response = await gateway.ask(tools=tools)
+        given: Any = {"request_input": [answer(request_of(response))], "previous_response_id": response["id"]}
         sending = asyncio.create_task(gateway.send(**given, tools=tools))
         await wait_until(lambda: len(server.received("tools/list")) == 2)
         sending.cancel()
@@ -273,8 +280,11 @@ async def test_a_client_that_leaves_in_an_approved_call_finds_it_in_the_response
         approving(calc, tmp_path, chat_calls(FIND), chat_text("Fine.")) as gateway,
     ):
         tools = look_up(server.url)
-        asked = await gateway.ask(tools=tools)
-        given: Any = {"request_input": [answer(request_of(asked))], "previous_response_id": asked["id"]}
+        first_response = await gateway.ask(tools=tools)
+        given: Any = {
+            "request_input": [answer(request_of(first_response))],
+            "previous_response_id": first_response["id"],
+        }
         sending = asyncio.create_task(gateway.send(**given, tools=tools))
         await wait_until(lambda: bool(server.calls))
         sending.cancel()
@@ -291,9 +301,9 @@ async def test_a_client_that_leaves_in_an_approved_call_finds_it_in_the_response
 
 async def test_an_approval_whose_response_was_lost_has_no_known_outcome(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path, chat_calls(ADD), reset, chat_text("I do not know.")) as gateway:
-        asked = await gateway.ask(store=False)
-        history = [QUESTION, *asked["output"]]
-        given = [*history, answer(request_of(asked))]
+        response = await gateway.ask(store=False)
+        history = [QUESTION, *response["output"]]
+        given = [*history, answer(request_of(response))]
         assert (await gateway.send(given, store=False)).status_code == 502
         assert (await gateway.refuse(given, store=False))[1] == "approval_already_used"
         await gateway.ask([*history, {"role": "user", "content": "Well?"}], store=False)
@@ -304,11 +314,11 @@ async def test_an_approval_whose_response_was_lost_has_no_known_outcome(calc: Co
 async def test_a_double_click_runs_the_call_once(calc: CountingServer, tmp_path: Path) -> None:
     async with approving(calc, tmp_path) as gateway:
         for number, more in enumerate(({}, {"stream": True}, {"background": True}, {"store": False}), start=1):
-            asked = await gateway.ask(store=more.get("store", True))
-            items: Any = [answer(request_of(asked))]
-            body: Json = {"previous_response_id": asked["id"], **more}
+            response = await gateway.ask(store=more.get("store", True))
+            items: Any = [answer(request_of(response))]
+            body: Json = {"previous_response_id": response["id"], **more}
             if "store" in more:
-                items, body = [QUESTION, *asked["output"], *items], more
+                items, body = [QUESTION, *response["output"], *items], more
             replies: list[httpx.Response] = await asyncio.gather(*(gateway.send(items, **body) for _ in range(4)))
             statuses = sorted(each.status_code for each in replies)
             assert statuses == [200, 400, 400, 400], [each.text[-500:] for each in replies]
@@ -351,7 +361,7 @@ async def test_the_model_is_prompted_after_an_approved_call_has_run(calc: Counti
         scripted_mcp(note_call) as server,
         approving(calc, tmp_path, chat_calls(FIND), note_model) as gateway,
     ):
-        asked = await gateway.ask(tools=look_up(server.url))
-        given = [answer(request_of(asked))]
-        await gateway.ask(given, previous_response_id=asked["id"], tools=look_up(server.url))
+        response = await gateway.ask(tools=look_up(server.url))
+        given = [answer(request_of(response))]
+        await gateway.ask(given, previous_response_id=response["id"], tools=look_up(server.url))
         assert order == ["call", "model"]

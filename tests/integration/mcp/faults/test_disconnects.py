@@ -102,9 +102,9 @@ async def test_46_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
         cancelled = (await gateway.client.responses.cancel(created["id"])).model_dump()
         assert cancelled["status"] == "cancelled"
         assert await wait_until(server.calls[0].closed.done) < 1.0
-        kept = (await gateway.client.responses.retrieve(created["id"])).model_dump()
-        assert kept["status"] == "cancelled"
-        assert [call["status"] for call in items_of(kept, "mcp_call")] in ([], ["incomplete"])
+        stored = (await gateway.client.responses.retrieve(created["id"])).model_dump()
+        assert stored["status"] == "cancelled"
+        assert [call["status"] for call in items_of(stored, "mcp_call")] in ([], ["incomplete"])
         assert len(gateway.model.requests) == 1
 
 

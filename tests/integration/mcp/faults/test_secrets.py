@@ -55,8 +55,8 @@ async def test_77_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_pa
                 for _ in QUOTING:
                     whole = await client.post(f"{gateway.v1}/responses", json=body)
                     assert items_of(whole.json(), "mcp_call")
-                    kept = await client.get(f"{gateway.v1}/responses/{whole.json()['id']}")
-                    texts += [whole.text, kept.text]
+                    stored = await client.get(f"{gateway.v1}/responses/{whole.json()['id']}")
+                    texts += [whole.text, stored.text]
                 for _ in QUOTING:
                     texts.append((await client.post(f"{gateway.v1}/responses", json={**body, "stream": True})).text)
                 for number in range(len(QUOTING)):
@@ -151,10 +151,10 @@ async def test_54_a_redirect_at_list_time_is_not_followed() -> None:
 
 async def test_55_the_address_that_was_checked_is_connected_to() -> None:
     async with scripted_mcp() as server:
-        asked: list[str] = []
+        requests: list[str] = []
 
         async def resolve(host: str, port: int) -> list[str]:
-            asked.append(host)
+            requests.append(host)
             return ["127.0.0.1"]
 
         # No resolver of a system knows this name, so nothing but the address can have been connected to.
@@ -162,8 +162,8 @@ async def test_55_the_address_that_was_checked_is_connected_to() -> None:
         egress = EgressClient(allow=["tools.invalid"], resolver=resolve)
         async with McpConnection(McpServer(label="lookup", url=url), egress) as connection:
             assert await connection.list_tools(max_pages=1, deadline_s=5)
-        assert set(asked) == {"tools.invalid"}
-        assert len(asked) == len(server.upstream.requests), "each request is checked"
+        assert set(requests) == {"tools.invalid"}
+        assert len(requests) == len(server.upstream.requests), "each request is checked"
         assert {request.headers["host"] for request in server.upstream.requests} == {
             f"tools.invalid:{server.upstream.port}"
         }

@@ -56,9 +56,9 @@ async def test_a_stream_of_a_killed_server_ends_as_failed_on_another_replica(
             assert failed["type"] == "response.failed"
             assert (failed["response"]["status"], failed["response"]["error"]["code"]) == ("failed", "interrupted")
             # What was told stays told; the upstream's pieces may have come in several reads, and the last not at all.
-            told = "".join(event.get("delta", "") for event in [*heard, *rest.events])
-            assert text(failed["response"]) == told
-            assert "".join(PIECES).startswith(told)
+            message = "".join(event.get("delta", "") for event in [*heard, *rest.events])
+            assert text(failed["response"]) == message
+            assert "".join(PIECES).startswith(message)
             item = next(event for event in heard if event["type"] == "response.output_item.added")["item"]
             assert failed["response"]["output"][0]["id"] == item["id"]
             assert await there.read(stream.response_id) == failed["response"]

@@ -7,7 +7,7 @@ from bench.reports.result_files import read_results
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "text"),
     [
         ([2.0, 2.1, 2.2], [2.5, 2.6, 2.7], "worse"),
         ([2.0, 2.1, 2.2], [1.5, 1.6, 1.7], "better"),
@@ -31,8 +31,8 @@ from bench.reports.result_files import read_results
         "new",
     ],
 )
-def test_a_change_is_marked_where_no_round_overlaps(before: list[float], after: list[float], said: str) -> None:
-    assert judge_change(before, after) == said
+def test_a_change_is_marked_where_no_round_overlaps(before: list[float], after: list[float], text: str) -> None:
+    assert judge_change(before, after) == text
 
 
 def test_a_change_is_of_the_medians() -> None:

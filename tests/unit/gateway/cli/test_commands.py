@@ -76,8 +76,8 @@ def test_an_address_without_the_path_of_its_api_is_good_and_hinted_at(
     config.write_text(yaml.safe_dump({"models": {"m": {"provider": "a"}}, "providers": {"a": given}}, sort_keys=False))
     done = run("check-config", str(config))
     assert (done.exit_code, done.stdout) == (0, f"{config}: ok: 1 provider, 1 model, 0 keys\n")
-    told = f"{config}:8: warning: providers.a.base_url: the address has no path; {kind} usually ends in {path}\n"
-    assert done.stderr == (told if path else "")
+    message = f"{config}:8: warning: providers.a.base_url: the address has no path; {kind} usually ends in {path}\n"
+    assert done.stderr == (message if path else "")
 
 
 @pytest.mark.parametrize("words", [["check-config"], ["models", "--config"], ["serve", "--config"]])

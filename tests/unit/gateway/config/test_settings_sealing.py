@@ -27,15 +27,15 @@ def test_keys_are_written_or_read_from_the_environment(sealing: Any, keys: list[
 
 
 @pytest.mark.parametrize(
-    ("sealing", "told"),
+    ("sealing", "expected"),
     [
         ({"keys": [KEY, "short"]}, "at least 32 characters"),
         ({"keys_env": "NOWHERE"}, "NOWHERE is not set"),
         ({"keys": [KEY], "keys_env": "SEALING_KEYS"}, "not both"),
     ],
 )
-def test_a_problem_with_a_key_is_reported_without_the_key(sealing: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as refused:
+def test_a_problem_with_a_key_is_reported_without_the_key(sealing: Any, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected) as refused:
         parse_settings({"sealing": sealing}, environ={"SEALING_KEYS": OTHER})
     assert "sealing.keys" in str(refused.value)
     assert "short" not in str(refused.value)

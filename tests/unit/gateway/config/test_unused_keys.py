@@ -54,9 +54,9 @@ def test_keys_of_two_passes_are_accepted_beside_the_setting_two_passes(two_pass:
 
 
 def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -> None:
-    said = complaints("vllm", two_pass="engine", **PASSES)
-    told = "vLLM enforces the budget itself and does not use it: leave it out"
-    assert said == {"think_tag": told, "bridge": told}
+    errors = complaints("vllm", two_pass="engine", **PASSES)
+    message = "vLLM enforces the budget itself and does not use it: leave it out"
+    assert errors == {"think_tag": message, "bridge": message}
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -
     ],
 )
 def test_without_two_passes_only_keys_that_are_read_are_accepted(provider: str, read: tuple[str, ...]) -> None:
-    said = complaints(provider, **PASSES)
-    assert said.keys() == PASSES.keys() - set(read)
-    assert all(message.endswith("does not use it: leave it out") for message in said.values())
+    errors = complaints(provider, **PASSES)
+    assert errors.keys() == PASSES.keys() - set(read)
+    assert all(message.endswith("does not use it: leave it out") for message in errors.values())
 
 
 @pytest.mark.parametrize("provider", ["claude", "gemini", "responses", "scripted"])
@@ -100,8 +100,8 @@ def test_keys_about_calls_in_text_are_accepted_where_they_have_an_effect(provide
     ],
 )
 def test_one_block_is_for_answers_that_the_gateway_can_end(provider: str, beside: Json, taken: bool) -> None:
-    said = complaints(provider, single_tool_block=True, **beside)
-    assert said.keys() == (set() if taken else {"single_tool_block"})
+    errors = complaints(provider, single_tool_block=True, **beside)
+    assert errors.keys() == (set() if taken else {"single_tool_block"})
     assert complaints(provider, single_tool_block=False, **beside) == {}
 
 

@@ -81,14 +81,14 @@ def test_a_vllm_that_calls_nothing_may_have_another_models_parser() -> None:
 
 
 def test_advice_may_be_to_withdraw_a_declared_capability() -> None:
-    said = suggest_fix(SUBJECT, "upstream_rejected", ("tools", "streaming"), undeclared=False)
-    assert said.startswith("If the model cannot do this, write capabilities: {streaming: false} at models.m")
+    advice = suggest_fix(SUBJECT, "upstream_rejected", ("tools", "streaming"), undeclared=False)
+    assert advice.startswith("If the model cannot do this, write capabilities: {streaming: false} at models.m")
 
 
 def test_advice_may_be_to_declare_a_capability() -> None:
     subject = replace(SUBJECT, capabilities=Capabilities(tools=True))
-    said = suggest_fix(subject, None, ("tools", "streaming"), undeclared=True)
-    assert said == "If the model can do this, write capabilities: {streaming: true} at models.m."
+    advice = suggest_fix(subject, None, ("tools", "streaming"), undeclared=True)
+    assert advice == "If the model can do this, write capabilities: {streaming: true} at models.m."
 
 
 def test_without_a_capability_the_advice_is_to_correct_the_upstream() -> None:

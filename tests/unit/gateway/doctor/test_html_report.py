@@ -106,9 +106,13 @@ def test_a_report_names_product_version_date_configuration_and_scores() -> None:
     for fact in ("responses-gateway 1.2.3", "2026-11-23T08:00:00Z", "<code>abc123</code>"):
         assert fact in page
     assert "<td><b>26 of 29</b></td><td><b>29 of 29</b></td>" in page
-    said = json.loads(render_json([FAILING], ORIGIN))
-    assert said["product"] == "responses-gateway"
-    assert (said["product_version"], said["date"], said["config_digest"]) == ("1.2.3", "2026-11-23T08:00:00Z", "abc123")
+    reply = json.loads(render_json([FAILING], ORIGIN))
+    assert reply["product"] == "responses-gateway"
+    assert (reply["product_version"], reply["date"], reply["config_digest"]) == (
+        "1.2.3",
+        "2026-11-23T08:00:00Z",
+        "abc123",
+    )
 
 
 def test_a_page_without_failures_has_no_advice() -> None:

@@ -236,10 +236,10 @@ async def test_an_answer_without_the_stop_sequence_proves_nothing(upstream: Scri
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"), [("seven", "the answer is not JSON"), ('{"a": 3}', "the answer does not fit its schema")]
+    ("text", "complaint"), [("seven", "the answer is not JSON"), ('{"a": 3}', "the answer does not fit its schema")]
 )
-async def test_an_answer_that_violates_its_schema_fails(said: str, complaint: str, upstream: ScriptedUpstream) -> None:
-    upstream.script(instead(chat_text(said), response_format=...))
+async def test_an_answer_that_violates_its_schema_fails(text: str, complaint: str, upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_text(text), response_format=...))
     assert finding(await examined(settings_for(upstream), "json_schema"), "json_schema").detail.startswith(complaint)
 
 

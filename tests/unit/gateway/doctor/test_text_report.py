@@ -62,10 +62,10 @@ def test_models_that_do_not_fit_are_listed_below() -> None:
 
 
 def test_the_json_report_has_everything_and_the_overall_result() -> None:
-    said = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")], ORIGIN))
-    assert (said["version"], said["ok"]) == (1, False)
-    assert [(each["model"], each["ok"]) for each in said["backends"]] == [("one", False), ("two", True)]
-    one = said["backends"][0]
+    reply = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")], ORIGIN))
+    assert (reply["version"], reply["ok"]) == (1, False)
+    assert [(each["model"], each["ok"]) for each in reply["backends"]] == [("one", False), ("two", True)]
+    one = reply["backends"][0]
     assert one["capabilities"] == {"tools": True}
     assert (one["type"], one["upstream_model"], one["first_token_s"]) == ("vllm", "org/m", 0.0123)
     assert one["losses"] == ["stop=dropped"]

@@ -75,10 +75,10 @@ REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "kind", "words"), REFUSED.values(), ids=REFUSED)
-async def test_a_body_is_refused_that_is(asked: Request, kind: type[GatewayError], words: str) -> None:
+@pytest.mark.parametrize(("refused_request", "kind", "words"), REFUSED.values(), ids=REFUSED)
+async def test_a_body_is_refused_that_is(refused_request: Request, kind: type[GatewayError], words: str) -> None:
     with pytest.raises(kind, match=words):
-        await read(asked)
+        await read(refused_request)
 
 
 async def test_a_missing_body_times_out() -> None:

@@ -116,14 +116,14 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 async def test_listeners_are_notified_of_draining_once() -> None:
     drain = DrainState()
-    told: list[str] = []
-    with drain.notify_on_begin(lambda: told.append("a")):
-        with drain.notify_on_begin(lambda: told.append("b")):
-            assert told == []
+    received: list[str] = []
+    with drain.notify_on_begin(lambda: received.append("a")):
+        with drain.notify_on_begin(lambda: received.append("b")):
+            assert received == []
         drain.begin()
-    assert told == ["a"]
-    with drain.notify_on_begin(lambda: told.append("late")):
-        assert told == ["a", "late"]
+    assert received == ["a"]
+    with drain.notify_on_begin(lambda: received.append("late")):
+        assert received == ["a", "late"]
 
 
 class Flow(FlowControl):

@@ -28,8 +28,8 @@ EVERYTHING = Capabilities(
 TOOL = {"type": "function", "name": "f"}
 
 
-def turn(**asked: Any) -> Turn:
-    return Turn(**{"model": "m", "items": [], "stream": False, **asked})
+def turn(**params: Any) -> Turn:
+    return Turn(**{"model": "m", "items": [], "stream": False, **params})
 
 
 def user_message(*parts: Json) -> Json:
@@ -53,15 +53,15 @@ REFUSALS: dict[str, tuple[Json, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "needed", "responses", "chat"), REFUSALS.values(), ids=REFUSALS)
-def test_unsupported_features_are_refused_by_name(asked: Json, needed: str, responses: str, chat: str) -> None:
+@pytest.mark.parametrize(("fields", "needed", "responses", "chat"), REFUSALS.values(), ids=REFUSALS)
+def test_unsupported_features_are_refused_by_name(fields: Json, needed: str, responses: str, chat: str) -> None:
     gap: Json = {needed: False}
     lacking = replace(EVERYTHING, **gap)
     params: dict[Dialect, str] = {"responses": responses, "chat": chat}
     for dialect, param in params.items():
-        apply_capabilities(turn(**asked), EVERYTHING, dialect, [], relayed=False)
+        apply_capabilities(turn(**fields), EVERYTHING, dialect, [], relayed=False)
         with pytest.raises(Unrepresentable) as refusal:
-            apply_capabilities(turn(**asked), lacking, dialect, [], relayed=False)
+            apply_capabilities(turn(**fields), lacking, dialect, [], relayed=False)
         assert refusal.value.param == param
 
 
@@ -75,10 +75,10 @@ FINE: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("asked", FINE.values(), ids=FINE)
-def test_empty_features_need_no_capability(asked: Json) -> None:
+@pytest.mark.parametrize("params", FINE.values(), ids=FINE)
+def test_empty_features_need_no_capability(params: Json) -> None:
     losses: list[Loss] = []
-    apply_capabilities(turn(**asked), Capabilities(), "responses", losses, relayed=False)
+    apply_capabilities(turn(**params), Capabilities(), "responses", losses, relayed=False)
     assert losses == []
 
 
@@ -107,8 +107,8 @@ def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, para
     with pytest.raises(Unrepresentable) as refusal:
         apply_capabilities(turn(max_output_tokens=101), small, dialect, [], relayed=True)
     assert refusal.value.param == param
-    told = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
-    assert refusal.value.message == told
+    message = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
+    assert refusal.value.message == message
 
 
 def test_parameters_reported_as_dropped_are_dropped() -> None:

@@ -64,11 +64,11 @@ TURN = Turn(
 
 
 def compacting(answer: Script, *, due: bool = True) -> tuple[CompactingExchange, list[Turn]]:
-    asked: list[Turn] = []
+    requests: list[Turn] = []
 
     def say(script: Script) -> Any:
         def ask(turn: Turn) -> Exchange:
-            asked.append(turn)
+            requests.append(turn)
             return script
 
         return ask
@@ -76,7 +76,7 @@ def compacting(answer: Script, *, due: bool = True) -> tuple[CompactingExchange,
     async def is_due() -> bool:
         return due
 
-    return CompactingExchange(TURN, say(Script(SUMMARY)), say(answer), is_due), asked
+    return CompactingExchange(TURN, say(Script(SUMMARY)), say(answer), is_due), requests
 
 
 async def played(exchange: CompactingExchange) -> list[Event]:

@@ -59,14 +59,14 @@ def plan(
     has_store: bool = False,
     provider: Recorder | None = None,
     model: Json | None = None,
-    **asked: Any,
+    **params: Any,
 ) -> RelayPlan | TranslationPlan:
     hosted = frozenset({"mcp"}) if runs_mcp else frozenset[str]()
     known = CAPABILITIES["openai_compatible"]
     capabilities = replace(known, dialects=frozenset(dialects), hosted_tools=hosted, **(can or {}))
     provider = provider or Recorder("up")
     provider.capabilities = capabilities
-    body: Json = {"model": "mine", "input": "Hi", **asked}
+    body: Json = {"model": "mine", "input": "Hi", **params}
     RESPONSES.validate(body)
     route = resolver({"mine": {"provider": "up", **(model or {})}}, provider).resolve("mine")
     mcp = McpSettings(**(settings or {}))
@@ -215,10 +215,10 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "param", "code"), REFUSED.values(), ids=REFUSED)
-def test_invalid_combinations_are_refused_by_name(asked: Json, param: str, code: str) -> None:
+@pytest.mark.parametrize(("params", "param", "code"), REFUSED.values(), ids=REFUSED)
+def test_invalid_combinations_are_refused_by_name(params: Json, param: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        plan("chat", **asked)
+        plan("chat", **params)
     assert (refused.value.param, refused.value.code) == (param, code)
 
 

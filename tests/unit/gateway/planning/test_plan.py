@@ -26,12 +26,12 @@ def plan(
     strict: bool = False,
     model: Json | None = None,
     losses: Any = (),
-    **asked: Any,
+    **params: Any,
 ) -> tuple[RelayPlan | TranslationPlan, Recorder]:
     capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset[Any](dialects))
     provider = Recorder("up", capabilities, losses=losses)
     question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
-    body = {"model": "mine", **question, **asked}
+    body = {"model": "mine", **question, **params}
     endpoint.validate(body)
     route = resolver({"mine": {"provider": "up", "model": "theirs", **(model or {})}}, provider).resolve("mine")
     return make_plan(endpoint, body, route, strict=strict), provider
@@ -49,15 +49,15 @@ RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "dialects", "asked"), RELAYED.values(), ids=RELAYED)
-def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json) -> None:
-    planned, provider = plan(endpoint, *dialects, **asked)
+@pytest.mark.parametrize(("endpoint", "dialects", "params"), RELAYED.values(), ids=RELAYED)
+def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[Dialect, ...], params: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, **params)
     assert isinstance(planned, RelayPlan)
     assert provider.relayed is not None
     dialect, body = provider.relayed
     assert dialect == endpoint.dialect
     assert body["model"] == "theirs"
-    assert body.items() >= asked.items()
+    assert body.items() >= params.items()
     assert provider.turn is None
 
 
@@ -80,9 +80,9 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "dialects", "model", "asked"), TRANSLATED.values(), ids=TRANSLATED)
-def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, ...], model: Json, asked: Json) -> None:
-    planned, provider = plan(endpoint, *dialects, model=model, **asked)
+@pytest.mark.parametrize(("endpoint", "dialects", "model", "params"), TRANSLATED.values(), ids=TRANSLATED)
+def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, ...], model: Json, params: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, model=model, **params)
     assert isinstance(planned, TranslationPlan)
     assert provider.turn is not None
     assert provider.turn.model == "theirs"
@@ -123,15 +123,15 @@ OURS: dict[str, tuple[Endpoint, Json, Json, list[Loss]]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "model", "asked", "losses"), OURS.values(), ids=OURS)
+@pytest.mark.parametrize(("endpoint", "model", "params", "losses"), OURS.values(), ids=OURS)
 def test_a_relay_reports_losses_of_parameters_that_the_gateway_implements(
-    endpoint: Endpoint, model: Json, asked: Json, losses: list[Loss]
+    endpoint: Endpoint, model: Json, params: Json, losses: list[Loss]
 ) -> None:
-    planned, provider = plan(endpoint, endpoint.dialect, model=model, **asked)
+    planned, provider = plan(endpoint, endpoint.dialect, model=model, **params)
     assert isinstance(planned, RelayPlan)
     assert planned.losses == losses
     assert provider.relayed is not None
-    assert not asked.keys() & provider.relayed[1].keys()
+    assert not params.keys() & provider.relayed[1].keys()
 
 
 @pytest.mark.parametrize("thinking", [True, False])
@@ -161,12 +161,12 @@ REFUSED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "dialects", "asked", "param"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("endpoint", "dialects", "params", "param"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_comes_before_anything_is_sent(
-    endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json, param: str
+    endpoint: Endpoint, dialects: tuple[Dialect, ...], params: Json, param: str
 ) -> None:
     with pytest.raises(Unrepresentable) as refusal:
-        plan(endpoint, *dialects, model={"capabilities": {"images": False}}, **asked)
+        plan(endpoint, *dialects, model={"capabilities": {"images": False}}, **params)
     assert refusal.value.param == param
 
 
@@ -179,8 +179,8 @@ def test_in_strict_mode_a_loss_is_a_refusal(strict: bool, model: Json) -> None:
 
 def test_losses_of_every_step_are_reported() -> None:
     model = {"capabilities": {"parallel_tools": False}}
-    asked: Json = {"max_tool_calls": 1, "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
-    planned, _ = plan(RESPONSES, "chat", model=model, losses=[Loss("seed", "dropped")], **asked)
+    body: Json = {"max_tool_calls": 1, "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
+    planned, _ = plan(RESPONSES, "chat", model=model, losses=[Loss("seed", "dropped")], **body)
     assert list(map(str, planned.losses)) == [
         "max_tool_calls=dropped",
         "parallel_tool_calls=dropped",
@@ -226,9 +226,9 @@ CALLED: dict[str, tuple[Endpoint, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "asked"), CALLED.values(), ids=CALLED)
-def test_a_relayed_reply_knows_the_ids_that_were_sent_upstream(endpoint: Endpoint, asked: Json) -> None:
-    planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **asked)
+@pytest.mark.parametrize(("endpoint", "params"), CALLED.values(), ids=CALLED)
+def test_a_relayed_reply_knows_the_ids_that_were_sent_upstream(endpoint: Endpoint, params: Json) -> None:
+    planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **params)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.used_ids == {"x", "x__2"}
     assert planned.call_rules.max_args_bytes == 7
@@ -242,11 +242,11 @@ KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("endpoint", "asked", "renames"), KEEPING.values(), ids=KEEPING)
+@pytest.mark.parametrize(("endpoint", "params", "renames"), KEEPING.values(), ids=KEEPING)
 def test_ids_are_changed_unless_the_upstream_continues_from_them(
-    endpoint: Endpoint, asked: Json, renames: bool
+    endpoint: Endpoint, params: Json, renames: bool
 ) -> None:
-    planned, _ = plan(endpoint, endpoint.dialect, **asked)
+    planned, _ = plan(endpoint, endpoint.dialect, **params)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.renames_ids is renames
 

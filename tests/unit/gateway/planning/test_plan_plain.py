@@ -100,23 +100,23 @@ def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
 
 
 @pytest.mark.parametrize(("capabilities", "habits"), UPSTREAMS.values(), ids=UPSTREAMS)
-@pytest.mark.parametrize("asked", [*PLAIN.values(), *OTHER.values()], ids=[*PLAIN, *OTHER])
+@pytest.mark.parametrize("params", [*PLAIN.values(), *OTHER.values()], ids=[*PLAIN, *OTHER])
 def test_skipping_the_check_changes_nothing(
-    capabilities: Capabilities, habits: Json, asked: Json, monkeypatch: pytest.MonkeyPatch
+    capabilities: Capabilities, habits: Json, params: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = planned(capabilities, habits, asked)
+    outcome = planned(capabilities, habits, params)
     monkeypatch.setattr(plan, "is_plain_request", lambda _body: False)
-    assert outcome == planned(capabilities, habits, asked)
+    assert outcome == planned(capabilities, habits, params)
 
 
-@pytest.mark.parametrize("asked", PLAIN.values(), ids=PLAIN)
-def test_text_and_scalars_are_plain(asked: Json) -> None:
-    assert is_plain_request({"model": "m", "messages": [USER], **asked})
+@pytest.mark.parametrize("params", PLAIN.values(), ids=PLAIN)
+def test_text_and_scalars_are_plain(params: Json) -> None:
+    assert is_plain_request({"model": "m", "messages": [USER], **params})
 
 
-@pytest.mark.parametrize("asked", OTHER.values(), ids=OTHER)
-def test_other_requests_are_checked(asked: Json) -> None:
-    assert not is_plain_request({"model": "m", "messages": [USER], **asked})
+@pytest.mark.parametrize("params", OTHER.values(), ids=OTHER)
+def test_other_requests_are_checked(params: Json) -> None:
+    assert not is_plain_request({"model": "m", "messages": [USER], **params})
 
 
 def test_all_scalars_that_both_apis_share_are_plain() -> None:

@@ -41,7 +41,7 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
 
 
 @pytest.mark.parametrize(
-    ("events", "told"),
+    ("events", "expected"),
     [
         ([*text(None), END], "include"),
         ([*text(LOGPROBS), END], None),
@@ -50,10 +50,10 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
     ],
     ids=["a text without any", "a text with some", "no text", "a reply that failed"],
 )
-def test_a_reply_reports_missing_log_probabilities(events: Sequence[Event], told: str | None) -> None:
+def test_a_reply_reports_missing_log_probabilities(events: Sequence[Event], expected: str | None) -> None:
     watch = LogprobsCheck("include", None)
     batches = [list(watch.feed([event])) for event in events]
-    assert collect_unreported(collect_facts(batches[-1])) == ([told] if told else [])
+    assert collect_unreported(collect_facts(batches[-1])) == ([expected] if expected else [])
     assert batches[-1][-1] == events[-1]
     assert [each for batch in batches[:-1] for each in batch] == events[:-1]
 

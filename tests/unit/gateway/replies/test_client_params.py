@@ -76,8 +76,8 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
     params = ClientParams("chat", body, CHAT.lift(body))
     refused = InvalidRequest("'max_completion_tokens' is 5, which is too much", param="max_completion_tokens")
     params.rename_param_of(refused)
-    told = f"'{expected}' is 5, which is too much"
-    assert (refused.param, refused.message, str(refused)) == (expected, told, told)
+    message = f"'{expected}' is 5, which is too much"
+    assert (refused.param, refused.message, str(refused)) == (expected, message, message)
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def test_losses_beyond_the_limit_are_not_rendered(monkeypatch: pytest.MonkeyPatc
     assert len(rendered) < 200
 
 
-@pytest.mark.parametrize("told", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
-def test_warnings_of_an_upstream_are_not_the_gateways(told: object) -> None:
-    assert read_reply_warnings({"tool_warnings": told}) == []
+@pytest.mark.parametrize("expected", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
+def test_warnings_of_an_upstream_are_not_the_gateways(expected: object) -> None:
+    assert read_reply_warnings({"tool_warnings": expected}) == []
 
 
 def test_a_call_with_a_warning_is_a_loss_by_its_name() -> None:

@@ -146,12 +146,12 @@ async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(
 async def test_a_responses_relay_that_fails_before_content_does_so_too(reads: list[bytes]) -> None:
     head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=1, model="m")
     wire = RelayedReply(Upstream(reads=reads), ResponsesRelay(model=None, initial_response=head, is_stored=True))
-    told: list[bytes] = []
+    received: list[bytes] = []
     with pytest.raises(TurnFailed) as raised:
-        told += [frames async for frames in wire.frames()]
-    told.append(fail_to_end(wire, raised.value))
-    assert b"".join(told).count(b"event: response.failed\n") == 1
-    assert b"".join(told).endswith(sse.DONE_FRAME)
+        received += [frames async for frames in wire.frames()]
+    received.append(fail_to_end(wire, raised.value))
+    assert b"".join(received).count(b"event: response.failed\n") == 1
+    assert b"".join(received).endswith(sse.DONE_FRAME)
     assert wire.ended
     assert wire.fail(raised.value) == b""
 

@@ -60,9 +60,9 @@ def refusal(reply: httpx.Response) -> tuple[int, str | None, str | None]:
 def test_a_reply_has_thinking_answer_and_counts_of_both(gateway: Gateway) -> None:
     reply = ask(gateway, max_thinking_tokens=4)
     assert reply.status_code == 200
-    said = reply.json()
-    usage = said.pop("usage")
-    assert said == {
+    report = reply.json()
+    usage = report.pop("usage")
+    assert report == {
         "thinking": "The user wrote 2",
         "response": "You said: Say hello.",
         "tool_calls": [],
@@ -75,10 +75,10 @@ def test_a_reply_has_thinking_answer_and_counts_of_both(gateway: Gateway) -> Non
 
 
 def test_a_stream_ends_in_the_same_reply(gateway: Gateway) -> None:
-    asked: dict[str, Any] = {"max_thinking_tokens": 4, "tools": [ADD], "tool_choice": "required"}
-    *pieces, (last, reply) = frames(ask(gateway, stream=True, **asked))
+    body: dict[str, Any] = {"max_thinking_tokens": 4, "tools": [ADD], "tool_choice": "required"}
+    *pieces, (last, reply) = frames(ask(gateway, stream=True, **body))
     assert last == "done"
-    assert reply == ask(gateway, **asked).json() | {"tool_calls": reply["tool_calls"]}
+    assert reply == ask(gateway, **body).json() | {"tool_calls": reply["tool_calls"]}
     assert "".join(piece.get("thinking", "") for _, piece in pieces) == reply["thinking"] == "The user wrote 2"
     calls = [piece["tool_call"] for _, piece in pieces if "tool_call" in piece]
     assert {call["index"] for call in calls} == {0}

@@ -14,9 +14,9 @@ from translation.representation.profile import Profile
 
 async def test_calls_are_read_out_of_the_answer() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", f"I look.\n{CALL}\n{CALL}"], words=WORDS)
-    told = await ask(engine, tools=[WEATHER])
-    assert [kind for kind, _ in told.items] == ["reasoning", "message", "function_call", "function_call"]
-    assert told.end.reason == "tool_calls"
+    result = await ask(engine, tools=[WEATHER])
+    assert [kind for kind, _ in result.items] == ["reasoning", "message", "function_call", "function_call"]
+    assert result.end.reason == "tool_calls"
     assert engine.rendered[0]["tools"][0]["function"]["name"] == "get_weather"
 
 
@@ -26,8 +26,8 @@ async def test_one_block_of_calls_ends_the_answer(single: Any, stream: bool) -> 
     profile = Profile(two_pass="on", tool_parser="hermes", **single.get("profile", {}))
     turn = {name: value for name, value in single.items() if name != "profile"}
     engine = FakeEngine([f"{THOUGHT}</think>", f"{CALL}\n{CALL}"], words=WORDS)
-    told = await ask(engine, profile, tools=[WEATHER], stream=stream, **turn)
-    assert [kind for kind, _ in told.items] == ["reasoning", "function_call"]
+    result = await ask(engine, profile, tools=[WEATHER], stream=stream, **turn)
+    assert [kind for kind, _ in result.items] == ["reasoning", "function_call"]
     assert engine.runs[1].asked.stop == ("</tool_call>",)
 
 
@@ -36,19 +36,19 @@ async def test_a_call_that_cannot_be_parsed_is_left_out_with_a_warning(stream: b
     profile = Profile(two_pass="on", tool_parser="hermes", single_tool_block=True)
     answer = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
     engine = FakeEngine([f"{THOUGHT}</think>", answer], words=WORDS)
-    told = await ask(engine, profile, tools=[WEATHER], stream=stream)
-    assert told.items == [("reasoning", "I think.")]
+    result = await ask(engine, profile, tools=[WEATHER], stream=stream)
+    assert result.items == [("reasoning", "I think.")]
     why = {"name": "get_weather", "why": "a call is not valid JSON"}
-    assert Noted(facts={"tool_warnings": [why]}) in told.events
-    assert told.usage.reasoning == len(THOUGHT) + 1
+    assert Noted(facts={"tool_warnings": [why]}) in result.events
+    assert result.usage.reasoning == len(THOUGHT) + 1
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
 async def test_a_forced_call_is_begun_for_the_model_and_held_to_its_schema(choice: Any) -> None:
     body = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
     engine = FakeEngine([f"{THOUGHT}</think>", f"{body}\n</tool_call>{'no' * 50}"], words=WORDS)
-    told = await ask(engine, tools=[WEATHER], tool_choice=choice)
-    assert told.items == [("reasoning", "I think."), ("function_call", '{"city": "Paris"}')]
+    result = await ask(engine, tools=[WEATHER], tool_choice=choice)
+    assert result.items == [("reasoning", "I think."), ("function_call", '{"city": "Paris"}')]
     first, second = engine.runs
     assert first.asked.constraint is None
     assert second.prompt.endswith("</think>\n\n<tool_call>\n")
@@ -57,22 +57,22 @@ async def test_a_forced_call_is_begun_for_the_model_and_held_to_its_schema(choic
     assert guide.json_schema is not None
     assert guide.json_schema["properties"]["name"] == {"const": "get_weather"}
     assert guide.suffix == "\n</tool_call>"
-    assert told.end.reason == "tool_calls"
-    assert told.usage.output == len(THOUGHT) + 1 + len(body)
+    assert result.end.reason == "tool_calls"
+    assert result.usage.output == len(THOUGHT) + 1 + len(body)
 
 
 async def test_a_truncated_forced_call_is_incomplete() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", '{"name": "get_weather", "arguments": {"city": "Par'], words=WORDS)
-    told = await ask(engine, tools=[WEATHER], tool_choice="required", max_output_tokens=60)
-    assert told.end.reason == "length"
+    result = await ask(engine, tools=[WEATHER], tool_choice="required", max_output_tokens=60)
+    assert result.end.reason == "length"
 
 
 async def test_a_form_holds_the_answer_and_not_the_thought() -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
     engine = FakeEngine([f"{THOUGHT}</think>", '{"a": 1}' + "\n" * 500], words=WORDS)
-    told = await ask(engine, text_format=form)
-    assert told.text == '{"a": 1}'
-    assert told.end.reason == "stop"
+    result = await ask(engine, text_format=form)
+    assert result.text == '{"a": 1}'
+    assert result.end.reason == "stop"
     assert engine.runs[0].asked.constraint is None
     assert engine.runs[1].asked.constraint is not None
 
@@ -83,8 +83,8 @@ FORM = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
 @pytest.mark.parametrize("size", [1, 4, 400])
 async def test_a_model_that_begins_with_a_call_is_held_to_no_form(size: int) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", f"\n{CALL}", CALL.removeprefix("<tool_call>")], words=WORDS, size=size)
-    told = await ask(engine, tools=[WEATHER], text_format=FORM)
-    assert [kind for kind, _ in told.items] == ["reasoning", "function_call"]
+    result = await ask(engine, tools=[WEATHER], text_format=FORM)
+    assert [kind for kind, _ in result.items] == ["reasoning", "function_call"]
     assert engine.runs[1].closed
     assert engine.runs[2].asked.constraint is None
     assert engine.runs[2].prompt.endswith("</think>\n\n<tool_call>")
@@ -93,16 +93,16 @@ async def test_a_model_that_begins_with_a_call_is_held_to_no_form(size: int) -> 
 @pytest.mark.parametrize("text", ["It is", "<tool", ""])
 async def test_a_model_with_tools_that_begins_with_anything_else_is_held_to_its_form(text: str) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", text, '{"a": 1}'], words=WORDS)
-    told = await ask(engine, tools=[WEATHER], text_format=FORM)
-    assert told.text == '{"a": 1}'
+    result = await ask(engine, tools=[WEATHER], text_format=FORM)
+    assert result.text == '{"a": 1}'
     assert engine.runs[2].asked.constraint is not None
     assert engine.runs[2].prompt == engine.runs[1].prompt
 
 
 async def test_a_model_without_room_for_tokens_is_not_prompted() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>"], words=WORDS, heeds_limit=False)
-    told = await ask(engine, tools=[WEATHER], text_format=FORM, max_output_tokens=4)
-    assert told.end.reason == "length"
+    result = await ask(engine, tools=[WEATHER], text_format=FORM, max_output_tokens=4)
+    assert result.end.reason == "length"
     assert len(engine.runs) == 1
 
 
@@ -111,17 +111,17 @@ async def test_an_answer_that_is_held_to_a_form_begins_at_its_beginning(heeds: b
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
     text = f"{THOUGHT}</think>\n\nYes, here it is"
     engine = FakeEngine([text, '{"a": 1}'], words=("</think>\n\nYes",), heeds_stops=heeds)
-    told = await ask(engine, text_format=form)
-    assert told.text == '{"a": 1}'
+    result = await ask(engine, text_format=form)
+    assert result.text == '{"a": 1}'
     assert engine.runs[1].prompt == f"{PROMPT}{THOUGHT}</think>\n\n"
 
 
 async def test_stop_texts_and_probabilities_are_for_the_answer() -> None:
     engine = FakeEngine([f"{THOUGHT}Yes.</think>", "Well. Yes. No."], words=WORDS)
     sampling = {"stop": ["Yes"], "logprobs": True, "top_logprobs": 2, "seed": 7, "min_tokens": 1}
-    told = await ask(engine, sampling=sampling)
-    assert told.text == "Well. "
-    assert told.end.reason == "stop"
+    result = await ask(engine, sampling=sampling)
+    assert result.text == "Well. "
+    assert result.end.reason == "stop"
     first, second = engine.runs
     assert (first.asked.top_logprobs, second.asked.top_logprobs) == (None, 2)
     assert second.asked.stop == ("Yes",)
@@ -131,18 +131,18 @@ async def test_stop_texts_and_probabilities_are_for_the_answer() -> None:
 
 async def test_a_call_that_cannot_be_used_is_left_out() -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", CALL.replace('"city": "Paris"', '"town": 7') + "a" * 100], words=WORDS)
-    told = await ask(engine, tools=[WEATHER])
-    assert "function_call" not in dict(told.items)
-    assert told.end.reason == "stop"
+    result = await ask(engine, tools=[WEATHER])
+    assert "function_call" not in dict(result.items)
+    assert result.end.reason == "stop"
 
 
 async def test_one_run_reads_think_tags_out_of_the_text() -> None:
     profile = Profile(parsing_format="think_tags", tool_parser="hermes", max_response_tokens=90)
     engine = FakeEngine([f"<think>{THOUGHT}</think>\n\n{ANSWER}"], words=WORDS, cached=3)
-    told = await ask(engine, profile)
-    assert told.items == [("reasoning", "I think."), ("message", ANSWER)]
-    assert told.usage.reasoning == len(THOUGHT) + 2
-    assert (told.usage.input, told.usage.cache_read) == (len("user: Hi\n"), 3)
+    result = await ask(engine, profile)
+    assert result.items == [("reasoning", "I think."), ("message", ANSWER)]
+    assert result.usage.reasoning == len(THOUGHT) + 2
+    assert (result.usage.input, result.usage.cache_read) == (len("user: Hi\n"), 3)
     assert engine.runs[0].asked.max_tokens == 90
 
 
@@ -150,28 +150,28 @@ async def test_one_run_reads_think_tags_out_of_the_text() -> None:
 @pytest.mark.parametrize("words", [WORDS, ()], ids=["tags are tokens", "tags are letters"])
 async def test_one_run_counts_the_thought_it_began_in(words: Any, size: int) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>\n\n{ANSWER}"], words=words, size=size, opens="<think>\n")
-    told = await ask(engine, Profile(parsing_format="think_tags"))
-    assert told.items == [("reasoning", "I think."), ("message", ANSWER)]
+    result = await ask(engine, Profile(parsing_format="think_tags"))
+    assert result.items == [("reasoning", "I think."), ("message", ANSWER)]
     exact = len(await engine.encode(f"{THOUGHT}</think>"))
-    assert told.usage.reasoning is not None
-    assert exact <= told.usage.reasoning < exact + size
+    assert result.usage.reasoning is not None
+    assert exact <= result.usage.reasoning < exact + size
 
 
 @pytest.mark.parametrize(("opens", "runs"), [("<think>\n", 2), ("", 1)])
 async def test_a_form_does_not_hold_the_thought_that_the_template_opened(opens: str, runs: int) -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
     engine = FakeEngine([f"{THOUGHT}</think>", '{"a": 1}'][-runs:], words=WORDS, opens=opens, context_window=200)
-    told = await ask(engine, Profile(parsing_format="think_tags"), text_format=form)
-    assert told.text == '{"a": 1}'
-    assert told.reasoning == ("I think." if opens else "")
+    result = await ask(engine, Profile(parsing_format="think_tags"), text_format=form)
+    assert result.text == '{"a": 1}'
+    assert result.reasoning == ("I think." if opens else "")
     assert [run.asked.constraint is None for run in engine.runs] == [True, False][-runs:]
 
 
 async def test_one_run_leaves_text_alone_where_nothing_is_to_be_read() -> None:
     engine = FakeEngine(["<think>a</think>b"])
-    told = await ask(engine, Profile())
-    assert told.items == [("message", "<think>a</think>b")]
-    assert told.usage.reasoning is None
+    result = await ask(engine, Profile())
+    assert result.items == [("message", "<think>a</think>b")]
+    assert result.usage.reasoning is None
 
 
 async def test_one_run_may_keep_the_budget_itself() -> None:
@@ -189,10 +189,10 @@ async def test_one_run_may_keep_the_budget_itself() -> None:
 async def test_tools_that_the_template_does_not_render_are_described_in_text(is_told_to: bool) -> None:
     engine = FakeEngine([f"{THOUGHT}</think>", CALL], words=WORDS, tools=is_told_to)
     profile = Profile(two_pass="on", tool_parser="hermes", text_tool_calls="hermes" if is_told_to else "none")
-    told = await ask(engine, profile, tools=[WEATHER])
+    result = await ask(engine, profile, tools=[WEATHER])
     assert "tools" not in engine.rendered[0]
     assert "# Tools" in engine.rendered[0]["messages"][0]["content"]
-    assert told.items[-1] == ("function_call", '{"city": "Paris"}')
+    assert result.items[-1] == ("function_call", '{"city": "Paris"}')
 
 
 async def test_the_input_of_a_forced_tool_with_a_grammar_is_the_text_of_the_model() -> None:
@@ -201,7 +201,7 @@ async def test_the_input_of_a_forced_tool_with_a_grammar_is_the_text_of_the_mode
     tool = {"type": "function", "name": "note", "parameters": {"type": "object"}}
     grammar = {"note": {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}}
     engine = FakeEngine([THOUGHT + "</think>", written], words=WORDS)
-    told = await ask(engine, tools=[tool], tool_choice="required", input_grammars=grammar)
-    [call] = [arguments for kind, arguments in told.items if kind == "function_call"]
+    result = await ask(engine, tools=[tool], tool_choice="required", input_grammars=grammar)
+    [call] = [arguments for kind, arguments in result.items if kind == "function_call"]
     assert json.loads(call) == {"input": written}
     assert engine.runs[-1].asked.constraint == OutputConstraint(regex="(?s).*")

@@ -110,10 +110,10 @@ async def test_an_unwatched_engine_is_never_probed() -> None:
 
 
 async def test_a_probe_uses_a_connection_of_its_own() -> None:
-    asked: list[bytes] = []
+    requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         await writer.drain()
         await reader.read()
@@ -128,8 +128,8 @@ async def test_a_probe_uses_a_connection_of_its_own() -> None:
             port = server.sockets[0].getsockname()[1]
             await ping_http("127.0.0.1", port, "/metrics", "secret")
             await over.wait()
-    assert asked[0].startswith(b"GET /metrics HTTP/1.1\r\n")
-    assert b"\r\nAuthorization: Bearer secret\r\n" in asked[0]
+    assert requests[0].startswith(b"GET /metrics HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer secret\r\n" in requests[0]
 
 
 @pytest.fixture

@@ -135,9 +135,9 @@ def test_a_begun_answer_is_not_constrained_to_a_schema() -> None:
         lower_to_harmony(turn(user("Hi"), assistant("It"), text_format={"type": "json_object"}))
 
 
-@pytest.mark.parametrize("told", [{"thinking": False}, {"reasoning": {"effort": "none"}}])
-def test_thinking_is_over_before_it_begins_where_it_is_switched_off(told: Json) -> None:
-    body, losses = lower_to_harmony(turn(tools=[WEATHER], **told))
+@pytest.mark.parametrize("expected", [{"thinking": False}, {"reasoning": {"effort": "none"}}])
+def test_thinking_is_over_before_it_begins_where_it_is_switched_off(expected: Json) -> None:
+    body, losses = lower_to_harmony(turn(tools=[WEATHER], **expected))
     assert (
         real()
         .decode(body["prompt"])
@@ -248,10 +248,10 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "kind"), REFUSED.values(), ids=REFUSED)
-def test_unsupported_parameters_are_refused(asked: dict[str, Any], kind: type[InvalidRequest]) -> None:
+@pytest.mark.parametrize(("params", "kind"), REFUSED.values(), ids=REFUSED)
+def test_unsupported_parameters_are_refused(params: dict[str, Any], kind: type[InvalidRequest]) -> None:
     with pytest.raises(kind):
-        lower_to_harmony(Turn(**{"model": "m", "items": [user("Hi")], **asked}))
+        lower_to_harmony(Turn(**{"model": "m", "items": [user("Hi")], **params}))
 
 
 def test_parameters_that_are_nested_too_deep_are_refused() -> None:

@@ -18,13 +18,13 @@ NEXT = "<|end|><|start|>assistant"
 
 def decode_texts(text: str | list[int], primed: str = "", stop: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """Returns the texts by items: thoughts, texts, and calls by their names."""
-    said = []
+    output = []
     for item in collect(events_of(text, primed, stop)):
         if item["type"] == "function_call":
-            said.append((item["name"], item["arguments"]))
+            output.append((item["name"], item["arguments"]))
         else:
-            said.append((item["type"], "".join(part["text"] for part in item["content"])))
-    return said
+            output.append((item["type"], "".join(part["text"] for part in item["content"])))
+    return output
 
 
 REPLIES = {
@@ -130,11 +130,11 @@ def test_stop_strings_end_answers_and_not_thoughts() -> None:
 @given(st.lists(st.text("ab", max_size=3), max_size=8), st.lists(st.text("ab", max_size=3), max_size=3))
 def test_text_is_cut_at_the_first_complete_stop_string_however_it_is_split(pieces: list[str], stop: list[str]) -> None:
     stops = StopStrings(stop)
-    said = "".join(map(stops.feed, pieces)) + stops.finish()
+    text = "".join(map(stops.feed, pieces)) + stops.finish()
     whole = "".join(pieces)
     ends = [(whole.find(each) + len(each), whole.find(each)) for each in stop if each and each in whole]
     assert stops.met == bool(ends)
-    assert said == (whole[: min(ends)[1]] if ends else whole)
+    assert text == (whole[: min(ends)[1]] if ends else whole)
 
 
 @pytest.mark.parametrize(("kept", "whole"), [(1, " "), (2, " \N{WOMAN}"), (4, " \N{WOMAN}\N{ZERO WIDTH JOINER}")])

@@ -181,10 +181,10 @@ SWITCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("habits", "asked"), SWITCHED.values(), ids=SWITCHED)
-async def test_a_reply_with_thinking_disabled_is_all_answer(habits: Any, asked: Any) -> None:
+@pytest.mark.parametrize(("habits", "params"), SWITCHED.values(), ids=SWITCHED)
+async def test_a_reply_with_thinking_disabled_is_all_answer(habits: Any, params: Any) -> None:
     profile = Profile(parsing_format="think_tags", think_open=True, **habits)
-    turn = Turn(model="m", items=[], instructions="Hi", stream=False, **asked)
+    turn = Turn(model="m", items=[], instructions="Hi", stream=False, **params)
     exchange = provider(Body(dump(whole_chat("yes"))), JSON).prepare(turn, profile)
     (item,) = collect([event async for batch in exchange.batches() for event in batch])
     assert item["type"] == "message"

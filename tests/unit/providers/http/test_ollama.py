@@ -42,8 +42,8 @@ async def built() -> AsyncIterator[Build]:
         yield built
 
 
-async def events_of(provider: Provider, *items: Any, stream: bool = True, **asked: Any) -> list[Event]:
-    turn = Turn(model="qwen3:8b", items=items or [SAID], stream=stream, **asked)
+async def events_of(provider: Provider, *items: Any, stream: bool = True, **params: Any) -> list[Event]:
+    turn = Turn(model="qwen3:8b", items=items or [SAID], stream=stream, **params)
     async with aclosing(provider.prepare(turn, DEFAULT_PROFILE).batches()) as batches:
         return [event async for batch in batches for event in batch]
 

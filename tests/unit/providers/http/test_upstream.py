@@ -197,11 +197,11 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize(("said", "told"), SECRETS.values(), ids=SECRETS)
-async def test_secrets_are_hidden(said: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), SECRETS.values(), ids=SECRETS)
+async def test_secrets_are_hidden(text: str, expected: str) -> None:
     with pytest.raises(errors.UpstreamRejected) as failure:
-        await post(answers(500, {"error": {"message": said}}), headers={"x-team": "header-value"})
-    assert failure.value.message == told
+        await post(answers(500, {"error": {"message": text}}), headers={"x-team": "header-value"})
+    assert failure.value.message == expected
 
 
 @pytest.mark.parametrize("key", ["", "EMPTY"], ids=["none", "a word"])

@@ -32,9 +32,9 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "get_weather", "argume
 RESULT = {"type": "function_call_output", "call_id": "c1", "output": "18 degrees"}
 
 
-async def reply(*items: Item, **asked: Any) -> list[Event]:
+async def reply(*items: Item, **params: Any) -> list[Event]:
     """The events of one turn; they obey the grammar."""
-    turn = Turn(model="demo", items=items, **asked)
+    turn = Turn(model="demo", items=items, **params)
     grammar = EventGrammar()
     events: list[Event] = []
     async for batch in PROVIDER.prepare(turn, PROFILES["scripted"]).batches():
@@ -178,23 +178,23 @@ REPLIES: dict[str, tuple[list[Item], dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("items", "asked", "expected"), REPLIES.values(), ids=REPLIES)
+@pytest.mark.parametrize(("items", "params", "expected"), REPLIES.values(), ids=REPLIES)
 async def test_the_reply_follows_from_the_turn(
-    items: list[Item], asked: dict[str, Any], expected: list[tuple[str, str]]
+    items: list[Item], params: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    events = await reply(*items, **asked)
+    events = await reply(*items, **params)
     assert item_texts(events) == expected
     assert isinstance(events[0], Started)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("params", "reason"),
     [({}, "stop"), ({"tools": [CLOCK], "tool_choice": "required"}, "tool_calls"), ({"max_output_tokens": 1}, "length")],
     ids=["a text", "a call", "a text that was cut"],
 )
-async def test_the_finish_reason_says_how_the_reply_ended(asked: dict[str, Any], reason: str) -> None:
-    ended = (await reply(user("Hi"), **asked))[-1]
+async def test_the_finish_reason_says_how_the_reply_ended(params: dict[str, Any], reason: str) -> None:
+    ended = (await reply(user("Hi"), **params))[-1]
     assert isinstance(ended, Finished)
     assert ended.reason == reason
 
@@ -261,10 +261,10 @@ UNFILLABLE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "param"), UNFILLABLE.values(), ids=UNFILLABLE)
-def test_unanswerable_requests_are_refused_before_anything_is_sent(asked: dict[str, Any], param: str) -> None:
+@pytest.mark.parametrize(("params", "param"), UNFILLABLE.values(), ids=UNFILLABLE)
+def test_unanswerable_requests_are_refused_before_anything_is_sent(params: dict[str, Any], param: str) -> None:
     with pytest.raises(Unrepresentable) as refused:
-        PROVIDER.prepare(Turn(model="demo", items=[user("Hi")], **asked), PROFILES["scripted"])
+        PROVIDER.prepare(Turn(model="demo", items=[user("Hi")], **params), PROFILES["scripted"])
     assert refused.value.param == param
 
 

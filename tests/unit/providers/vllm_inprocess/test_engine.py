@@ -48,9 +48,9 @@ async def pieces_of(
     return [piece async for piece in engine_of(llm).generate(prompt, asked or GenerationRequest(max_tokens=8))]
 
 
-async def params_of(**asked: Any) -> Any:
+async def params_of(**params: Any) -> Any:
     llm = AsyncLLM()
-    await pieces_of(llm, GenerationRequest(**{"max_tokens": 8, **asked}))
+    await pieces_of(llm, GenerationRequest(**{"max_tokens": 8, **params}))
     return llm.asked[0].params
 
 

@@ -212,5 +212,5 @@ async def test_an_input_is_counted_as_the_engine_would_read_it(loading: Loading)
             await provider.count_tokens(turn, DEFAULT_PROFILE, "responses")
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "input_text", "text": said}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": content}

@@ -56,13 +56,13 @@ SOURCES: list[Json] = [{"type": "url", "url": "https://a"}]
 
 
 def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> Item:
-    asked = {"type": "anthropic.server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": input or {}}
+    body = {"type": "anthropic.server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": input or {}}
     return {
         "id": "ws_1",
         "type": "web_search_call",
         "status": "completed",
         "action": {"type": "search", "query": query, "sources": SOURCES},
-        "details": [asked, {**FOUND, "type": "anthropic.web_search_tool_result"}],
+        "details": [body, {**FOUND, "type": "anthropic.web_search_tool_result"}],
         **more,
     }
 

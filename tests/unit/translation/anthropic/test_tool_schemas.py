@@ -28,10 +28,10 @@ KEPT: dict[str, tuple[Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "told"), KEPT.values(), ids=KEPT)
-def test_supported_schemas_are_unchanged(schema: Json, told: Json) -> None:
+@pytest.mark.parametrize(("schema", "expected"), KEPT.values(), ids=KEPT)
+def test_supported_schemas_are_unchanged(schema: Json, expected: Json) -> None:
     losses: list[Loss] = []
-    assert to_object_schema(schema, "p", losses) == told
+    assert to_object_schema(schema, "p", losses) == expected
     assert losses == []
 
 
@@ -114,10 +114,10 @@ MERGED: dict[str, tuple[Json, Json, list[Loss]]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "told", "expected_losses"), MERGED.values(), ids=MERGED)
-def test_a_choice_at_the_top_is_merged(schema: Json, told: Json, expected_losses: list[Loss]) -> None:
+@pytest.mark.parametrize(("schema", "expected", "expected_losses"), MERGED.values(), ids=MERGED)
+def test_a_choice_at_the_top_is_merged(schema: Json, expected: Json, expected_losses: list[Loss]) -> None:
     before, losses = deepcopy(schema), list[Loss]()
-    assert to_object_schema(schema, "p", losses) == told
+    assert to_object_schema(schema, "p", losses) == expected
     assert losses == expected_losses
     assert schema == before
 

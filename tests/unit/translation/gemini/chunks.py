@@ -15,12 +15,12 @@ def chunk(*parts: Any, reason: str | None = None, usage: Json | None = None, **c
     return {"candidates": [{**content, **reasoned, **candidate}], "modelVersion": "m-1", "responseId": "r", **counted}
 
 
-def text(said: str, signature: str | None = None) -> Json:
-    return {"text": said} | _signed(signature)
+def text(content: str, signature: str | None = None) -> Json:
+    return {"text": content} | _signed(signature)
 
 
-def thought(said: str, signature: str | None = None) -> Json:
-    return {"text": said, "thought": True} | _signed(signature)
+def thought(content: str, signature: str | None = None) -> Json:
+    return {"text": content, "thought": True} | _signed(signature)
 
 
 def call(name: str, args: Any = None, signature: str | None = None, **more: Any) -> Json:

@@ -14,8 +14,8 @@ def call(call_id: str, arguments: str = "{}", name: str = "f") -> Item:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def output(call_id: str, said: Any = "done", **more: Any) -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": said, **more}
+def output(call_id: str, content: Any = "done", **more: Any) -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": content, **more}
 
 
 def user(*parts: Json | str) -> Json:

@@ -24,8 +24,8 @@ def items_of(*chunks: Json) -> list[Item]:
     return collect(decoded(*chunks))
 
 
-def message(item_id: str, said: str, status: str = "completed", **part: Any) -> Item:
-    content = {"type": "output_text", "text": said, "annotations": [], "logprobs": [], **part}
+def message(item_id: str, value: str, status: str = "completed", **part: Any) -> Item:
+    content = {"type": "output_text", "text": value, "annotations": [], "logprobs": [], **part}
     return {"id": item_id, "type": "message", "status": status, "role": "assistant", "content": [content]}
 
 
@@ -214,26 +214,26 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(("said", "meant"), REASONS.items(), ids=REASONS)
-def test_finish_reasons_are_mapped(said: str, meant: tuple[str, str]) -> None:
-    events = decoded(chunk(text("a"), reason=said))
-    assert events[-1] == Finished(meant[0], said)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("value", "meant"), REASONS.items(), ids=REASONS)
+def test_finish_reasons_are_mapped(value: str, meant: tuple[str, str]) -> None:
+    events = decoded(chunk(text("a"), reason=value))
+    assert events[-1] == Finished(meant[0], value)  # type: ignore[arg-type]
     assert [event.status for event in events if isinstance(event, ItemEnded)] == [meant[1]]
 
 
 def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
-    told = "the upstream sent no output and ended with an unknown finish reason: SOMETHING_NEW"
+    message = "the upstream sent no output and ended with an unknown finish reason: SOMETHING_NEW"
     empty = chunk(reason="SOMETHING_NEW", content={"role": "model"}, usage=USAGE)
-    assert decoded(empty)[-1] == Failed("upstream_error", told, usage=Usage(input=9, output=3, raw=USAGE))
+    assert decoded(empty)[-1] == Failed("upstream_error", message, usage=Usage(input=9, output=3, raw=USAGE))
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "text"),
     [({}, "{}"), (None, "{}"), ([], "[]"), ([1], "[1]"), ("", "{}"), ('{"x":', '{"x":'), (0, "0"), (False, "false")],
 )
-def test_arguments_that_are_no_object_are_preserved_unchanged(args: Any, said: str) -> None:
+def test_arguments_that_are_no_object_are_preserved_unchanged(args: Any, text: str) -> None:
     [made] = items_of(chunk({"functionCall": {"name": "f", "args": args}}, reason="STOP"))
-    assert made["arguments"] == said
+    assert made["arguments"] == text
 
 
 def test_a_turn_with_calls_ends_in_calls() -> None:
@@ -360,10 +360,10 @@ VIOLATIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("said", VIOLATIONS.values(), ids=VIOLATIONS)
-def test_data_outside_the_protocol_is_refused(said: Any) -> None:
+@pytest.mark.parametrize("value", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_data_outside_the_protocol_is_refused(value: Any) -> None:
     with pytest.raises(ProtocolViolation):
-        GeminiDecoder(counting_ids()).feed(said)
+        GeminiDecoder(counting_ids()).feed(value)
 
 
 def test_values_of_wrong_types_are_ignored() -> None:

@@ -8,8 +8,8 @@ from translation.gemini.logprobs import read_logprobs
 from translation.representation.json_types import Json
 
 
-def token(said: str, logprob: Any) -> Json:
-    return {"token": said, "logProbability": logprob}
+def token(content: str, logprob: Any) -> Json:
+    return {"token": content, "logProbability": logprob}
 
 
 LOGPROBS: dict[str, tuple[Any, list[Json] | None]] = {

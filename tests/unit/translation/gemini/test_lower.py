@@ -173,9 +173,9 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("asked", "path"), PATHS.items(), ids=str)
-def test_each_model_has_a_path_of_its_own(asked: tuple[str, bool], path: str) -> None:
-    model, stream = asked
+@pytest.mark.parametrize(("params", "path"), PATHS.items(), ids=str)
+def test_each_model_has_a_path_of_its_own(params: tuple[str, bool], path: str) -> None:
+    model, stream = params
     assert path_of(Turn(model=model, items=[], stream=stream)) == path
 
 

@@ -32,8 +32,8 @@ def tokens(count: int) -> Json:
     return {"thinkingBudget": count, "includeThoughts": True}
 
 
-def level(said: str) -> Json:
-    return {"thinkingLevel": said, "includeThoughts": True}
+def level(content: str) -> Json:
+    return {"thinkingLevel": content, "includeThoughts": True}
 
 
 EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {

@@ -55,7 +55,7 @@ def test_parameters_without_a_chat_form_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "two_pass", "told"),
+    ("limits", "two_pass", "expected"),
     [
         ({"max_response_tokens": 5}, False, 5),
         ({"max_response_tokens": 5}, True, None),
@@ -65,8 +65,10 @@ def test_parameters_without_a_chat_form_are_left_out() -> None:
         ({"max_completion_tokens": 9}, False, 9),
     ],
 )
-def test_a_limit_on_the_answer_does_not_limit_separate_thinking(limits: Json, two_pass: bool, told: int | None) -> None:
-    assert chat_body_of(limits, two_pass=two_pass).get("max_completion_tokens") == told
+def test_a_limit_on_the_answer_does_not_limit_separate_thinking(
+    limits: Json, two_pass: bool, expected: int | None
+) -> None:
+    assert chat_body_of(limits, two_pass=two_pass).get("max_completion_tokens") == expected
 
 
 def test_a_budget_of_zero_forbids_thinking() -> None:

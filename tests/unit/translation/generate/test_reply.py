@@ -173,11 +173,11 @@ def test_a_call_that_was_complete_at_the_limit_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "expected"),
     [("stop", "stop"), ("other", "stop"), ("length", "length"), ("content_filter", "content_filter")],
 )
-def test_the_finish_reason_is_reported(reason: FinishReason, told: str) -> None:
-    assert whole(*block(0, "text", "a"), finished(reason))["finish_reason"] == told
+def test_the_finish_reason_is_reported(reason: FinishReason, expected: str) -> None:
+    assert whole(*block(0, "text", "a"), finished(reason))["finish_reason"] == expected
 
 
 def test_a_refusal_is_the_answer() -> None:
@@ -244,7 +244,7 @@ def test_unsupported_items_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "told"),
+    ("usage", "expected"),
     [
         (
             Usage(input=10, output=5, reasoning=2, cache_read=4),
@@ -283,10 +283,10 @@ def test_unsupported_items_are_left_out() -> None:
         (None, None),
     ],
 )
-def test_token_counts_are_separate_and_never_invented(usage: Usage | None, told: Json | None) -> None:
-    assert whole(finished(usage=usage))["usage"] == told
-    assert whole(Noted(usage=usage), finished())["usage"] == told
-    assert whole(Noted(usage=usage), Noted(facts={}), finished())["usage"] == told
+def test_token_counts_are_separate_and_never_invented(usage: Usage | None, expected: Json | None) -> None:
+    assert whole(finished(usage=usage))["usage"] == expected
+    assert whole(Noted(usage=usage), finished())["usage"] == expected
+    assert whole(Noted(usage=usage), Noted(facts={}), finished())["usage"] == expected
 
 
 def test_an_end_that_could_not_be_stored_can_still_become_a_failure() -> None:

@@ -54,10 +54,10 @@ LONG: dict[str, tuple[str | list[Json], str | list[Json], list[Loss]]] = {
 }
 
 
-@pytest.mark.parametrize(("output", "told", "losses"), LONG.values(), ids=LONG)
-def test_long_outputs_are_cut_or_replaced_by_a_note(output: Any, told: Any, losses: list[Loss]) -> None:
+@pytest.mark.parametrize(("output", "expected", "losses"), LONG.values(), ids=LONG)
+def test_long_outputs_are_cut_or_replaced_by_a_note(output: Any, expected: Any, losses: list[Loss]) -> None:
     found: list[Loss] = []
-    assert truncate_output(output, 20, "p", found) == told
+    assert truncate_output(output, 20, "p", found) == expected
     assert found == losses
 
 

@@ -13,8 +13,8 @@ def call(call_id: str, name: str = "f") -> Item:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"}
 
 
-def output(call_id: str, said: str = "ok") -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
+def output(call_id: str, content: str = "ok") -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
 
 
 def signed(call_id: str, signature: str) -> Item:

@@ -35,15 +35,15 @@ SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("shim", "given", "told"), SCHEMAS.values(), ids=SCHEMAS)
-def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, told: Json) -> None:
+@pytest.mark.parametrize(("shim", "given", "expected"), SCHEMAS.values(), ids=SCHEMAS)
+def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, expected: Json) -> None:
     before = deepcopy(given)
     losses: list[Loss] = []
     flat: Json = {"type": "function", "name": "f", "parameters": given}
     nested: Json = {"type": "function", "function": {"name": "f", "parameters": given}}
     assert apply_schema_shims([flat, nested], {shim}, losses) == [
-        {"type": "function", "name": "f", "parameters": told},
-        {"type": "function", "function": {"name": "f", "parameters": told}},
+        {"type": "function", "name": "f", "parameters": expected},
+        {"type": "function", "function": {"name": "f", "parameters": expected}},
     ]
     assert losses == []
     assert given == before

@@ -15,8 +15,8 @@ ITEMS: list[Item] = [
 TOOL = {"type": "function", "name": "f", "description": "Does f.", "parameters": {"$schema": "s", "required": []}}
 
 
-def turn(**asked: Any) -> Turn:
-    return Turn(**{"model": "m", "items": [], **asked})
+def turn(**params: Any) -> Turn:
+    return Turn(**{"model": "m", "items": [], **params})
 
 
 def test_a_normalized_turn_is_unchanged() -> None:

@@ -112,9 +112,9 @@ FIELDS: dict[str, tuple[Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), FIELDS.values(), ids=FIELDS)
-def test_fields_of_a_request(asked: Json, expected: Json) -> None:
-    turn = turn_of(**asked)
+@pytest.mark.parametrize(("params", "expected"), FIELDS.values(), ids=FIELDS)
+def test_fields_of_a_request(params: Json, expected: Json) -> None:
+    turn = turn_of(**params)
     assert {name: getattr(turn, name) for name in expected} == expected
 
 
@@ -212,9 +212,9 @@ TOOLS: dict[str, tuple[Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), TOOLS.values(), ids=TOOLS)
-def test_tools_of_a_request(asked: Json, expected: Json) -> None:
-    turn = turn_of(**asked)
+@pytest.mark.parametrize(("params", "expected"), TOOLS.values(), ids=TOOLS)
+def test_tools_of_a_request(params: Json, expected: Json) -> None:
+    turn = turn_of(**params)
     assert {name: getattr(turn, name) for name in expected} == expected
 
 
@@ -313,10 +313,10 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "param", "message"), REFUSED.values(), ids=REFUSED)
-def test_malformed_requests_are_refused_by_name(asked: Json, param: str, message: str) -> None:
+@pytest.mark.parametrize(("params", "param", "message"), REFUSED.values(), ids=REFUSED)
+def test_malformed_requests_are_refused_by_name(params: Json, param: str, message: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        turn_of(**asked)
+        turn_of(**params)
     assert (refused.value.param, refused.value.message) == (param, message)
 
 
@@ -347,9 +347,9 @@ MARKS: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("asked", MARKS.values(), ids=MARKS)
-def test_cache_control_is_lifted_without_a_loss(asked: Json) -> None:
-    turn = lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], **asked})
+@pytest.mark.parametrize("params", MARKS.values(), ids=MARKS)
+def test_cache_control_is_lifted_without_a_loss(params: Json) -> None:
+    turn = lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], **params})
     assert (turn.cache_mark, list(turn.losses)) == (MARK, [])
 
 

@@ -185,8 +185,8 @@ def test_the_finish_reason_is_mapped_and_preserved(said_reason: Any, reason: str
 
 @pytest.mark.parametrize("word", ["load", "unload"])
 def test_a_model_that_was_only_loaded_has_not_answered(word: str) -> None:
-    told = f"the upstream sent no output and ended with an unknown finish reason: {word}"
-    assert events_of(last(word))[-1] == Failed("upstream_error", told, usage=USAGE)
+    message = f"the upstream sent no output and ended with an unknown finish reason: {word}"
+    assert events_of(last(word))[-1] == Failed("upstream_error", message, usage=USAGE)
 
 
 def test_an_answer_at_its_limit_is_incomplete() -> None:

@@ -132,9 +132,9 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "body"), CASES.values(), ids=CASES)
-def test_supported_parameters_are_sent_without_loss(asked: dict[str, Any], profile: Profile, body: Json) -> None:
-    lowered = lower(replace(TURN, **asked), profile)
+@pytest.mark.parametrize(("params", "profile", "body"), CASES.values(), ids=CASES)
+def test_supported_parameters_are_sent_without_loss(params: dict[str, Any], profile: Profile, body: Json) -> None:
+    lowered = lower(replace(TURN, **params), profile)
     assert lowered.body == {**PLAIN, **body}
     assert list(lowered.losses) == []
 
@@ -235,11 +235,11 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "body", "losses"), LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(("params", "profile", "body", "losses"), LOSSES.values(), ids=LOSSES)
 def test_unsupported_parameters_are_losses(
-    asked: dict[str, Any], profile: Profile, body: Json, losses: list[str]
+    params: dict[str, Any], profile: Profile, body: Json, losses: list[str]
 ) -> None:
-    lowered = lower(replace(TURN, **asked), profile)
+    lowered = lower(replace(TURN, **params), profile)
     assert lowered.body == {**PLAIN, **body}
     assert [str(loss) for loss in lowered.losses] == losses
 
@@ -294,12 +294,12 @@ REFUSED: dict[str, tuple[dict[str, Any], Profile, type[InvalidRequest], str]] = 
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "kind", "param"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("params", "profile", "kind", "param"), REFUSED.values(), ids=REFUSED)
 def test_parameters_that_would_change_the_answer_are_refused_by_name(
-    asked: dict[str, Any], profile: Profile, kind: type[InvalidRequest], param: str
+    params: dict[str, Any], profile: Profile, kind: type[InvalidRequest], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        lower(replace(TURN, **asked), profile)
+        lower(replace(TURN, **params), profile)
     assert (type(refusal.value), refusal.value.param) == (kind, param)
 
 

@@ -18,8 +18,8 @@ BASE64 = "iVBORw0KGgo="
 NOTE = "(The media of this output are in the next user message.)"
 
 
-def text(said: str, kind: str = "input_text") -> Json:
-    return {"type": kind, "text": said}
+def text(content: str, kind: str = "input_text") -> Json:
+    return {"type": kind, "text": content}
 
 
 def thought(*texts: str, summary: str | None = None, **more: Any) -> Item:
@@ -32,8 +32,8 @@ def call(call_id: str = "c1", arguments: str = '{"a":1}', name: str = "f") -> It
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def output(said: Any = "one", call_id: str = "c1") -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": said}
+def output(content: Any = "one", call_id: str = "c1") -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
 
 
 def called(call_id: str = "c1", name: str = "f", /, **arguments: Any) -> Json:

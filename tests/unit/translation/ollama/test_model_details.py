@@ -48,7 +48,7 @@ def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "longest", "asked", "window"),
+    ("own", "longest", "params", "window"),
     [
         (None, 40_960, None, None),
         (None, 40_960, 8192, 8192),
@@ -62,9 +62,9 @@ def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
     ],
 )
 def test_a_requested_context_overrides_the_models_up_to_its_maximum(
-    own: int | None, longest: int | None, asked: Any, window: int | None
+    own: int | None, longest: int | None, params: Any, window: int | None
 ) -> None:
-    assert ModelFacts(own, longest, None).find_context_window(asked) == window
+    assert ModelFacts(own, longest, None).find_context_window(params) == window
 
 
 def test_capabilities_are_known_or_unknown() -> None:

@@ -14,11 +14,11 @@ from translation.representation.loss import Loss
 
 
 @pytest.mark.parametrize(
-    ("asked", "texts"), [({"input": "a"}, ["a"]), ({"input": ["a", "b"]}, ["a", "b"]), ({"input": ""}, []), ({}, [])]
+    ("params", "texts"), [({"input": "a"}, ["a"]), ({"input": ["a", "b"]}, ["a", "b"]), ({"input": ""}, []), ({}, [])]
 )
-def test_texts_are_a_list(asked: Json, texts: list[str]) -> None:
+def test_texts_are_a_list(params: Json, texts: list[str]) -> None:
     losses: list[Loss] = []
-    assert lift_embed({"model": "m", **asked}, losses) == {"model": "m", "input": texts, "encoding_format": "float"}
+    assert lift_embed({"model": "m", **params}, losses) == {"model": "m", "input": texts, "encoding_format": "float"}
     assert losses == []
 
 

@@ -117,12 +117,12 @@ def test_generate_has_a_system_prompt_and_images() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"suffix": "x"}, {"template": "{{ .Prompt }}"}, {"raw": True}, {"context": [1, 2]}], ids=str
+    "params", [{"suffix": "x"}, {"template": "{{ .Prompt }}"}, {"raw": True}, {"context": [1, 2]}], ids=str
 )
-def test_parameters_that_would_give_another_answer_are_refused_by_name(asked: Json) -> None:
+def test_parameters_that_would_give_another_answer_are_refused_by_name(params: Json) -> None:
     with pytest.raises(Unrepresentable) as caught:
-        generate_turn(**asked)
-    assert [caught.value.param] == [*asked]
+        generate_turn(**params)
+    assert [caught.value.param] == [*params]
     assert generate_turn(suffix="", template="", raw=False, context=[]).losses == ()
 
 

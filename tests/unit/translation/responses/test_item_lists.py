@@ -40,10 +40,10 @@ def new_id(prefix: str, /) -> str:
     return f"{prefix}_1"
 
 
-@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+@pytest.mark.parametrize("value", SAID.values(), ids=SAID)
 @pytest.mark.parametrize("kind", [ResponseItem, ConversationItem], ids=["of a response", "of a conversation"])
-def test_short_forms_are_listed_in_the_form_of_the_official_types(kind: Any, said: Json) -> None:
-    (kept,) = to_storable_items([said], new_id)
+def test_short_forms_are_listed_in_the_form_of_the_official_types(kind: Any, value: Json) -> None:
+    (kept,) = to_storable_items([value], new_id)
     TypeAdapter(kind).validate_python(to_listed_item(kept))
 
 

@@ -39,12 +39,12 @@ def user(*parts: Json) -> Json:
     return {"type": "message", "role": "user", "content": list(parts)}
 
 
-def text(said: str) -> Json:
-    return {"type": "input_text", "text": said}
+def text(content: str) -> Json:
+    return {"type": "input_text", "text": content}
 
 
-def output(said: str) -> Json:
-    return {"type": "output_text", "text": said, "annotations": []}
+def output(content: str) -> Json:
+    return {"type": "output_text", "text": content, "annotations": []}
 
 
 def test_a_bare_request_has_no_other_parameters() -> None:

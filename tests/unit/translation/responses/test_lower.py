@@ -17,8 +17,8 @@ FUNCTION: Json = {"type": "function", "name": "f", "parameters": EMPTY, "strict"
 BARE: Json = {"model": "m", "input": [USER], "store": False, "stream": True}
 
 
-def lowered(profile: Profile = DEFAULT_PROFILE, **asked: Any) -> LoweredRequest:
-    return lower(Turn(**{"model": "m", "items": [USER], **asked}), profile)
+def lowered(profile: Profile = DEFAULT_PROFILE, **params: Any) -> LoweredRequest:
+    return lower(Turn(**{"model": "m", "items": [USER], **params}), profile)
 
 
 BODIES: dict[str, tuple[Json, Json]] = {
@@ -75,9 +75,9 @@ BODIES: dict[str, tuple[Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
-def test_parameters_of_a_turn_are_sent(asked: Json, expected: Json) -> None:
-    assert lowered(**asked) == LoweredRequest({**BARE, **expected}, [])
+@pytest.mark.parametrize(("params", "expected"), BODIES.values(), ids=BODIES)
+def test_parameters_of_a_turn_are_sent(params: Json, expected: Json) -> None:
+    assert lowered(**params) == LoweredRequest({**BARE, **expected}, [])
 
 
 LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
@@ -103,15 +103,15 @@ LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected", "losses"), LOSSES.values(), ids=LOSSES)
-def test_parameters_without_an_equivalent_are_reported(asked: Json, expected: Json, losses: list[Loss]) -> None:
-    assert lowered(**asked) == LoweredRequest({**BARE, **expected}, losses)
+@pytest.mark.parametrize(("params", "expected", "losses"), LOSSES.values(), ids=LOSSES)
+def test_parameters_without_an_equivalent_are_reported(params: Json, expected: Json, losses: list[Loss]) -> None:
+    assert lowered(**params) == LoweredRequest({**BARE, **expected}, losses)
 
 
-@pytest.mark.parametrize(("param", "said"), [("stop", ["x"]), ("logit_bias", {"5": -100}), ("n", 2)])
-def test_parameters_that_would_change_the_answer_are_refused(param: str, said: Any) -> None:
+@pytest.mark.parametrize(("param", "value"), [("stop", ["x"]), ("logit_bias", {"5": -100}), ("n", 2)])
+def test_parameters_that_would_change_the_answer_are_refused(param: str, value: Any) -> None:
     with pytest.raises(Unrepresentable) as refused:
-        lowered(sampling={param: said})
+        lowered(sampling={param: value})
     assert refused.value.param == param
 
 

@@ -27,9 +27,9 @@ def turn(*tools: Json, tool_choice: Any = None, items: list[Json] | None = None)
 
 
 def rewritten(
-    *tools: Json, kinds: frozenset[str] = CHAT, hosted: frozenset[str] = frozenset(), **asked: Any
+    *tools: Json, kinds: frozenset[str] = CHAT, hosted: frozenset[str] = frozenset(), **params: Any
 ) -> RewrittenTurn:
-    return rewrite_tools(turn(*tools, **asked), kinds=kinds, hosted=hosted)
+    return rewrite_tools(turn(*tools, **params), kinds=kinds, hosted=hosted)
 
 
 def function(name: str, description: str, parameters: Json) -> Json:

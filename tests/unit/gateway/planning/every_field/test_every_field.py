@@ -199,11 +199,11 @@ def check_strict_request(dialect: Dialect, upstream: str, name: str) -> None:
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 @pytest.mark.parametrize("dialect", CASES)
 def test_a_strict_model_refuses_the_same_as_a_strict_request(dialect: Dialect, upstream: str) -> None:
-    asked = {**_MINIMAL[dialect], "unheard_of": 1}
+    body = {**_MINIMAL[dialect], "unheard_of": 1}
     if "relayed" in upstream and upstream.startswith(dialect):
-        asked = {**_MINIMAL[dialect], "thinking": True}
+        body = {**_MINIMAL[dialect], "thinking": True}
     with pytest.raises(Unrepresentable) as refused:
-        lower_for_upstream(upstream, dialect, asked, by_model=True)
+        lower_for_upstream(upstream, dialect, body, by_model=True)
     assert refused.value.param in ("unheard_of", "thinking")
 
 

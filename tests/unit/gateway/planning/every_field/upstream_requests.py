@@ -118,12 +118,12 @@ def lower_for_upstream(
     """Raises InvalidRequest for what is refused."""
     kind = UPSTREAMS[upstream]
     endpoint = ENDPOINTS[dialect]
-    asked = {"model": "mine", **body}
-    endpoint.validate(asked)
+    params = {"model": "mine", **body}
+    endpoint.validate(params)
     provider = RecordingProvider("up", _capabilities(upstream), lower=kind.lower)
     config = kind.config | ({"strict": True} if by_model else {})
     route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
-    plan = make_plan(endpoint if kind.relays else replace(endpoint, allows_relay=False), asked, route, strict=strict)
+    plan = make_plan(endpoint if kind.relays else replace(endpoint, allows_relay=False), params, route, strict=strict)
     return UpstreamRequest(provider.sent, plan.losses)
 
 

@@ -13,8 +13,8 @@ Start = Callable[[type[Any], ScriptedUpstream], RemoteEngine]
 PROMPT = TokenPrompt(tokens=[1, 2, 3], tail="abc")
 
 
-async def pieces(engine: RemoteEngine, **asked: Any) -> list[EngineDelta]:
-    async with aclosing(engine.generate(PROMPT, GenerationRequest(**{"max_tokens": 9, **asked}))) as found:
+async def pieces(engine: RemoteEngine, **params: Any) -> list[EngineDelta]:
+    async with aclosing(engine.generate(PROMPT, GenerationRequest(**{"max_tokens": 9, **params}))) as found:
         return [piece async for piece in found]
 
 

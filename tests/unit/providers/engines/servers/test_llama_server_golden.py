@@ -45,8 +45,8 @@ def stream_bytes(recording: Path) -> bytes:
 
 
 def refusal_of(name: str) -> dict[str, Any]:
-    said: dict[str, Any] = orjson.loads((GOLDEN / "refusals" / f"{name}.json").read_bytes())
-    return said
+    reply: dict[str, Any] = orjson.loads((GOLDEN / "refusals" / f"{name}.json").read_bytes())
+    return reply
 
 
 async def open_batches(exchange: Exchange) -> None:

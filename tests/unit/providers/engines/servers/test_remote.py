@@ -136,11 +136,11 @@ async def test_llama_gets_its_own_parameter_names(start: Start) -> None:
         found = await pieces(engine, stop=("x",), sampling=sampling)
         assert found == [EngineDelta("a", [5]), EngineDelta("", [], finish_reason="stop", cached_tokens=2)]
         [request] = server.requests
-        asked = request.json
-        assert (asked["prompt"], asked["n_predict"], asked["stop"]) == ([1, 2, 3], 9, ["x"])
-        assert (asked["temperature"], asked["repeat_penalty"]) == (0, 1.1)
-        assert "unknown" not in asked
-        assert asked["stream"] is asked["return_tokens"] is asked["cache_prompt"] is True
+        sent_body = request.json
+        assert (sent_body["prompt"], sent_body["n_predict"], sent_body["stop"]) == ([1, 2, 3], 9, ["x"])
+        assert (sent_body["temperature"], sent_body["repeat_penalty"]) == (0, 1.1)
+        assert "unknown" not in sent_body
+        assert sent_body["stream"] is sent_body["return_tokens"] is sent_body["cache_prompt"] is True
 
 
 LLAMA_ENDS: dict[str, tuple[bytes, EngineDelta]] = {
@@ -189,12 +189,12 @@ LLAMA_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("guide", "asked"), LLAMA_GUIDES.values(), ids=LLAMA_GUIDES)
-async def test_llama_gets_the_constraint_of_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
+@pytest.mark.parametrize(("guide", "params"), LLAMA_GUIDES.values(), ids=LLAMA_GUIDES)
+async def test_llama_gets_the_constraint_of_the_answer(guide: OutputConstraint, params: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 0)))
         await pieces(start(LlamaServerEngine, server), constraint=guide)
-        assert {name: server.requests[0].json[name] for name in asked} == asked
+        assert {name: server.requests[0].json[name] for name in params} == params
 
 
 @pytest.mark.parametrize("guide", [OutputConstraint(json_schema={"type": "array"}), OutputConstraint(json_object=True)])
@@ -319,11 +319,16 @@ async def test_vllm_is_prompted_with_tokens(start: Start) -> None:
             EngineDelta("", [6], finish_reason="stop", stop_string="x", cached_tokens=2),
         ]
         [request] = server.requests
-        asked = request.json
-        assert (asked["model"], asked["prompt"], asked["max_tokens"], asked["stop"]) == ("m", [1, 2, 3], 9, ["x"])
-        assert asked["return_token_ids"] is True
-        assert "unknown" not in asked
-        assert "structured_outputs" not in asked
+        sent_body = request.json
+        assert (sent_body["model"], sent_body["prompt"], sent_body["max_tokens"], sent_body["stop"]) == (
+            "m",
+            [1, 2, 3],
+            9,
+            ["x"],
+        )
+        assert sent_body["return_token_ids"] is True
+        assert "unknown" not in sent_body
+        assert "structured_outputs" not in sent_body
 
 
 VLLM_ENDS: dict[str, tuple[Json, EngineDelta]] = {
@@ -350,12 +355,12 @@ VLLM_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("guide", "asked"), VLLM_GUIDES.values(), ids=VLLM_GUIDES)
-async def test_vllm_gets_the_constraint_of_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
+@pytest.mark.parametrize(("guide", "params"), VLLM_GUIDES.values(), ids=VLLM_GUIDES)
+async def test_vllm_gets_the_constraint_of_the_answer(guide: OutputConstraint, params: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("", [], "stop"), DONE))
         engine = start(VllmServerEngine, server)
         await pieces(engine, constraint=guide)
-        assert server.requests[0].json["structured_outputs"] == asked
+        assert server.requests[0].json["structured_outputs"] == params
         await pieces(engine, constraint=OutputConstraint(json_schema={"a": 1}, suffix="x"))
         assert server.requests[1].json["structured_outputs"].keys() == {"structural_tag"}

@@ -177,9 +177,9 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "expected"), CASES.values(), ids=CASES)
-def test_parameters_of_a_turn_are_sent_in_chat(asked: dict[str, Any], profile: Profile, expected: Json) -> None:
-    body, losses = lower(replace(TURN, **asked), profile)
+@pytest.mark.parametrize(("params", "profile", "expected"), CASES.values(), ids=CASES)
+def test_parameters_of_a_turn_are_sent_in_chat(params: dict[str, Any], profile: Profile, expected: Json) -> None:
+    body, losses = lower(replace(TURN, **params), profile)
     assert body == PLAIN | expected
     assert losses == ()
     assert list(body)[:2] == ["model", "messages"]
@@ -277,11 +277,11 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "expected", "losses"), LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(("params", "profile", "expected", "losses"), LOSSES.values(), ids=LOSSES)
 def test_unsupported_parameters_are_reported(
-    asked: dict[str, Any], profile: Profile, expected: Json, losses: list[str]
+    params: dict[str, Any], profile: Profile, expected: Json, losses: list[str]
 ) -> None:
-    lowered = lower(replace(TURN, **asked), profile)
+    lowered = lower(replace(TURN, **params), profile)
     assert lowered.body == PLAIN | expected
     assert list(map(str, lowered.losses)) == losses
 
@@ -309,12 +309,12 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "error", "param"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("params", "error", "param"), REFUSED.values(), ids=REFUSED)
 def test_parameters_without_a_chat_form_are_refused_by_name(
-    asked: dict[str, Any], error: type[InvalidRequest], param: str
+    params: dict[str, Any], error: type[InvalidRequest], param: str
 ) -> None:
     with pytest.raises(error) as refused:
-        lower(replace(TURN, **asked), DEFAULT_PROFILE)
+        lower(replace(TURN, **params), DEFAULT_PROFILE)
     assert refused.value.param == param
 
 

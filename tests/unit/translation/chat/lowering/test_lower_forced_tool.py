@@ -40,12 +40,12 @@ CHOICES: dict[str, tuple[Any, list[Json], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("choice", "tools", "said", "losses"), CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize(("choice", "tools", "text", "losses"), CHOICES.values(), ids=CHOICES)
 def test_a_relayed_choice_is_made_by_sending_one_tool(
-    choice: Any, tools: list[Json], said: str, losses: list[str]
+    choice: Any, tools: list[Json], text: str, losses: list[str]
 ) -> None:
     sent, lost = relayed(choice)
-    assert (sent["tools"], sent["tool_choice"], lost) == (tools, said, losses)
+    assert (sent["tools"], sent["tool_choice"], lost) == (tools, text, losses)
 
 
 def test_a_choice_by_name_is_relayed_if_the_upstream_honours_it() -> None:

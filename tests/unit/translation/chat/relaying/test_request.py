@@ -159,12 +159,12 @@ BODIES: dict[str, tuple[Json, Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "profile", "expected"), BODIES.values(), ids=BODIES)
-def test_the_upstream_gets(asked: Json, profile: Json, expected: Json) -> None:
-    body = {"model": "m", "messages": [QUESTION], **asked}
+@pytest.mark.parametrize(("params", "profile", "expected"), BODIES.values(), ids=BODIES)
+def test_the_upstream_gets(params: Json, profile: Json, expected: Json) -> None:
+    body = {"model": "m", "messages": [QUESTION], **params}
     lowered = relay_body(body, Profile(**profile), model="theirs")
     assert lowered == LoweredRequest({"model": "theirs", "messages": [QUESTION], **expected}, [])
-    assert body == {"model": "m", "messages": [QUESTION], **asked}, "the client's body is not changed"
+    assert body == {"model": "m", "messages": [QUESTION], **params}, "the client's body is not changed"
 
 
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
@@ -276,11 +276,11 @@ def test_outputs_of_tools_are_cut() -> None:
 def test_tools_are_relayed_in_the_form_of_their_family() -> None:
     profile = Profile(schema_shims=frozenset({"no_schema_key"}), parallel_tool_calls=False)
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"$schema": "s"}}}]
-    asked = {"model": "m", "messages": [QUESTION], "tools": tools}
-    body = relay_body(asked, profile, model="m").body
+    params = {"model": "m", "messages": [QUESTION], "tools": tools}
+    body = relay_body(params, profile, model="m").body
     assert body["tools"] == [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     assert body["parallel_tool_calls"] is False
-    assert relay_body({**asked, "parallel_tool_calls": True}, profile, model="m").body["parallel_tool_calls"] is True
+    assert relay_body({**params, "parallel_tool_calls": True}, profile, model="m").body["parallel_tool_calls"] is True
 
 
 HI = {"role": "user", "content": "Hi"}

@@ -66,9 +66,9 @@ LOST: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "param"), LOST.values(), ids=LOST)
-def test_a_key_without_a_meaning_here_is_a_loss(asked: Json, param: str) -> None:
-    assert Loss(param, "dropped") in turn_of(**asked).losses
+@pytest.mark.parametrize(("params", "param"), LOST.values(), ids=LOST)
+def test_a_key_without_a_meaning_here_is_a_loss(params: Json, param: str) -> None:
+    assert Loss(param, "dropped") in turn_of(**params).losses
 
 
 def test_hints_are_no_loss() -> None:

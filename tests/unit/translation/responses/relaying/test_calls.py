@@ -90,15 +90,15 @@ IDS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "told"), IDS.values(), ids=IDS)
-def test_each_call_has_an_id_of_its_own(said: list[str], told: list[str]) -> None:
+@pytest.mark.parametrize(("value", "expected"), IDS.values(), ids=IDS)
+def test_each_call_has_an_id_of_its_own(value: list[str], expected: list[str]) -> None:
     rules = CallRules(used_ids=frozenset({"old", "tc_7"}))
-    events = [event for index, each in enumerate(said) for event in call_events(index, each, "{}")]
+    events = [event for index, each in enumerate(value) for event in call_events(index, each, "{}")]
     *seen, end = relayed(stream_of(*events), rules)
-    assert [item["call_id"] for item in items_of(seen)] == told
-    assert [item["call_id"] for item in end["response"]["output"]] == told
+    assert [item["call_id"] for item in items_of(seen)] == expected
+    assert [item["call_id"] for item in end["response"]["output"]] == expected
     whole = response_snapshot("completed", items_of(events))
-    assert [item["call_id"] for item in relay_response(whole, model=None, calls=rules)["output"]] == told
+    assert [item["call_id"] for item in relay_response(whole, model=None, calls=rules)["output"]] == expected
 
 
 def test_ids_are_unchanged_if_the_upstream_continues_from_them() -> None:

@@ -20,11 +20,11 @@ BODIES: dict[str, tuple[Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
-def test_the_upstream_gets(asked: Json, expected: Json) -> None:
-    body = {"model": "m", "input": "Hi", **asked}
+@pytest.mark.parametrize(("params", "expected"), BODIES.values(), ids=BODIES)
+def test_the_upstream_gets(params: Json, expected: Json) -> None:
+    body = {"model": "m", "input": "Hi", **params}
     assert relay_body(body, DEFAULT_PROFILE, model="theirs") == ({"model": "theirs", "input": "Hi", **expected}, [])
-    assert body == {"model": "m", "input": "Hi", **asked}, "the client's body is not changed"
+    assert body == {"model": "m", "input": "Hi", **params}, "the client's body is not changed"
 
 
 INPUT: list[Json] = [
@@ -56,8 +56,8 @@ def test_tools_are_relayed_in_the_form_of_the_upstream() -> None:
     body, _ = relay_body({"model": "m", "input": "Hi", "tools": tools}, profile, model="m")
     assert body["tools"] == [{"type": "function", "name": "f", "parameters": {}}]
     assert body["parallel_tool_calls"] is False
-    asked = {"model": "m", "input": "Hi", "tools": tools, "parallel_tool_calls": True}
-    assert relay_body(asked, profile, model="m").body["parallel_tool_calls"] is True
+    params = {"model": "m", "input": "Hi", "tools": tools, "parallel_tool_calls": True}
+    assert relay_body(params, profile, model="m").body["parallel_tool_calls"] is True
     assert "parallel_tool_calls" not in relay_body({"model": "m", "input": "Hi"}, profile, model="m").body
 
 
@@ -83,10 +83,10 @@ UNSEEN: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("asked", UNSEEN.values(), ids=UNSEEN)
-def test_ids_are_unchanged_if_the_upstream_stores_calls(asked: Json) -> None:
+@pytest.mark.parametrize("params", UNSEEN.values(), ids=UNSEEN)
+def test_ids_are_unchanged_if_the_upstream_stores_calls(params: Json) -> None:
     given = [*pair("x")[1:], *pair("x"), *pair("")]
-    assert relay_body({"model": "m", "input": given, **asked}, DEFAULT_PROFILE, model="m").body["input"] is given
+    assert relay_body({"model": "m", "input": given, **params}, DEFAULT_PROFILE, model="m").body["input"] is given
 
 
 def test_incomplete_pairs_accepted_before_are_accepted_here() -> None:
