@@ -11,22 +11,22 @@ from translation.gemini_endpoint.failures import build_status_body
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-_PATH: Final = "/v1beta/"
-_SHARED_PATH: Final = "/v1/models"
+_PATHS: Final = ("/v1beta/", "/upload/v1")
+_MODEL_PATH: Final = "/v1/models/"
+"""Paths that only Gemini's API posts to."""
 
 _CLIENT_HEADERS: Final = (GOOGLE_KEY_HEADER, b"x-goog-api-client")
 """Headers that the clients of no other API send."""
 
 
 def is_gemini_request(scope: Scope) -> bool:
-    """Whether the client of a request speaks Gemini's API: by its path, or for lists of models by its headers."""
+    """Whether the client of a request speaks Gemini's API: by its path, or else by its headers.
+
+    Lists of models are at paths of OpenAI's API too, and so are many paths of Gemini's API that are not served here.
+    """
     path: str = scope["path"]
-    if path.startswith(_PATH):
+    if path.startswith(_PATHS) or (path.startswith(_MODEL_PATH) and scope.get("method") == "POST"):
         return True
-    if not path.startswith(_SHARED_PATH):
-        return False
-    if scope.get("method") == "POST":
-        return path != _SHARED_PATH
     headers = headers_of(scope)
     return any(name in headers for name in _CLIENT_HEADERS)
 

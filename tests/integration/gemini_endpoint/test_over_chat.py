@@ -265,6 +265,27 @@ async def test_lists_of_models_under_v1_have_the_form_of_the_client() -> None:
     assert refused["error"]["status"] == "NOT_FOUND"
 
 
+NOT_SERVED = {
+    "an upload": ("POST", "/upload/v1beta/files"),
+    "files": ("GET", "/v1/files"),
+    "a cache": ("POST", "/v1beta/cachedContents"),
+    "a cache of the newer version": ("POST", "/v1/cachedContents"),
+    "a batch": ("POST", "/v1/models/org/m:8b:batchGenerateContent"),
+    "a deletion": ("DELETE", "/v1/models/org/m:8b"),
+}
+
+
+@pytest.mark.parametrize(("method", "path"), NOT_SERVED.values(), ids=NOT_SERVED)
+async def test_what_is_not_served_is_an_error_of_the_api(method: str, path: str) -> None:
+    async with gateway() as (client, _):
+        url = str(client.base_url).removesuffix("/v1beta/") + path
+        reply = await client.request(method, url, headers={"x-goog-api-client": "google-genai-sdk"})
+    error = reply.json()["error"]
+    assert (error["code"], error["status"]) in ((404, "NOT_FOUND"), (405, "UNIMPLEMENTED"))
+    assert error["code"] == reply.status_code
+    assert path in error["message"]
+
+
 async def test_tokens_are_counted_by_the_upstream_only() -> None:
     async with gateway() as (client, upstream):
         upstream.on("/tokenize", Reply(body=b'{"count": 21}'))
