@@ -8,6 +8,7 @@ import orjson
 from translation.agui.tool_items import ToolCallView
 from translation.errors import Unrepresentable
 from translation.hosted.calls import is_json_object
+from translation.lowering.media import UNNAMED_FILE
 from translation.representation.json_types import Item, Json
 
 NO_RESULT: Final = "no result: the call was not answered"
@@ -200,7 +201,7 @@ def _read_part(part: Json, param: str) -> Json:
             return {"type": "input_file", "file_id": file_id}
         if source["type"] == "url":
             return {"type": "input_file", "file_url": source["value"]}
-        return {"type": "input_file", "filename": "document", "file_data": _url_of(source)}
+        return {"type": "input_file", "filename": UNNAMED_FILE, "file_data": _url_of(source)}
     if kind == "audio" and source["type"] == "data":
         audio_format = source["mimeType"].partition("/")[2].removeprefix("x-")
         return {

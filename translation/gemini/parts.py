@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.media import find_file_name, parse_media_data_url, parse_text_data_url
+from translation.lowering.media import (
+    UNNAMED_FILE,
+    UNNAMED_PDF,
+    find_file_name,
+    parse_media_data_url,
+    parse_text_data_url,
+)
 from translation.lowering.text_parts import text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -71,7 +77,7 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     source, data_param = part.get("file_data") or "", f"{param}.file_data"
     if (text := parse_text_data_url(source, data_param)) is not None:
         return {"text": f"{name}:\n{text}" if name else text}
-    if name:
+    if name not in (None, "", UNNAMED_PDF, UNNAMED_FILE):
         losses.append(Loss(f"{param}.filename", "dropped"))
     if (medium := _inline_data(source, data_param)) is not None:
         return medium

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.media import UNNAMED_FILE, UNNAMED_PDF
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -47,7 +48,7 @@ def _lift_blob(blob: Json) -> Json:
             "type": "input_audio",
             "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)},
         }
-    name = blob.get("displayName") or ("document.pdf" if subtype == "pdf" else "document")
+    name = blob.get("displayName") or (UNNAMED_PDF if subtype == "pdf" else UNNAMED_FILE)
     return {"type": "input_file", "filename": name, "file_data": f"data:{kind};base64,{data}"}
 
 

@@ -7,6 +7,10 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from translation.errors import InvalidRequest, Unrepresentable
 
+UNNAMED_PDF: Final = "document.pdf"
+UNNAMED_FILE: Final = "document"
+"""Names of files that a client sent without one. OpenAI's APIs require a name; elsewhere nothing is lost of these."""
+
 
 def find_file_name(url: str) -> str:
     """Returns the last segment of the URL's path, unquoted.

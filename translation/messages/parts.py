@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.media import UNNAMED_PDF
 from translation.messages.schema.blocks import DOCUMENT_SOURCES, IMAGE_SOURCES, require_known
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Json
@@ -98,7 +99,7 @@ def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json
             yield {"type": "input_file", "file_url": source["url"], **({"filename": title} if title else {})}
         case _:
             data = f"data:{source['media_type']};base64,{source['data']}"
-            yield {"type": "input_file", "file_data": data, "filename": title or "document.pdf"}
+            yield {"type": "input_file", "file_data": data, "filename": title or UNNAMED_PDF}
 
 
 def _require_unstored(source: Json, param: str, known: Sequence[str]) -> Json:

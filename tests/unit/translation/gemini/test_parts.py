@@ -57,6 +57,11 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         {"inlineData": {"mimeType": "application/pdf", "data": "QUJD"}},
         ["p[0].filename=dropped"],
     ),
+    "a document that the client did not name": (
+        {"type": "input_file", "file_data": "data:application/pdf;base64,QUJD", "filename": "document.pdf"},
+        {"inlineData": {"mimeType": "application/pdf", "data": "QUJD"}},
+        [],
+    ),
     "a document elsewhere": (
         {"type": "input_file", "file_url": "https://host/a.pdf"},
         {"fileData": {"fileUri": "https://host/a.pdf", "mimeType": "application/pdf"}},
