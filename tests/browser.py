@@ -111,7 +111,7 @@ def open_browser(program: str) -> Iterator[Tab]:
             line = next((line for line in process.stderr if line.startswith(prefix)), None)
             if line is None:
                 raise RuntimeError(f"{program} did not start")
-            # A browser whose messages nobody reads waits for somebody to read them.
+            # A browser stops until its messages are read.
             reader = threading.Thread(target=process.stderr.read, daemon=True)
             reader.start()
             with connect(line.removeprefix(prefix).strip(), max_size=None, proxy=None) as socket:

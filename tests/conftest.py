@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 gc.disable()
 gc.set_threshold(50_000, 20, 50)
 
-# How long an example takes says how busy the machine is.
+# The time of an example depends on the load of the machine.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 

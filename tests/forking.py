@@ -41,7 +41,7 @@ _FURTHER_IMPORTS: Mapping[str, Sequence[str]] = {
     ),
     "doctor": ("gateway.doctor.command", "gateway.mcp.operator_server", "mcp.server.lowlevel"),
 }
-"""What the processes of a subcommand may need beyond that. The MCP library alone takes half a second of CPU."""
+"""Modules that the processes of a subcommand may need in addition. The MCP library alone takes half a second of CPU."""
 
 
 class Forked:
@@ -156,7 +156,7 @@ def _serve_forks(requests: socket.socket) -> bool:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
-                with suppress(BrokenPipeError):  # nobody reads it any more
+                with suppress(BrokenPipeError):  # its reader has ended
                     os.write(exit_pipes[pid], str(os.waitstatus_to_exitcode(status)).encode())
                 os.close(exit_pipes.pop(pid))
 

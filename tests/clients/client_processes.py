@@ -11,7 +11,7 @@ from typing import Any
 
 PROGRAMS = Path(__file__).with_name("programs")
 ROOT = Path(__file__).parents[2]
-"""Where the gateway's own clients are, for programs that import them."""
+"""The folder of the gateway's own clients, for programs that import them."""
 ANSWER_KEYS = {
     "frameworks/agents_sdk.py": "text",
     "frameworks/agents_sdk.mjs": "text",
@@ -20,7 +20,7 @@ ANSWER_KEYS = {
 }
 """Programs that run an agent with a tool, and the key of the agent's answer in what each prints."""
 AGENT_APIS = [*product(ANSWER_KEYS, ("responses", "chat")), ("frameworks/pydantic_ai_agent.py", "messages")]
-"""Those programs with each API that they can use."""
+"""The programs with each API that they can use."""
 
 _TIMEOUT_S = 90.0
 

@@ -48,7 +48,7 @@ ODD: dict[str, tuple[Any, str, str]] = {
     "an empty list": ([], "[]", NO_OBJECT),
     "half an object": ('{"a":', '{"a":', NOT_JSON),
 }
-"""What was given -> what the client gets, and why it is marked."""
+"""Arguments of the upstream -> arguments for the client, and the reason of the mark."""
 
 
 @pytest.mark.parametrize(("given", "text", "why"), ODD.values(), ids=list(ODD))

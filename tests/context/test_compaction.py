@@ -311,7 +311,7 @@ async def test_a_model_with_responses_only_is_managed_too(client: AsyncOpenAI, u
         {"role": "user", "content": "On."},
     ]
     response = await client.responses.create(model="responses", input=input_items, context_management=MANAGED)
-    assert [item.type for item in response.output] == ["message"]  # its usage says that the input is short
+    assert [item.type for item in response.output] == ["message"]  # its usage reports a short input
     lower: list[Any] = [{"type": "compaction", "compact_threshold": 1}]
     second = await client.responses.create(
         model="responses", previous_response_id=response.id, input="On.", context_management=lower

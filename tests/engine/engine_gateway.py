@@ -28,7 +28,7 @@ ARGUMENTS: Json = {
     "block_size": 32,
     "kv_cache_memory_bytes": 256 << 20,
 }
-"""Those of the server that tests/integration/engines.py starts."""
+"""The settings of the server that tests/integration/engines.py starts."""
 
 PROVIDER: Json = {
     "type": "vllm_inprocess",

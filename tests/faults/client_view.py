@@ -21,7 +21,7 @@ CHAT = "/chat/completions"
 MESSAGES = "/messages"
 OLLAMA = "/api/chat"
 GEMINI = "/models"
-"""Whose requests have the model and the form of the reply in their path, see `address_of`."""
+"""APIs that have the model and the form of the reply in the path of a request, see `address_of`."""
 _ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _PATIENCE_S = 20.0
 

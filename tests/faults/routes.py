@@ -19,7 +19,7 @@ NATIVE_ROUTES = {
     "Responses over Harmony": (RESPONSES, "harmony"),
     "chat over Harmony": (CHAT, "harmony"),
 }
-"""Those to upstreams with an API that no client speaks."""
+"""Routes to upstreams with an API that is no client API."""
 
 MESSAGES_ROUTES = {
     "Messages over chat": (MESSAGES, "chat"),
@@ -29,7 +29,7 @@ MESSAGES_ROUTES = {
     "Messages over Ollama's": (MESSAGES, "ollama"),
     "Messages over Harmony": (MESSAGES, "harmony"),
 }
-"""Those of clients of the Messages API."""
+"""Routes of clients of the Messages API."""
 
 OLLAMA_ROUTES = {
     "Ollama's over chat": (OLLAMA, "chat"),
@@ -37,7 +37,7 @@ OLLAMA_ROUTES = {
     "Ollama's over the Messages API": (OLLAMA, "anthropic"),
     "Ollama's over its own": (OLLAMA, "ollama"),
 }
-"""Those of clients of Ollama's API."""
+"""Routes of clients of Ollama's API."""
 
 GEMINI_ROUTES = {
     "Gemini's API over chat": (GEMINI, "chat"),
@@ -47,4 +47,4 @@ GEMINI_ROUTES = {
     "Gemini's API over Ollama's": (GEMINI, "ollama"),
     "Gemini's API over Harmony": (GEMINI, "harmony"),
 }
-"""Those of clients of Gemini's API."""
+"""Routes of clients of Gemini's API."""

@@ -45,7 +45,7 @@ TOOLS: list[Json] = [
 ]
 LONG = 200_000
 A_WHILE_S = 20.0
-"""What 200 000 pieces may take on a busy machine. Where each took longer the more there were, it would be hours."""
+"""The limit for 200,000 pieces on a busy machine. With quadratic time it would be hours."""
 
 
 @pytest.mark.parametrize("parser", PARSER_FACTORIES)

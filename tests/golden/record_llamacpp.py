@@ -60,14 +60,14 @@ CHATS: dict[str, Json] = {
     "logprobs": asking("Hi", logprobs=True, top_logprobs=2, **NO_THINKING),
 }
 STREAMED_ONLY = {"logprobs"}
-"""Asked twice, their last digits are others."""
+"""Requests that are only streamed, because their last digits vary between two runs."""
 
 REFUSED: dict[str, Json] = {
     "context": asking("river " * (CONTEXT + 100)),
     "schema": asking("Hi", response_format={"type": "json_schema", "json_schema": {"schema": {"type": "river"}}}),
     "tools": asking("Hi", tools=[WEATHER], tool_choice="sometimes"),
 }
-"""What is answered with an error."""
+"""Requests with an error reply."""
 
 COMPLETIONS: dict[str, tuple[Json, Json]] = {
     "text": (asking("What is the capital of France?", **NO_THINKING), {}),

@@ -27,7 +27,7 @@ class Reply:
     """`done`, or why it was cut short."""
     usage: Any
     spoken: list[Json] = field(default_factory=list)
-    """What goes into the history of the next turn."""
+    """The items for the history of the next turn."""
 
 
 class Api(Protocol):

@@ -76,7 +76,7 @@ def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_key_is_in_the_example() -> None:
     keys, text = set(keys_of(Settings)), EXAMPLE.read_text()
     assert keys
-    # What a model can do is written with the same keys as what its provider can, and the example says so.
+    # Capabilities of a model have the keys of its provider's, and the example refers to them.
     expected = {name.replace("models.*.capabilities.", "providers.*.capabilities.") for name in keys}
     # One of two keys that exclude each other is only named.
     assert {name for name in expected - WRITTEN if f"or {name.rpartition('.')[2]}: " not in text} == set()

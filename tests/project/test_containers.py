@@ -24,7 +24,7 @@ BIN = Path(sysconfig.get_path("scripts"))
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SECRETS = {"GATEWAY_KEY": "k", "POSTGRES_PASSWORD": "p"}
 IMAGE = {"STORE_URL": "sqlite+aiosqlite:////var/lib/responses-gateway/state.db"}
-"""What the Dockerfile sets."""
+"""The environment variables that the Dockerfile sets."""
 _QUICKLY = {"PIP_QUIET": "1", "PIP_COMPILE": "0", "CFLAGS": "-O0"}
 """The speed of what is installed does not matter here."""
 

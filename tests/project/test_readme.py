@@ -121,7 +121,7 @@ RUN: dict[str, Callable[[str], None]] = {
     "client.responses.stream": check_program,
     "My name is Ada.": check_memory,
 }
-"""What a block contains -> what its output must be."""
+"""Text in a block -> check of its output."""
 
 MAKE = ("make run", "make test")
 """Commands that are not run: they set the project up, and run these tests."""

@@ -118,7 +118,7 @@ def test_json_is_json(snippet: Snippet) -> None:
 def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tools: str, tmp_path: Path) -> None:
     source = _ADDRESS.sub(gateway.url, snippet.text).replace(_TOOLS_URL, tools)
     if not all(importlib.util.find_spec(package) for package in _imports(ast.parse(source))):
-        return  # a client that is not a dependency of this project: it compiles, more cannot be said here
+        return  # a client that is no dependency of this project: it is only compiled
     script = tmp_path / "snippet.py"
     script.write_text(source)
     _run([sys.executable, str(script)], tmp_path)

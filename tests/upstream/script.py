@@ -194,4 +194,4 @@ def _phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:
-        return "Unassigned"  # 529, which Anthropic answers when overloaded, is nobody's standard
+        return "Unassigned"  # 529, which Anthropic sends when overloaded, is in no standard

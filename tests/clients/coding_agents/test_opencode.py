@@ -127,7 +127,7 @@ async def test_thinking_before_a_call_is_understood(
     assert [part["text"] for part in parts if part["type"] == "text"] == ["It says forty-2."]
     messages = [message for request in upstream.requests for message in request.json["messages"]]
     thoughts = {message.get("reasoning_content") for message in messages if message.get("tool_calls")}
-    # Over Responses its OpenAI package sends back only reasoning that came encrypted.
+    # Over Responses its OpenAI package sends back only encrypted reasoning.
     assert thoughts == ({"They want a command."} if opencode.package == PACKAGES["chat"] else {None})
 
 

@@ -11,7 +11,7 @@ from tests.upstream.builders import CHAT_USAGE
 
 ADDS = chat_calls(("add", '{"a":2,"b":40}'))
 WHOLE = ["user", "assistant", "tool", "assistant", "user"]
-"""Who speaks in a conversation of two turns, with a tool in the first."""
+"""The roles in a conversation of two turns, with a tool in the first."""
 
 
 @pytest.fixture(params=["frameworks/agents_state.py", "frameworks/agents_state.mjs"], ids=["Python", "JavaScript"])

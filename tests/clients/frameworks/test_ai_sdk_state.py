@@ -15,7 +15,7 @@ ADDS = chat_calls(ADD)
 CALL = {"id": "call_0", "type": "function", "function": dict(zip(("name", "arguments"), ADD, strict=True))}
 ANSWERS = (chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
 WHOLE = ["user", "assistant", "tool", "assistant", "user"]
-"""Who speaks in a conversation of two turns, with a tool in the first."""
+"""The roles in a conversation of two turns, with a tool in the first."""
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_conversation_is_stored(sdk: ClientProgram, answer: Answer, upst
     answer(ADDS, *ANSWERS)
     got = await sdk.do("conversation")
     assert (got["text"], got["sent"][2]) == ("Ada.", ["user"])
-    # With the result of a tool it says what the user said once more: its way with conversations, whoever keeps them.
+    # With the result of a tool it sends the user message again, as it does in every conversation.
     assert got["sent"][1] == ["user", "function_call_output"]
     assert [message["role"] for message in sent_messages(upstream)] == [
         "user",

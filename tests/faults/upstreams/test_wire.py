@@ -1,4 +1,4 @@
-"""Whatever an upstream does wrong on the wire, the client gets a correct answer or one named failure, and the next
+"""After any fault of an upstream on the wire, the client gets a correct reply or one failure with a code, and the next
 request gets its answer.
 """
 
@@ -123,7 +123,7 @@ OUTCOMES: dict[str, Expected] = {
     "answers 429 with a date to wait for": always(LIMITED),
 }
 
-# Where a relay differs: it opens fewer frames than a translation, and takes a whole answer for what it is.
+# Cases in which a relay differs: it parses fewer frames than a translation, and relays a JSON reply unchanged.
 ON_RELAYS: dict[tuple[str, str], Expected] = {
     ("Responses relayed", "resets inside a UTF-8 character"): Expected(fails("upstream_disconnected", ""), FINE),
     ("Responses relayed", "sends bytes that are not UTF-8"): Expected(fails("upstream_garbled", ""), FINE),
@@ -142,7 +142,7 @@ ON_LINES: dict[str, Expected] = {
 }
 
 
-# Where nothing but the end of the body says that a stream is over, all of it is the answer.
+# If only the end of the body ends a stream, all of it is the answer.
 ON_BODIES: dict[str, Expected] = {"goes on after done": Expected(completes(WHOLE_TEXT + TEXT[2]), FINE)}
 
 
@@ -155,7 +155,7 @@ ERROR_TYPES = {
     "upstream_rejected": "invalid_request_error",
     "upstream_timeout": "timeout_error",
 }
-"""What codes are in the Messages API, which has types only; of the server's own failures `api_error`."""
+"""Types of the Messages API by code. It has no codes, and the server's own failures have the type `api_error`."""
 
 
 def in_messages(seen: Seen) -> Seen:

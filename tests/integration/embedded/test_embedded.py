@@ -185,7 +185,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_restarts(
     model = gateway.log.with_name(MODEL.name)
     broken = gateway.log.with_name("broken.gguf")
     broken.write_bytes(MODEL.read_bytes()[:2_000_000])
-    broken.replace(model)  # so that it does not come back before everybody has looked
+    broken.replace(model)  # so that it does not restart before the checks
     with http.stream("POST", f"{gateway.v1}/responses", json={**ENDLESS, "model": name}) as stream:
         lines = stream.iter_lines()
         next(line for line in lines if "output_text.delta" in line)
@@ -198,7 +198,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_restarts(
     assert failed["type"] == "response.failed"
     assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
 
-    # The system closes a dead process's connections before it tells of its death.
+    # The system closes the connections of a dead process before it reports its death.
     block_until(lambda: ready(http, gateway).status_code == 503, timeout_s=1)
     assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
     assert "killed by SIGKILL" in gateway.log.read_text()

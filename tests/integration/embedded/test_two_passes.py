@@ -19,7 +19,7 @@ TURNS = 300
 AT_ONCE = 16
 
 MAX_GAP_S = 0.05
-"""It is 2 ms on a quiet machine. The server's closing of a connection once cost a delay of 100 ms here."""
+"""The pause is 2 ms on an idle machine. A connection that the server closed once delayed it by 100 ms."""
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ _SPECIAL: Final = {
     200_018: "<|endofprompt|>",
 }
 _NEVER: Final = -30.0
-"""How likely all other tokens are, as a logit."""
+"""The logit of all other tokens."""
 
 _NORMAL, _CONTROL = 1, 3
 _UINT32, _INT32, _FLOAT32, _STRING, _ARRAY = 4, 5, 6, 8, 9
@@ -94,7 +94,7 @@ def _facts() -> dict[str, tuple[int, bytes]]:
         "tokenizer.ggml.pre": (_STRING, _text("gpt-4o")),
         "tokenizer.ggml.tokens": (_ARRAY, _list(_STRING, map(_text, names))),
         "tokenizer.ggml.token_type": (_ARRAY, _list(_INT32, (struct.pack("<i", kind) for kind in kinds))),
-        # Nothing here is tokenized by the server: prompts come as tokens.
+        # The server tokenizes nothing: prompts are sent as tokens.
         "tokenizer.ggml.merges": (_ARRAY, _list(_STRING, [_text("\u0120 t")])),
         "tokenizer.ggml.bos_token_id": (_UINT32, struct.pack("<I", 199_998)),
         "tokenizer.ggml.eos_token_id": (_UINT32, struct.pack("<I", 200_002)),

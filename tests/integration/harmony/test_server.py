@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(180)  # every token is looked for among two hun
 
 WORDS = ["analysis", "commentary", "final", "json", " to", "=", "functions", ".", " It", " is", " sunny"]
 CHARACTERS = [" 🚀", " 東京", " Zürich"]
-"""Each is several tokens, or one with characters of several bytes."""
+"""Texts of several tokens, or of one token with characters of several bytes."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -34,7 +34,7 @@ SCHEMA: dict[str, Any] = {
 TOOL = {"name": "weather", "parameters": SCHEMA}
 OTHER = {"name": "final", "parameters": {"type": "object", "properties": {}}}
 BROKEN = re.compile(r" ?\ufffd+")
-"""What is left of a token that begins a character which another token should have finished."""
+"""Matches the remains of unfinished characters."""
 
 
 @pytest.fixture(scope="module")

@@ -165,7 +165,7 @@ async def test_fault_57_requests_of_other_owners_cannot_be_answered(calc: Counti
         form = {**request["elicitation"], "requested_schema": {"type": "object", "properties": {"people": {}}}}
         rewritten = [QUESTION, {**request, "elicitation": form, "continues": "mcp_x"}, given(request, people=40)]
         assert (await booking.refuse(rewritten))[1] == "invalid_elicitation_content"
-        # A client may drop what it does not know.
+        # A client may drop unknown items.
         plain = {name: value for name, value in request.items() if name not in ("elicitation", "continues")}
         call = call_of(await booking.ask([QUESTION, plain, given(request, people=2)], store=False))
         assert (call["output"], call["continues"]) == ("A table for 2 in Rome.", request["continues"])

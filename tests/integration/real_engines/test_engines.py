@@ -29,7 +29,7 @@ SUM = {
     "additionalProperties": False,
 }
 FREED_S = 1.0
-"""How soon an engine must be free after a client has left."""
+"""The longest time until an engine is free after a client left."""
 
 
 def test_a_question_gets_its_answer_and_the_thought_before_it(api: Api) -> None:

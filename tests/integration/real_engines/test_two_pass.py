@@ -43,7 +43,7 @@ SUM: dict[str, Any] = {
     "additionalProperties": False,
 }
 FREED_S = 1.0
-"""How soon an engine must be free after a client has left."""
+"""The longest time until an engine is free after a client left."""
 
 THINKS = {"provider": "engine", "model": "tiny", "tool_parser": "hermes", "two_pass": {"max_thinking_tokens": BUDGET}}
 KINDS = pytest.mark.parametrize("kind", [ResponsesApi, ChatApi], ids=["responses", "chat"])

@@ -16,10 +16,10 @@ from tests.upstream.ollama import ollama_tags
 
 LISTED = ("big", "small-1", "small-2", "other")
 MODELS: dict[str, Any] = {"best": {"model": "big"}, "big": {}, "gone": {}, "small-*": {}, "?ther": {"model": "small-1"}}
-"""What the gateway calls them: an alias, names with and without somebody who lists them, patterns of both kinds."""
+"""Model names of the gateway: an alias, listed and unlisted names, patterns of both kinds."""
 
 ASKED = {"best": "big", "big": "big", "gone": "gone", "small-2": "small-2", "small-3": "small-3", "other": "small-1"}
-"""Asked name -> what the upstream is asked for. Only a name that a pattern passes on is held against the list."""
+"""Requested name -> upstream name. Only a name that matches a pattern is checked against the list."""
 
 HI: Any = [{"role": "user", "content": "Hi"}]
 

@@ -138,7 +138,7 @@ async def test_connections_are_counted_while_they_are_open(upstream: ScriptedUps
                         await talk.response()
                         return
                 except InvalidStatus:
-                    continue  # the server has not heard yet of the end of the first
+                    continue  # the server has not noticed the end of the first one yet
 
 
 async def test_an_idle_connection_is_closed_when_its_time_is_over(upstream: ScriptedUpstream) -> None:

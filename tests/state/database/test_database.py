@@ -70,7 +70,7 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_partial_write_and_no_c
     threads = threading.active_count()
     steps, number, cancelled = 1.0, 0, 0
     while cancelled < MOMENTS:
-        # Cancelled some turns of the event loop later each time, until it comes to its end before that; then again.
+        # Each transaction is cancelled some turns of the loop later than the last one, until one ends before that.
         number += 1
         steps = max(steps + 1, steps * 1.05)
         work = asyncio.create_task(pair(number))

@@ -19,7 +19,7 @@ from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from tests import databases
 
 SIZES = [ROW_BYTES, MAX_GROUP_BYTES + 1]
-"""Of a work that is executed on the event loop, and of one that is executed in the thread."""
+"""The sizes of a write on the event loop, and of one in the writer's thread."""
 
 
 @pytest.fixture

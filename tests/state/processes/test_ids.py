@@ -96,5 +96,5 @@ async def test_ids_cannot_be_guessed(upstream: ScriptedUpstream, tmp_path: Path)
                 made["chatcmpl"].append((await asking.http.post("/chat/completions", json=body)).json()["id"])
     for prefix, ids in made.items():
         numbers = [int(one.removeprefix(f"{prefix}_"), 16) for one in ids]
-        # A bit that is the same in all of them says nothing.
+        # A bit that is the same in all ids has no entropy.
         assert reduce(or_, (number ^ numbers[0] for number in numbers)).bit_count() >= RANDOM_BITS

@@ -210,7 +210,7 @@ async def check_stored(asking: Client, delivered: dict[str, Json], undelivered: 
     for response_id, response in delivered.items():
         assert await asking.read(response_id) == response
     for response_id in undelivered:
-        # Clients hear of the id first: whoever was cut off before the beginning was written finds nothing.
+        # Clients get the id first: if the server is killed before the beginning is stored, nothing is found.
         if await is_stored(asking, response_id):
             response = await wait_until_orphaned(asking, response_id, store_url)
             if response["status"] == "completed":

@@ -159,7 +159,7 @@ async def test_names_in_use_are_refused_and_existing_servers_stay(store_url: str
         source = [each["source"] for each in (await send(it.first, "GET")).json()["data"]]
         assert source == ["configuration", "api"]
         assert "settings" not in (await send(it.first, "GET", "own")).json()
-    # The file of the next start has a server with that name: it comes first.
+    # The file of the next start has a server with that name, which has precedence.
     async with replicas(store_url, mcp={"servers": {"tools": {"url": DEAD}}}) as it:
         shown = (await send(it.first, "GET", "calc")).json()
         assert (shown["status"], shown["reason"]) == ("failed", "name_taken")

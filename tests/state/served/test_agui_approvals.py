@@ -108,7 +108,7 @@ async def test_a_resumed_run_that_is_sent_again_is_replayed(served: Served) -> N
     assert text_of(runs[0]) == text_of(runs[1]) == "It is 5."
     assert results_of(runs[0]) == results_of(runs[1])
     assert served.run_count() == 1
-    # The run that asked is replayed without the interrupt, which is solved.
+    # The run with the request is replayed without its interrupt, which is resolved.
     first = await served.second.post("/v1/agui", json=run_input(run="t-r1"))
     assert interrupts_of(read_run(first.content)) == []
 

@@ -155,7 +155,7 @@ async def test_a_response_whose_client_left_is_cancelled_with_its_delivered_outp
             talk.socket.transport.abort()
         path = f"/responses/{events[0]['response']['id']}"
         async with asyncio.timeout(5):
-            # Its beginning is written while the upstream works, its end once the server hears that the client left.
+            # Its beginning is stored while the upstream works, its end once the server notices that the client left.
             while (stored := (await client.get(path)).json()).get("status") in (None, "in_progress"):
                 continue
     assert stored["status"] == "cancelled"
@@ -169,7 +169,7 @@ async def test_a_failure_before_content_leaves_nothing_in_the_store(
     gateway = start()
     async with http(gateway) as client, talking(gateway.v1) as talk:
         assert (await talk.error())["status"] == 400
-        # The error is told first; what it leaves is cleared away after it.
+        # The error is sent first; the response is deleted after it.
         async with asyncio.timeout(TIMEOUT_S):
             while (await client.get("/responses")).json()["data"]:
                 continue

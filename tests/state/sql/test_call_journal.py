@@ -125,7 +125,7 @@ async def test_a_foreground_response_whose_server_died_has_its_calls(is_failed_f
     done = call_item("mcp_1", status="completed", output="3")
     await store.finish_call("ann", head["id"], done, worker=WORKER)
     await store.renew_lease(OTHER)
-    await store.release_jobs(WORKER)  # its lease is gone
+    await store.release_jobs(WORKER)  # it has lost its lease
     if is_failed_first:
         assert await store.fail_orphaned_responses() == 1
     stored = await store.load_response("ann", head["id"])

@@ -178,7 +178,7 @@ async def test_another_owner_reads_nothing(store: SqlStore) -> None:
 
 
 async def test_a_follower_is_notified_of_an_append_of_its_own_process_at_once(store_url: str) -> None:
-    # So seldom looking without a signal that only a signal can be why it hears.
+    # It polls so seldom that only a signal can notify it in time.
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
@@ -223,7 +223,7 @@ async def test_followers_in_the_same_process_miss_nothing_however_slow_they_are(
     head = await begun(store)
     async with store.watch_response("ann", head["id"]):
         last = 0
-        for size in (1, 5, 200, 3):  # more than is kept at hand, and less
+        for size in (1, 5, 200, 3):  # more than is held in memory, and less
             for number in range(last + 1, last + size + 1):
                 await store.append_log_entry("ann", head["id"], entry(number), worker=WORKER)
             found: list[int] = []

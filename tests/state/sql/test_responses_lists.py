@@ -193,7 +193,7 @@ async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> Non
 async def test_of_responses_that_continue_a_message_one_alone_is_stored(
     store: SqlStore, store_url: str, tables: Database
 ) -> None:
-    """Of two servers at once. A branch of the Responses API does not count, nor what a dead worker has left."""
+    """Two servers store at once. Branches of the Responses API and responses of a dead worker do not count."""
     other = SqlStore(StoreSettings(url=store_url, deadline_s=5.0), BackgroundSettings(lease_s=60.0))
     await other.open()
     message = await turn(store, "a")

@@ -245,7 +245,7 @@ async def test_the_parser_stays_in_step_wherever_reads_are_split(
         whole += chunk(body)
         starts.append(len(whole))
     whole += END
-    # Most chunks come alone, as they do where deltas come one by one.
+    # Most reads are one chunk, as if deltas arrived one by one.
     ends = sorted(
         {*(cut for cut in cuts if cut < len(whole)), *(at for at in starts if at % 10 != joined), 0, len(whole)}
     )

@@ -34,7 +34,7 @@ class FakeEngine:
     size: int = 1
     context_window: int | None = None
     opens: str = ""
-    """What the template writes at the end of a prompt."""
+    """The text that the template writes at the end of a prompt."""
     tools: bool = True
     heeds_stops: bool = True
     heeds_limit: bool = True
@@ -101,7 +101,7 @@ class FakeEngine:
             if finish is None and len(waiting) < self.size:
                 continue
             end = written.index(stop) if stop and not self.shows_stops else len(written)
-            if finish is None:  # what could become a stop string is not said yet
+            if finish is None:  # a possible stop string is not sent yet
                 end = max(said, end - max(map(len, asked.stop), default=1) + 1)
             named = [each for each in waiting if each != END or self.names_end]
             unnamed = len(waiting) - len(named)

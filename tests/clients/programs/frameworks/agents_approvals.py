@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 CLIENT = AsyncOpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retries=0)
 
 requests: list[Any] = []
-"""What was to be approved."""
+"""The calls that needed an approval."""
 
 
 def agent(*, approve: bool = True) -> Agent:

@@ -40,7 +40,7 @@ MODEL = KINDS[os.environ["API"]](
 PROMPT = os.environ.get("PROMPT", "Use add, sums__add, shell, apply_patch and look.")
 
 ran: list[Any] = []
-"""What tools were told to do."""
+"""The arguments of the tools that ran."""
 
 
 class Total(BaseModel):

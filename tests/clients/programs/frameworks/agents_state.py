@@ -25,7 +25,7 @@ CLIENT = AsyncOpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retrie
 FIRST, SECOND = "I am Ada. Add 2 and 40.", "Who am I?"
 
 ran: list[Any] = []
-"""What the tool was told to do."""
+"""The arguments of the calls that ran."""
 
 
 @function_tool

@@ -42,7 +42,7 @@ THINKING: Any = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1024
 PROMPT = os.environ.get("PROMPT", "Use add, sums__add, shell, apply_patch and look.")
 
 ran: list[Any] = []
-"""What tools were told to do."""
+"""The arguments of the tools that ran."""
 
 
 class Total(BaseModel):

@@ -16,7 +16,7 @@ MODEL = os.environ["MODEL"]
 CLIENT = OpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retries=0)
 PATIENCE_S = 30.0
 
-# It has no type for a user's message among the output of a compaction, and says so.
+# The SDK has no type for a user message in the output of a compaction, and warns about it.
 warnings.simplefilter("ignore", UserWarning)
 
 

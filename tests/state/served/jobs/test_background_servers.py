@@ -55,7 +55,7 @@ async def test_a_stream_of_a_killed_server_ends_as_failed_on_another_replica(
             failed = rest.events[-1]
             assert failed["type"] == "response.failed"
             assert (failed["response"]["status"], failed["response"]["error"]["code"]) == ("failed", "interrupted")
-            # What was told stays told; the upstream's pieces may have come in several reads, and the last not at all.
+            # Delivered text stays; the upstream's pieces may have arrived in several reads, and the last not at all.
             message = "".join(event.get("delta", "") for event in [*heard, *rest.events])
             assert text(failed["response"]) == message
             assert "".join(PIECES).startswith(message)

@@ -73,7 +73,7 @@ def instead(reply: Script, **when: Any) -> Script:
 
 async def test_a_correct_model_passes_all_applicable_checks(upstream: ScriptedUpstream) -> None:
     diagnosis = await examined(settings_for(upstream))
-    # It never thinks, whatever effort it is asked for, and counts no cached tokens.
+    # It never thinks, whatever the requested effort, and counts no cached tokens.
     skipped = {"reasoning", "replay", "messages_thinking", "prefix_cache"}
     assert verdicts(diagnosis) == {check.name: "skipped" if check.name in skipped else "pass" for check in CHECKS}
     assert not diagnosis.failed

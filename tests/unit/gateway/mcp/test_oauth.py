@@ -24,7 +24,7 @@ PAGES: dict[str, Any] = {
     TOKEN_URL: {"access_token": "a-token", "expires_in": 60},
 }
 FORMS: list[dict[str, str]] = []
-"""What the token endpoint was sent."""
+"""The forms that the token endpoint received."""
 
 ADDRESSES = {"mcp.example.com": "10.0.0.7", "login.example.com": "93.184.216.34", "inside.example.com": "10.0.0.8"}
 

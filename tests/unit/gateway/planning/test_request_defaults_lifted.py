@@ -1,4 +1,4 @@
-"""Whatever an operator writes as a default of a model is accepted with a request of every API."""
+"""Every default of a model is accepted with a request of every API."""
 
 from typing import Any
 

@@ -346,7 +346,7 @@ async def test_messages_clients_get_text_by_the_fast_path() -> None:
 async def test_the_fast_path_sends_the_same_bytes_for_every_split(texts: list[str], cuts: list[int]) -> None:
     (whole,) = reads_of([ROLE, *map(text_chunk, texts), text_chunk("end"), STOP], 99)
     ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
-    # Most frames come whole, as they do from most servers.
+    # Most reads end with a frame, as with most servers.
     ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
     reads = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
     servers = Server(reads), Server([whole])

@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     inputs: list[Sequence[Any]]
     """The items of each round's turn."""
     short: int
-    """How many reads took the template."""
+    """The number of reads that used the template."""
 
 
 async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:

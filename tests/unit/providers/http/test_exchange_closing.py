@@ -20,7 +20,7 @@ from translation.representation.turn import Turn
 
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
 END = data_frame(last(text("Hello")))
-# What follows it comes in a read of its own.
+# The rest arrives in a read of its own.
 PARTED = Drip(END, per=0.01, size=len(END))
 GROUNDING: Any = {
     "groundingChunks": [{"web": {"uri": "https://a", "title": "A"}}],

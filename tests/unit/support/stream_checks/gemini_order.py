@@ -8,7 +8,7 @@ import orjson
 Json = dict[str, Any]
 
 PART_KINDS = {"text", "inlineData", "functionCall"}
-"""What a part of a reply can be here."""
+"""The possible keys of a part of a reply."""
 
 _HEAD = {"modelVersion", "responseId", "createTime"}
 _CANDIDATE = {"content", "index", "finishReason", "finishMessage", "groundingMetadata", "logprobsResult"}

@@ -58,7 +58,7 @@ def check_sum(events: list[Event], fields: frozenset[str], legacy_functions: boo
     streamed = accumulate(chunks)
     whole = completion["choices"][0]
     if not whole["message"]["content"]:
-        # A stream opens with "" where text comes first, and a client cannot tell that from none.
+        # A stream that begins with text opens with "", which clients cannot distinguish from no text.
         streamed["message"]["content"] = whole["message"]["content"]
     assert streamed == whole
     counted = [chunk["usage"] for chunk in chunks if not chunk["choices"]]

@@ -41,7 +41,7 @@ def check_sum(batches: Sequence[Sequence[Event]], fields: frozenset[str]) -> Non
     COMPLETION.validate_python(completion, strict=True)
     streamed, whole = without_bytes(accumulate(chunks)), without_bytes(completion["choices"][0])
     if not whole["message"]["content"]:
-        # A stream opens with "" where text comes first, and a client cannot tell that from none.
+        # A stream that begins with text opens with "", which clients cannot distinguish from no text.
         streamed["message"]["content"] = whole["message"]["content"]
     assert streamed == whole
     reported = [completion["usage"]] if "usage" in completion else []

@@ -99,7 +99,7 @@ def relay(*, kept: bool = False, seal: Seal | None = None) -> ResponsesRelay:
 @pytest.mark.parametrize("output", [[SECRET, MESSAGE], []])
 def test_a_relay_parses_only_frames_with_sealable_data(kept: bool, output: list[Item]) -> None:
     stream = relay(kept=kept, seal=Seal())
-    # Bytes that no JSON writer here would make pass as they came.
+    # Bytes that no JSON writer of the gateway would produce are relayed unchanged.
     plain = PLAIN_DONE.replace(b'"output_index":1', b'"output_index" : 1')
     frames = relay_to_end(stream, CREATED + ADDED + DONE + PLAIN_ADDED + plain + ending(*output))
     assert PLAIN_ADDED in frames

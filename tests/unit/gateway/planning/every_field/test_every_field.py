@@ -84,7 +84,7 @@ OURS: Final = {
     "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
     "truncation": "the gateway does it",
 }
-"""What no upstream needs to be told."""
+"""Field -> why no upstream needs it."""
 
 _SCHEMAS = ("JsonSchema", "JsonSchemaFormat")
 _HOLDING = ("anthropic", "gemini", "ollama", "harmony", "engine")

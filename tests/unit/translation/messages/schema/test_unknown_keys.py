@@ -1,4 +1,4 @@
-"""What the official types have is lifted, refused or reported as lost, whatever it is."""
+"""Every field of the official types is lifted, refused or reported as a loss."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -95,7 +95,7 @@ def list_reported(**more: Any) -> list[str]:
 
 
 NOT_ALONE = {"model", "messages", "max_tokens", "stream", "tools", "system"}
-"""What every request has, and what other tests are about."""
+"""Fields of every request, which other tests cover."""
 
 HINTS = {"cache_control"}
 

@@ -24,7 +24,7 @@ LITERALS: dict[str, object] = {
     "{'a': {\"b\": 1}, }": {"a": {"b": 1}},
     "{}": {},
 }
-"""What Python writes -> what it means."""
+"""Python literal -> its value."""
 
 
 @pytest.mark.parametrize(("written", "means"), LITERALS.items(), ids=LITERALS)

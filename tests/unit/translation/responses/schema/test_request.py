@@ -29,7 +29,7 @@ TEXT = {"type": "input_text", "text": "a"}
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
 CUSTOM = {"type": "custom", "name": "sh", "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}}
 
-# Every item of the API with what it must have, and some of what it may have.
+# Every item of the API with its required fields and some optional ones.
 ITEMS: list[Json] = [
     {"role": "user", "content": "a"},
     {"type": "message", "role": "developer", "content": [TEXT], "id": "msg_1", "status": "completed"},
@@ -182,7 +182,7 @@ def test_every_parameter_of_the_official_client_is_known() -> None:
     assert ResponseCreateParamsBase.__annotations__.keys() <= REQUEST_FIELDS
 
 
-# what is wrong -> (what the body says beside a good model and input, param, code)
+# fault -> (the body beside a valid model and input, param, code)
 REFUSALS: dict[str, tuple[Json, str, str]] = {
     "no model": ({"model": None}, "model", "invalid_type"),
     "no input": ({"input": None}, "input", "missing_required_parameter"),
