@@ -23,13 +23,15 @@ _CHAT_CAPABILITIES = Capabilities(
 )
 """Every feature that a chat server may have. A server refuses requests that it cannot honour with its own error."""
 
-_CLIENT_TOOL_KINDS = frozenset(
+RESPONSES_CLIENT_TOOL_KINDS = frozenset(
     {"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"}
 )
+"""Kinds of client tools, beside functions, that the Responses dialect can express."""
+
 _WEB_SEARCH_KINDS = frozenset(
     {"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
 )
-_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
+RESPONSES_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
     {
         "file_search",
         "code_interpreter",
@@ -39,6 +41,7 @@ _HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
         "programmatic_tool_calling",
     }
 )
+"""Kinds of tools that an upstream with the Responses dialect may run itself."""
 
 _TEXT_ENDPOINTS: frozenset[EndpointName] = frozenset({"embeddings", "completions"})
 _TOKEN_ENDPOINTS: frozenset[EndpointName] = frozenset({"rerank", "tokenize", "detokenize"})
@@ -49,7 +52,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
     "openai": replace(
         _CHAT_CAPABILITIES,
         tool_kinds=frozenset({"function", "custom"}),
-        relayed_tools=_HOSTED_TOOL_KINDS,
+        relayed_tools=RESPONSES_HOSTED_TOOL_KINDS,
         sealed_reasoning=True,
         search_sources=True,
         manages_context=True,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from providers.base import CountMethod, Provider, WireDialect
-from providers.capabilities import _CLIENT_TOOL_KINDS, _HOSTED_TOOL_KINDS, CAPABILITIES
+from providers.capabilities import CAPABILITIES, RESPONSES_CLIENT_TOOL_KINDS, RESPONSES_HOSTED_TOOL_KINDS
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
 from providers.egress import EgressClient
 from providers.engines.servers.llama_provider import LlamaServerProvider
@@ -30,9 +30,9 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
         relayed_tools = capabilities.relayed_tools if "messages" in dialects else frozenset()
         capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=relayed_tools)
     if dialect == "responses":
-        kinds = capabilities.tool_kinds | _CLIENT_TOOL_KINDS
+        kinds = capabilities.tool_kinds | RESPONSES_CLIENT_TOOL_KINDS
         capabilities = replace(
-            capabilities, tool_kinds=kinds, hosted_tools=_HOSTED_TOOL_KINDS, audio=False, choices=False
+            capabilities, tool_kinds=kinds, hosted_tools=RESPONSES_HOSTED_TOOL_KINDS, audio=False, choices=False
         )
     capabilities = replace(capabilities, dialects=dialects, **config.capabilities.to_overrides())
     upstream = Upstream(name, config, config.base_url)

@@ -1,4 +1,4 @@
-"""Names the private and undocumented parts of uvicorn, aiosqlite and asyncio that the code relies on.
+"""Names the private and undocumented parts of uvicorn, aiosqlite and the standard library that the code relies on.
 
 These libraries have an upper bound in pyproject.toml. When a bound is raised, this test says first what has moved.
 `mcp` and vLLM are bounded for the same reason: their interfaces change with every minor release. What the gateway uses
@@ -77,6 +77,25 @@ PROTOCOL = (
     "transport",
 )
 WEBSOCKET = ("handle_cont", "handle_ping", "keepalive_timeout", "send", "send_receive_event_to_app", "shutdown")
+PATTERN_CODES = (
+    "ANY",
+    "AT",
+    "AT_BEGINNING",
+    "AT_BEGINNING_STRING",
+    "AT_END",
+    "ATOMIC_GROUP",
+    "BRANCH",
+    "GROUPREF",
+    "IN",
+    "LITERAL",
+    "MAX_REPEAT",
+    "MIN_REPEAT",
+    "NEGATE",
+    "NOT_LITERAL",
+    "POSSESSIVE_REPEAT",
+    "RANGE",
+    "SUBPATTERN",
+)
 CONNECTION = ("_conn", "_connection", "_execute", "_running", "_thread", "_tx")
 
 
@@ -145,6 +164,14 @@ async def test_asyncios_processes_have_the_transport_that_closes_their_pipes() -
         assert isinstance(process._transport, asyncio.SubprocessTransport)  # type: ignore[attr-defined]
     finally:
         await process.wait()
+
+
+def test_res_parser_has_the_parts_that_sample_texts_are_built_from() -> None:
+    from re import _constants, _parser  # type: ignore[attr-defined]  # private
+
+    assert [name for name in PATTERN_CODES if not hasattr(_constants, name)] == []
+    ((repeat, (least, most, _)),) = _parser.parse("a{2,3}")
+    assert (repeat, least, most) == (_constants.MAX_REPEAT, 2, 3)
 
 
 @pytest.mark.parametrize("library", ["aiosqlite", "mcp", "uvicorn", "vllm"])
