@@ -1,5 +1,7 @@
 """Renders past reasoning as text, for upstreams that read it, and finds losses of `reasoning` and `thinking`."""
 
+from typing import Final
+
 from translation.representation.items import new_reasoning_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -35,6 +37,23 @@ def is_signature_only(item: Item) -> bool:
     if not isinstance(details, list) or not details or item.get("encrypted_content") or render_past_reasoning(item):
         return False
     return all(isinstance(detail, dict) and detail.get("thought") is False for detail in details)
+
+
+_BUDGET_EFFORTS: Final = ((2048, "low"), (8192, "medium"))
+"""(largest number of tokens, effort) of budgets for thinking. A larger budget is a high effort."""
+
+
+def with_effort_for_budget(reasoning: Json, thinking: bool | None, losses: list[Loss]) -> Json:
+    """Returns `reasoning` for an upstream that has efforts and neither budgets nor a switch for thinking.
+
+    Requested thinking with a budget and without an effort gets one, which is a loss of the budget.
+    """
+    budget = reasoning.get("max_tokens")
+    if not thinking or budget is None or reasoning.get("effort") is not None:
+        return reasoning
+    effort = next((effort for limit, effort in _BUDGET_EFFORTS if budget <= limit), "high")
+    losses.append(Loss("reasoning.max_tokens", f"as effort {effort}"))
+    return {**reasoning, "effort": effort, "max_tokens": None}
 
 
 def find_reasoning_losses(unsupported: Json) -> list[Loss]:

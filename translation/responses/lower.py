@@ -6,7 +6,12 @@ from typing import Any, Final
 from translation.errors import Unrepresentable
 from translation.lowering.function_parameters import complete_parameters
 from translation.lowering.media import refuse_google_file
-from translation.lowering.reasoning import find_thinking_losses, is_signature_only, with_readable_content
+from translation.lowering.reasoning import (
+    find_thinking_losses,
+    is_signature_only,
+    with_effort_for_budget,
+    with_readable_content,
+)
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
@@ -231,6 +236,8 @@ def _sampling_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
 def _reasoning_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     body: Json = {}
     reasoning = turn.reasoning or {}
+    if profile.thinking_switch != "chat_template_kwargs":
+        reasoning = with_effort_for_budget(reasoning, turn.thinking, losses)
     if options := _without_nulls(effort=reasoning.get("effort"), summary=reasoning.get("summary")):
         body["reasoning"] = options
     if reasoning.get("max_tokens") is not None:

@@ -7,7 +7,7 @@ from translation.chat.lowering.items import lower_items
 from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses
+from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -54,7 +54,10 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         body["verbosity"] = turn.verbosity
     if turn.reasoning:
-        body |= _lower_reasoning(turn.reasoning, profile, losses)
+        reasoning = turn.reasoning
+        if profile.effort_field == "reasoning_effort" and profile.thinking_switch == "none":
+            reasoning = with_effort_for_budget(reasoning, turn.thinking, losses)
+        body |= _lower_reasoning(reasoning, profile, losses)
     if turn.extra:
         _add_extra(body, turn.extra, profile, losses)
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":

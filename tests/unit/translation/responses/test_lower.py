@@ -93,6 +93,16 @@ LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
         [Loss("max_output_tokens", "raised to 16")],
     ),
     "a reasoning budget": ({"reasoning": {"max_tokens": 5}}, {}, [Loss("reasoning.max_tokens", "dropped")]),
+    "thinking with a budget": (
+        {"thinking": True, "reasoning": {"max_tokens": 2049}},
+        {"reasoning": {"effort": "medium"}},
+        [Loss("reasoning.max_tokens", "as effort medium")],
+    ),
+    "thinking with a large budget": (
+        {"thinking": True, "reasoning": {"max_tokens": 30_000, "summary": "auto"}},
+        {"reasoning": {"effort": "high", "summary": "auto"}},
+        [Loss("reasoning.max_tokens", "as effort high")],
+    ),
     "the thinking switch": ({"thinking": False}, {}, [Loss("thinking", "dropped")]),
     "the thinking switch, against the effort": (
         {"thinking": False, "reasoning": {"effort": "high"}},

@@ -241,6 +241,18 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
         {"reasoning_effort": "high"},
         ["reasoning.max_tokens=dropped"],
     ),
+    "thinking with a budget and without an effort": (
+        {"thinking": True, "reasoning": {"max_tokens": 2048}},
+        DEFAULT_PROFILE,
+        {"reasoning_effort": "low"},
+        ["reasoning.max_tokens=as effort low"],
+    ),
+    "thinking with a budget and a switch": (
+        {"thinking": True, "reasoning": {"max_tokens": 2048}},
+        Profile(thinking_switch="chat_template_kwargs"),
+        {"chat_template_kwargs": {"enable_thinking": True}},
+        ["reasoning.max_tokens=dropped"],
+    ),
     "thinking where there is no word for an effort": (
         {"thinking": True, "reasoning": {"effort": "high"}},
         Profile(effort_field="none"),
