@@ -154,9 +154,9 @@ def _mark_for_caching(body: Json, turn: Turn, losses: list[Loss]) -> None:
     The retention `24h` becomes `1h`, the API's longest, which is reported as a loss.
     """
     retention = turn.sampling.get("prompt_cache_retention")
-    if not turn.sampling.get("prompt_cache_key") and not retention and turn.cache_mark is None:
+    if not turn.sampling.get("prompt_cache_key") and not retention and turn.cache_control is None:
         return
-    mark: Json = dict(turn.cache_mark or {"type": "ephemeral"})
+    mark: Json = dict(turn.cache_control or {"type": "ephemeral"})
     if retention == "24h":
         mark["ttl"] = "1h"
         losses.append(Loss("prompt_cache_retention", "24h as 1h"))

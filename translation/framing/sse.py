@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 from translation.errors import ProtocolViolation
 
 DONE_FRAME = b"data: [DONE]\n\n"
-"""The last frame of a stream in both APIs."""
+"""The last frame of a stream in OpenAI's APIs."""
 
 DONE_PAYLOAD = b"[DONE]"
 

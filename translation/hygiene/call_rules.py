@@ -31,7 +31,7 @@ class CallRules:
 
 
 class UnchangedCallIds:
-    """Has the interface of CallIdAllocator, and returns every id unchanged."""
+    """An allocator with the interface of CallIdAllocator, which returns every id unchanged."""
 
     def claim(self, upstream_id: str | None) -> str:
         return upstream_id or ""

@@ -31,10 +31,10 @@ def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> S
 
 
 def truncate_output(output: str | list[Json], limit: int, param: str, losses: list[Loss]) -> str | list[Json]:
-    """Truncates one output, a text or parts of either API, to `limit` bytes. Returns it unchanged if it is not longer.
+    """Truncates one output, a text or parts in the form of Responses or chat, to `limit` bytes.
 
-    Text is cut and ends with `TRUNCATION_MARK`. Media are replaced by a note, and invalid media by a text that says
-    what is wrong with them. All are losses at `param`.
+    Returns it unchanged if it is not longer. Text is cut and ends with `TRUNCATION_MARK`. Media are replaced by a note,
+    and invalid media by a text that says what is wrong with them. All are losses at `param`.
     """
     if isinstance(output, str):
         return output if _fits(output, limit) else _truncate(output, limit, param, losses)

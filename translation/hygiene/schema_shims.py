@@ -20,7 +20,7 @@ _SIGNED_FORMATS: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64"
 
 
 def apply_schema_shims(tools: Sequence[Json], shims: Set[SchemaShim], losses: list[Loss]) -> Sequence[Json]:
-    """Returns the tools with the shims applied to functions, which are in the form of either API.
+    """Returns the tools with the shims applied to functions, in the form of Responses or chat.
 
     The given objects are not changed. Raises Unrepresentable for a schema that is nested too deep.
     """

@@ -40,7 +40,7 @@ PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
 
 
 _BlockEvent: TypeAlias = ItemStarted | PartStarted | Delta | Annotated | PartEnded | ItemEnded
-"""What is written into blocks, or begins and ends them."""
+"""The events about the contents of blocks, and about their start and end."""
 
 
 class _ItemBlocks:

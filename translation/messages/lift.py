@@ -77,7 +77,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         text_format=_lift_format(params),
         reasoning=reasoning,
         thinking=thinking,
-        cache_mark=None if relayed else _find_cache_mark(params),
+        cache_control=None if relayed else _find_cache_control(params),
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),
         losses=() if relayed else tuple(dict.fromkeys(losses)),
@@ -145,9 +145,8 @@ def _lift_format(params: Mapping[str, Any]) -> Json | None:
     return {"type": "json_schema", "name": "output", "schema": closed or schema, "strict": closed is not None}
 
 
-def _find_cache_mark(params: Mapping[str, Any]) -> Json | None:
-    """Returns the first mark with which the client asks for a cached prefix: of the request, of a tool, of the system
-    prompt, or of the newest message. None without one."""
+def _find_cache_control(params: Mapping[str, Any]) -> Json | None:
+    """Returns the first `cache_control` of the request, a tool, the system prompt or the newest message, else None."""
     system, content = params.get("system"), params["messages"][-1].get("content") if params["messages"] else None
     places = [params, *(params.get("tools") or ())]
     for blocks in (system, content):
@@ -169,5 +168,8 @@ def _lift_extra(params: Mapping[str, Any], losses: list[Loss]) -> Json:
 
 
 def lift_count(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
-    """Does for a request to count tokens what `lift` does for a message. `compaction` does not change the count."""
+    """Returns the turn for a request to count tokens, as `lift` does for a message.
+
+    `compaction` does not change the count.
+    """
     return lift({**body, "compaction": None}, relayed=relayed, model=model)

@@ -16,7 +16,7 @@ from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import is_paused
 
 ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
-"""What the client gets of the model's thinking. `omitted`: only what it can send back. `none`: nothing."""
+"""The client's view of the model's thinking. `omitted`: only the sealed data that it can send back. `none`: nothing."""
 
 BLANK_LINE: Final = "\n\n"
 

@@ -41,7 +41,7 @@ SHARED_PARAMS: Final = frozenset(
         "store",
     }
 )
-"""Parameters that have the same name in both APIs. They are copied to `Turn.sampling` unchanged."""
+"""Parameters that have the same name in OpenAI's two APIs. They are copied to `Turn.sampling` unchanged."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Turn:
 
     `items` are Responses input items in full form: every item has `type`; every message has a list of parts.
     `tools` are Responses tool objects (flat functions, custom, namespace, hosted, ...) and `tool_choice` has the
-    Responses shape. `sampling` holds the scalar parameters that both APIs share, under these names and only if
+    Responses shape. `sampling` holds the scalar parameters that OpenAI's two APIs share, under these names and only if
     the request sets them (never null): temperature, top_p, presence_penalty, frequency_penalty, seed, stop (list),
     logit_bias, logprobs (bool), top_logprobs, n, service_tier, metadata, user, safety_identifier, prompt_cache_key,
     prompt_cache_retention, store. `extra` holds every top-level key that the endpoint does not know, as the client
@@ -76,8 +76,8 @@ class Turn:
     """Whether the reply must include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     search_sources: bool = False
     """Whether the reply must include the sources of its web searches."""
-    cache_mark: Json | None = None
-    """The client's cache marker for the beginning of the prompt, for upstreams that cache only marked prompts."""
+    cache_control: Json | None = None
+    """The client's `cache_control` for the beginning of the prompt, for upstreams that cache only marked prompts."""
     stream: bool = True
     """Whether the upstream is asked for a stream of chunks, or for one whole response."""
     input_grammars: Mapping[str, Json] = field(default_factory=dict)

@@ -32,7 +32,7 @@ _OPTIONAL_TEXT: Final = (str, NoneType)
 
 
 class TextPlace(NamedTuple):
-    """Where the text of an event belongs: to a part in an item's list, or without `list_key` to the item itself.
+    """The place of an event's text: a part in an item's list, or without `list_key` the item itself.
 
     `text_key` is the key of the whole text, `position_key` the event's key for the index in the list.
     """

@@ -122,7 +122,7 @@ class ChatRelay:
         self._run_template: RelayTemplate | None = None
         """The template of that run."""
         self.template: RelayTemplate | None = None
-        """The same template if the next read begins with a new frame, else None. The fast path may use it."""
+        """That template, which the fast path may use, if the next read begins with a new frame; otherwise None."""
         self._legacy_functions = legacy_functions
         self._rules = call_rules
         self._calls: dict[int, CallNormalizer] = {}

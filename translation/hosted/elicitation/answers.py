@@ -11,7 +11,7 @@ from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
 
 DeclineAction: TypeAlias = Literal["decline", "cancel"]
-"""How a user declines: explicitly, or by leaving the form."""
+"""The ways in which a user declines: explicitly, or by leaving the form."""
 
 _FORM: Final = "form"
 _MAX_CONTENT_BYTES: Final = 64 * 1024

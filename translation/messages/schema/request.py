@@ -277,13 +277,13 @@ def validate_merged(body: Json) -> None:
 
 
 def validate_count(body: Json) -> None:
-    """Does for a request to count tokens what `validate` does for a message."""
+    """Validates a request to count tokens, as `validate` validates a message request."""
     validate_merged_count(body)
     _check_ranges(body)
 
 
 def validate_merged_count(body: Json) -> None:
-    """Does for a request to count tokens what `validate_merged` does for a message."""
+    """Validates a request to count tokens, as `validate_merged` validates a message request."""
     check_body(_count_adapter(), body)
     _check_meaning(body)
 

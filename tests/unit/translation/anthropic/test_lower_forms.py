@@ -255,7 +255,7 @@ def test_without_both_the_end_has_cache_control() -> None:
 
 def test_cache_control_of_the_client_is_set_on_the_prompt() -> None:
     mark = {**MARK, "ttl": "1h"}
-    body, losses = lower(Turn(model=NEW, items=[user("a")], instructions="b", cache_mark=mark), PROFILE)
+    body, losses = lower(Turn(model=NEW, items=[user("a")], instructions="b", cache_control=mark), PROFILE)
     assert body["system"] == [{**text("b"), "cache_control": mark}]
     assert body["messages"] == [{"role": "user", "content": [{**text("a"), "cache_control": mark}]}]
     assert losses == ()

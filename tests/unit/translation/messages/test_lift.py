@@ -350,10 +350,12 @@ MARKS: dict[str, Json] = {
 @pytest.mark.parametrize("params", MARKS.values(), ids=MARKS)
 def test_cache_control_is_lifted_without_a_loss(params: Json) -> None:
     turn = lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}], **params})
-    assert (turn.cache_mark, list(turn.losses)) == (MARK, [])
+    assert (turn.cache_control, list(turn.losses)) == (MARK, [])
 
 
 @pytest.mark.parametrize("mark", [None, "ephemeral", {"type": "another"}])
 def test_invalid_cache_control_is_ignored(mark: Any) -> None:
     block = {**MARKED_TEXT, "cache_control": mark}
-    assert lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}).cache_mark is None
+    assert (
+        lift({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}).cache_control is None
+    )
