@@ -2,9 +2,9 @@
 
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.gemini_endpoint import reply_objects
-from translation.gemini_endpoint.enum_replies import unwrap_enum
 from translation.gemini_endpoint.reply_objects import Grounding, ReplyHead
 from translation.gemini_endpoint.signatures import Signature, pack_signature
+from translation.gemini_endpoint.value_replies import ValueForm, unwrap_value
 from translation.representation.events import Finished
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.json_types import Item, Json
@@ -17,15 +17,17 @@ class ContentCollector(TurnReplyCollector):
     With `enum` the answer is only the value in it. `seal` seals the data of items that the client has to send back.
     """
 
-    def __init__(self, head: ReplyHead, *, thoughts: bool, enum: bool = False, seal: ItemSeal | None = None) -> None:
+    def __init__(
+        self, head: ReplyHead, *, thoughts: bool, value_form: ValueForm | None = None, seal: ItemSeal | None = None
+    ) -> None:
         super().__init__()
         self._head = head
-        self._enum = enum
+        self._value_form = value_form
         self._thoughts = thoughts
         self._seal = seal
 
     def _build_reply(self, finished: Finished, /) -> Json:
-        parts = _Parts(self._seal, thoughts=self._thoughts, enum=self._enum)
+        parts = _Parts(self._seal, thoughts=self._thoughts, value_form=self._value_form)
         for item in self._collector.items:
             parts.add(item)
         candidate = reply_objects.build_candidate(
@@ -41,14 +43,14 @@ class ContentCollector(TurnReplyCollector):
 class _Parts:
     """The parts of a reply, built from its items."""
 
-    def __init__(self, seal: ItemSeal | None, *, thoughts: bool, enum: bool) -> None:
+    def __init__(self, seal: ItemSeal | None, *, thoughts: bool, value_form: ValueForm | None) -> None:
         self.grounding = Grounding()
         self.logprobs: list[Json] = []
         self.fault: str | None = None
         """The fault of a call that is left out."""
         self._seal = seal
         self._thoughts = thoughts
-        self._enum = enum
+        self._value_form = value_form
         self._parts: list[Json] = []
         self._answer = ""
         self._sealed_thoughts: list[str] = []
@@ -86,7 +88,7 @@ class _Parts:
                 self.grounding.cite(annotation, text, self._answer)
             self._answer += text
             self.logprobs += part.get("logprobs") or ()
-            self._sign({"text": unwrap_enum(text) if self._enum else text})
+            self._sign({"text": unwrap_value(text, self._value_form) if self._value_form else text})
 
     def _sign(self, part: Json, call: str | None = None) -> None:
         signature = pack_signature(Signature(self._sealed_thoughts, call))

@@ -10,9 +10,9 @@ import orjson
 
 from translation.encoding.event_encoder import EventEncoder, TextFrames
 from translation.gemini_endpoint import reply_objects
-from translation.gemini_endpoint.enum_replies import unwrap_enum
 from translation.gemini_endpoint.reply_objects import PARAGRAPH, Grounding, ReplyHead
 from translation.gemini_endpoint.signatures import Signature, pack_signature
+from translation.gemini_endpoint.value_replies import ValueForm, unwrap_value
 from translation.representation.collector import ItemState
 from translation.representation.events import (
     Annotated,
@@ -43,8 +43,8 @@ class GeminiEncoder(EventEncoder):
     """Encodes one reply as whole chunks.
 
     With `thoughts` the client gets the texts of reasoning items, with `logprobs` the log probabilities of the answer,
-    and with `enum` only the value in it. `seal` seals what it has to send back of items, and `build_error` builds the
-    end of a reply that fails.
+    and with `value_form` only the value in it. `seal` seals what it has to send back of items, and `build_error`
+    builds the end of a reply that fails.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GeminiEncoder(EventEncoder):
         thoughts: bool,
         build_error: BuildError,
         logprobs: bool = False,
-        enum: bool = False,
+        value_form: ValueForm | None = None,
         seal: ItemSeal | None = None,
     ) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class GeminiEncoder(EventEncoder):
         self._form = form
         self._thoughts = thoughts
         self._seal = seal
-        self._enum = enum
+        self._value_form = value_form
         self._build_error = build_error
         self._logprobs: Sequence[Json] | None = () if logprobs else None
         """The log probabilities of the text being written; None if the client did not request them."""
@@ -132,7 +132,7 @@ class GeminiEncoder(EventEncoder):
         if not is_initial:
             state.add_delta(Delta(index, part_index, text))
         is_thought = state.type == "reasoning"
-        if self._enum and not is_thought:
+        if self._value_form and not is_thought:
             return  # the value is known when its text is whole
         if not text or part_index is None or not (self._thoughts if is_thought else state.type == "message"):
             return
@@ -167,8 +167,8 @@ class GeminiEncoder(EventEncoder):
         if event.part_index is None or state.type != "message":
             return
         text = text_of(state.type, part)
-        if self._enum:
-            frames.append(self._frame(self._build_chunk(self._sign({"text": unwrap_enum(text)}))))
+        if self._value_form:
+            frames.append(self._frame(self._build_chunk(self._sign({"text": unwrap_value(text, self._value_form)}))))
         elif (event.index, event.part_index) not in self._written:
             self._write_text(event.index, event.part_index, text, frames, is_initial=True)
         for annotation in part.get("annotations") or ():

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini_endpoint.enum_replies import ENUM_TYPE, wrap_enum
 from translation.gemini_endpoint.history import lift_contents
 from translation.gemini_endpoint.json_schemas import lift_schema
 from translation.gemini_endpoint.schema.request import REQUEST_FIELDS, find_unknown_in_request
 from translation.gemini_endpoint.tools import lift_calling_config, lift_declarations
+from translation.gemini_endpoint.value_replies import ENUM_TYPE, find_value_form, require_enum, wrap_value
 from translation.lowering.closed_schemas import close_objects
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -55,7 +55,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         tool_choice=lift_calling_config(tool_config, losses),
         sampling=_lift_sampling(body, config, losses),
         max_output_tokens=config.get("maxOutputTokens"),
-        text_format=_lift_format(config),
+        text_format=_lift_format(body, config),
         reasoning=reasoning,
         thinking=thinking,
         stream=body.get("stream", False),
@@ -115,7 +115,7 @@ def _lift_sampling(body: Json, config: Json, losses: list[Loss]) -> Json:
     sampling = {name: config[key] for key, name in _SAMPLING_KEYS.items() if config.get(key) not in (None, [])}
     if sampling.get("n") == 1:
         del sampling["n"]
-    if config.get("responseMimeType") == ENUM_TYPE and sampling.pop("logprobs", None):
+    if find_value_form(body) is not None and sampling.pop("logprobs", None):
         # They would be those of an object that the client does not get.
         sampling.pop("top_logprobs", None)
         losses.append(Loss("generationConfig.responseLogprobs", "dropped"))
@@ -128,7 +128,7 @@ def _lift_sampling(body: Json, config: Json, losses: list[Loss]) -> Json:
     return sampling
 
 
-def _lift_format(config: Json) -> Json | None:
+def _lift_format(body: Json, config: Json) -> Json | None:
     kind = config.get("responseMimeType") or "text/plain"
     if kind == "text/plain":
         return None
@@ -141,9 +141,11 @@ def _lift_format(config: Json) -> Json | None:
     if schema is None and "responseSchema" in config:
         schema = lift_schema(config["responseSchema"])
     if kind == ENUM_TYPE:
-        schema = wrap_enum(schema)
+        require_enum(schema)
     if schema is None:
         return {"type": "json_object"}
+    if find_value_form(body) is not None:
+        schema = wrap_value(schema)
     # Upstreams that refuse an open schema with `strict` follow it without.
     closed = close_objects(schema)
     return {"type": "json_schema", "name": "output", "schema": closed or schema, "strict": closed is not None}

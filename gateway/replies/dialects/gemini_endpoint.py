@@ -9,12 +9,12 @@ from gateway.http.dialect_errors.gemini import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.gemini_endpoint.collect import ContentCollector
 from translation.gemini_endpoint.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
-from translation.gemini_endpoint.enum_replies import requests_enum
 from translation.gemini_endpoint.lift import lift
 from translation.gemini_endpoint.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
 from translation.gemini_endpoint.schema.counted import validate_counted
 from translation.gemini_endpoint.schema.request import normalize, validate
 from translation.gemini_endpoint.tools import count_tools
+from translation.gemini_endpoint.value_replies import find_value_form
 from translation.representation.json_types import Json
 
 
@@ -31,7 +31,7 @@ def _encoder(
         form=form,
         thoughts=shows_thoughts(body),
         logprobs=wants_logprobs(body),
-        enum=requests_enum(body),
+        value_form=find_value_form(body),
         build_error=build_stream_error,
         seal=presentation.item_seal,
     )
@@ -39,7 +39,7 @@ def _encoder(
 
 def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ContentCollector:
     return ContentCollector(
-        _head(identity), thoughts=shows_thoughts(body), enum=requests_enum(body), seal=presentation.item_seal
+        _head(identity), thoughts=shows_thoughts(body), value_form=find_value_form(body), seal=presentation.item_seal
     )
 
 

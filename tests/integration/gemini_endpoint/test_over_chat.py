@@ -120,16 +120,34 @@ async def test_thoughts_are_sent_to_clients_that_request_them() -> None:
     assert upstream.requests[1].json["messages"][1]["reasoning"] == "Hm."
 
 
-async def test_a_reply_may_be_one_of_several_values() -> None:
-    schema = {"type": "STRING", "enum": ["up", "down"]}
-    body = {"generationConfig": {"responseMimeType": "text/x.enum", "responseSchema": schema}}
-    async with gateway(chat_text('{"val', 'ue": "down"}')) as (client, upstream):
+VALUES: dict[str, tuple[str, Json, tuple[str, str], str]] = {
+    "one of several": (
+        "text/x.enum",
+        {"type": "STRING", "enum": ["up", "down"]},
+        ('{"val', 'ue": "down"}'),
+        "down",
+    ),
+    "a list": (
+        "application/json",
+        {"type": "ARRAY", "items": {"type": "INTEGER"}},
+        ('{"value": [1', ", 2]}"),
+        "[1, 2]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "schema", "pieces", "value"), VALUES.values(), ids=VALUES)
+async def test_a_reply_may_be_a_value_although_upstreams_reply_with_objects(
+    kind: str, schema: Json, pieces: tuple[str, str], value: str
+) -> None:
+    body = {"generationConfig": {"responseMimeType": kind, "responseSchema": schema}}
+    async with gateway(chat_text(*pieces)) as (client, upstream):
         whole = check_content_reply((await post(client, body)).json())
         streamed = check_content_stream((await post(client, body, STREAM)).content)
     for reply in (whole, streamed):
-        assert reply["candidates"][0]["content"]["parts"] == [{"text": "down"}]
+        assert reply["candidates"][0]["content"]["parts"] == [{"text": value}]
     sent = upstream.requests[0].json["response_format"]["json_schema"]
-    assert sent["schema"]["properties"]["value"]["enum"] == ["up", "down"]
+    assert (sent["strict"], [*sent["schema"]["properties"]]) == (True, ["value"])
 
 
 async def test_losses_are_in_the_header_under_the_clients_names() -> None:

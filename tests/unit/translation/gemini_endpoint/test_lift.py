@@ -293,6 +293,10 @@ def test_replies_may_be_json_by_a_schema() -> None:
             "additionalProperties": False,
         },
     }
+    listed = config_of(responseMimeType="application/json", responseSchema={"type": "ARRAY", "items": schema})
+    assert listed.text_format is not None
+    assert (listed.text_format["strict"], listed.text_format["schema"]["required"]) == (True, ["value"])
+    assert listed.text_format["schema"]["properties"]["value"]["items"] == strict["schema"]
     loose = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
     kept = config_of(responseMimeType="application/json", responseJsonSchema=loose).text_format
     assert kept == {"type": "json_schema", "name": "output", "strict": False, "schema": loose}
