@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.closed_schemas import close_objects
+from translation.messages.client_tools import describe_client_tool
 from translation.messages.mcp_servers import TOOLSET
 from translation.messages.tool_changes import ToolChanges
 from translation.representation.json_types import Json
@@ -37,6 +38,7 @@ def lift_tools(tools: Sequence[Json], messages: Sequence[Json], losses: list[Los
     searches = any(str(tool.get("type")).startswith(_TOOL_SEARCH) for tool in tools)
     lifted: list[Json] = []
     for tool, param in [*((tool, f"tools[{index}]") for index, tool in enumerate(tools)), *changes.defined]:
+        tool = tool if relayed else describe_client_tool(tool)
         kind = tool.get("type") or "custom"
         if kind == TOOLSET:
             continue  # lifted with its server
