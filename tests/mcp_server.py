@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 READY_S = 10.0
 _DISCOVER = "server/discover"
 SKIES = {"Paris": "sunny, 21 C", "Rome": "rainy, 9 C"}
-"""The weather in the cities that there are."""
+"""The weather in the known cities."""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 

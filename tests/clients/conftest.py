@@ -21,7 +21,7 @@ from tests.upstream.strict_chat import strict
 Answer = Callable[..., None]
 
 NOTES = {"stdio": [sys.executable, "-m", "gateway.demo_notes"], "prefix": "", "approval": "never"}
-"""The MCP server that is there without a configuration."""
+"""The MCP server of the default configuration."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
 Build = Callable[[str], Awaitable[Provider]]
-"""The upstream's base URL to a provider, ready to be asked."""
+"""Builds a ready provider for an upstream's base URL."""
 
 KEY = "upstream-secret"
 
@@ -41,7 +41,7 @@ ELSEWHERE: dict[ProviderType, str] = {
     "scripted": "tests/contract/test_embedded.py",
     "vllm_inprocess": "tests/contract/test_embedded.py and, with a real vLLM, tests/engine",
 }
-"""Types that say nothing over a socket -> where they are held to what is left of the promises."""
+"""Types without a socket -> the tests of the contract for them."""
 
 QUESTION: dict[str, Any] = {
     "model": "m",

@@ -147,7 +147,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "openai, chat": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["chat"]},
     "openai, Responses": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["responses"]},
 }
-"""The config of a provider of every type there is, and of openai by each of its APIs."""
+"""The configuration of a provider of every type, and of openai with each of its APIs."""
 
 
 def build_target(name: str) -> Provider:

@@ -34,7 +34,7 @@ ASKED: Final[dict[str, tuple[Json, Callable[[str, Json], bool]]]] = {
     "marks-astray": ({}, lambda said, _: said.count("<|message|>") > 3),
     "length": ({"max_output_tokens": 9}, lambda said, last: last["stop_type"] == "limit" and "<|message|>" in said),
 }
-"""Name -> what is asked beside `Hi`, and whether an answer is of that kind: by its text with marks, and its end."""
+"""Name -> parameters beside `Hi`, and whether a reply is of that kind, by its text with control tokens and its end."""
 
 
 def main() -> None:

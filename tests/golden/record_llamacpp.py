@@ -80,7 +80,7 @@ COMPLETIONS: dict[str, tuple[Json, Json]] = {
     "stop": (asking("Count to 12.", **NO_THINKING), {"stop": ["5"]}),
     "logprobs": (asking("Hi", **NO_THINKING), {"n_probs": 2}),
 }
-"""Name -> the chat its prompt is rendered from, and what else is asked."""
+"""Name -> the chat that becomes the prompt, and other parameters."""
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ class Engine:
     """A running server."""
 
     kind: str
-    """The provider type that speaks to it."""
+    """The provider type for it."""
     url: str
     running: str
     steps: str
@@ -59,7 +59,7 @@ class Engine:
     """The names of its metrics for tokens of prompts, and for those among them that were not computed again; None: the
     first are without them."""
     block: int
-    """So many tokens of a prompt are remembered together."""
+    """The number of prompt tokens in a cached block."""
 
     def load(self) -> Load:
         metrics = httpx.get(f"{self.url}/metrics").text

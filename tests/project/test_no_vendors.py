@@ -14,7 +14,7 @@ NATIVE = {
     "gemini": "translation/gemini",
     "ollama": "translation/ollama",
 }
-"""Names that are those of dialects too -> where they may be."""
+"""Names that are also names of dialects -> where they may occur."""
 
 MODULES = sorted(
     path

@@ -219,7 +219,7 @@ def _dialect_error(answer: Answer) -> Script:
 
 
 WIRE_FAULTS: dict[str, Fault] = {
-    "accepts and says nothing": lambda _: silence,
+    "accepts and sends nothing": lambda _: silence,
     "resets before the headers": lambda _: reset,
     "resets after the headers": _steps(lambda _: [Reset()]),
     "resets between two frames": _steps(lambda opening: [opening, Reset()]),

@@ -6,7 +6,7 @@ from .faults import CHAT
 from .script import Exchange
 
 WHOLE = 64 * 1024 * 1024
-"""Bytes it would say in all."""
+"""The number of bytes that it would send in all."""
 
 _BURST = CHAT.frames[1] * 400
 

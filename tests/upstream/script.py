@@ -84,7 +84,7 @@ Step = bytes | Pause | Reset | Close | Hang | Drip | Repeat | Raw
 Framing = Literal["chunked", "length", "close"]
 
 _BURST = 65_536
-"""How much of a `Repeat` goes into one write: large enough to be fast, small enough to feel back-pressure."""
+"""The bytes of one write of a `Repeat`: large enough to be fast, small enough for back-pressure."""
 
 
 @dataclass(frozen=True)

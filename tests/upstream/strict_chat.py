@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _REASONING = "reasoning_content"
-"""The one field outside the official API: what the model thought goes back to it in it."""
+"""The only field outside the official API: thoughts are sent back to the model in it."""
 
 
 @with_config(ConfigDict(extra="forbid"))

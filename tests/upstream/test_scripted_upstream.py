@@ -50,7 +50,7 @@ async def ask(upstream: ScriptedUpstream, *bodies: bytes) -> AsyncIterator[async
 
 CASES: dict[str, tuple[Script, bytes]] = {
     "chunks are framed one by one": (Reply(body=[b"ab", b"c"]), CHUNKED + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
-    "a length is told": (Reply(body=b"abc", framing="length"), HEAD + b"content-length: 3\r\n\r\nabc"),
+    "a length is sent": (Reply(body=b"abc", framing="length"), HEAD + b"content-length: 3\r\n\r\nabc"),
     "a length may lie": (
         Reply(body=[b"abc", Close()], framing="length", content_length=9),
         HEAD + b"content-length: 9\r\n\r\nabc",
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Script, bytes]] = {
     "bytes outside the framing": (Reply(body=[Raw(b"zz\r\n"), Close()]), CHUNKED + b"zz\r\n"),
     "one byte at a time": (Reply(body=[Drip(b"ab"), Close()]), CHUNKED + b"1\r\na\r\n1\r\nb\r\n"),
     "the same again": (Reply(body=[Repeat(b"ab", 3)], framing="length"), HEAD + b"content-length: 6\r\n\r\nababab"),
-    "a status nobody registered": (
+    "an unregistered status": (
         Reply(529, framing="length"),
         b"HTTP/1.1 529 Unassigned\r\ncontent-length: 0\r\n\r\n",
     ),

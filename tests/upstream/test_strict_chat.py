@@ -77,7 +77,7 @@ def test_valid_requests_pass(body: Json) -> None:
         "a strict form of the answer with an optional key",
         "a result without a call",
         "a call without a result",
-        "a result that comes late",
+        "a late result",
     ],
 )
 def test_requests_that_strict_upstreams_refuse_are_reported(body: Json) -> None:

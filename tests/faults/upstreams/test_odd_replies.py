@@ -108,7 +108,7 @@ CASES: dict[str, Case] = {
     "sends a number as arguments": raw_arguments("7"),
     "sends a megabyte of arguments": raw_arguments('{"q":"' + "x" * 1_000_000 + '"}'),
     "nests arguments 100 000 deep": raw_arguments(DEEP),
-    "calls a tool nobody declared": Case(
+    "calls an undeclared tool": Case(
         calls(call(0, "a", "rm_rf", "{}")), whole_calls(call(0, "a", "rm_rf", "{}")), expect_calls(("rm_rf", "{}"))
     ),
     "calls in the old way": Case(
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "says stop after a call": Case(calls(call(0, "a", "look_up", ARGUMENTS), reason="stop"), None, ONE),
     "says tool_calls without a call": Case(stream({"content": "hi"}, reason="tool_calls"), None, expect_text("hi")),
     "has a finish reason of its own": Case(stream({"content": "hi"}, reason="eos"), None, expect_text("hi")),
-    "never says why it ended": Case(
+    "has no finish reason": Case(
         stream({"content": "hi"}, reason=None), None, Seen(200, "failed", "upstream_truncated", "hi")
     ),
     "changes its role": Case(

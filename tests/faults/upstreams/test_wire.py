@@ -62,7 +62,7 @@ def answers(upstream: int, ours: int, code: str) -> tuple[str, Expected]:
 
 
 OUTCOMES: dict[str, Expected] = {
-    "accepts and says nothing": always(TIMED_OUT),
+    "accepts and sends nothing": always(TIMED_OUT),
     "resets before the headers": always(UNREACHABLE),
     "resets after the headers": always(DISCONNECTED),
     "resets between two frames": Expected(fails("upstream_disconnected"), DISCONNECTED),
@@ -294,7 +294,7 @@ async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
 
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
-@pytest.mark.parametrize("fault", ["accepts and says nothing", "falls silent in the middle", "stays open after done"])
+@pytest.mark.parametrize("fault", ["accepts and sends nothing", "falls silent in the middle", "stays open after done"])
 async def test_an_abandoned_connection_is_closed(fault: str, path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MODELS = frozenset({"sound-model", "claude-opus-4-8", "claude-sonnet-4-5", "gemini-3-pro-preview", "gemini-2.5-flash"})
-"""By names of families that are asked in different ways too."""
+"""Model names, including those of families with other request forms."""
 WINDOW = 8192
 LIMIT = 16
 THOUGHT = "Let me see."
@@ -33,7 +33,7 @@ class ModelRequest:
     forgotten: bool = False
     """A thought that it signed was not sent back."""
     strange: bool = False
-    """There is a parameter that the API does not have."""
+    """The request has a parameter that the API does not have."""
 
 
 @dataclass(frozen=True, kw_only=True)

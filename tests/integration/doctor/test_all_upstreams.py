@@ -31,7 +31,7 @@ BACKENDS: dict[str, tuple[ProviderType, Json]] = {
     "on llama_server": ("llama_server", {}),
     "on harmony": ("harmony", {"tools_parallel": "refused", "images": "refused", "prefix_cache": "pass"}),
 }
-"""Name -> the type of its upstream, and what is not a pass though there is a model without faults behind it."""
+"""Name -> the type of its upstream, and the checks that do not pass although the model has no faults."""
 
 
 async def test_a_correct_model_passes_behind_every_api_and_missing_features_are_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.state.responses import turn
 
 DEADLINE_S = 2.0
 SLACK_S = 3.5
-"""Over the deadline: the driver has two seconds to say goodbye to a server that does not answer."""
+"""The time over the deadline: the driver waits two seconds to close a connection to a silent server."""
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ DISK_KB = 2048
 IN_A_SMALL_DISK = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 MOUNT = 'mount -t tmpfs -o size={size}k tmpfs "{folder}" && exec "$0" "$@"'
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
-"""Root writes to what nobody may write to, unless this right is taken away."""
+"""Root writes to read-only files, unless it loses this capability."""
 
 FULL = b"x" * 4096
 

@@ -113,7 +113,7 @@ ADMINISTRATORS: set[Route] = {
     ("PUT", "/v1/gateway/mcp-servers/{server_label}"),
     ("DELETE", "/v1/gateway/mcp-servers/{server_label}"),
 }
-"""Routes that only administrators may use. To others they say nothing of what there is."""
+"""Routes that only administrators may use. They reveal nothing to others."""
 
 WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",

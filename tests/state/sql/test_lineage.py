@@ -22,7 +22,7 @@ _MANY = 500
 
 _LINKS = 20
 _READS = 10
-"""PostgreSQL may keep the plan of a query that the same connection has asked five times."""
+"""PostgreSQL may cache the plan of a query after five executions on one connection."""
 
 _THROUGH_MUCH = re.compile(
     r"""

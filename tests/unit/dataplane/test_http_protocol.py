@@ -311,7 +311,7 @@ HEADS: dict[str, bytes] = {
     "a tunnel": b"CONNECT here:80 HTTP/1.1\r\nhost: here\r\n\r\n",
     "only a head": b"HEAD /v1 HTTP/1.1\r\nhost: here\r\n\r\n",
     "what has no body": b"GET /v1 HTTP/1.1\r\nhost: here\r\n\r\n",
-    "a method that nobody knows": ASKED.replace(b"POST", b"ASK"),
+    "an unknown method": ASKED.replace(b"POST", b"ASK"),
     "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
     "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
     "another protocol": ASKED.replace(b"host", TO_ANOTHER),

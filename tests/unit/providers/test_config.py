@@ -81,7 +81,7 @@ NEEDED = {
     "vllm_inprocess": {"model": "m"},
     "llamacpp": {"model": "m"},
 }
-"""Type -> what it must be told."""
+"""Type -> its required settings."""
 
 
 @pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)

@@ -131,7 +131,7 @@ TURNS: dict[str, list[Event]] = {
         whole(1, {**items.new_reasoning("rs_1"), "details": DETAILS}),
     ),
     "a call": turn(call(0, "f", '{"a"', ":1}"), end=Finished("tool_calls")),
-    "a call an upstream says nothing about": turn(call(0, "f", "{}"), end=Finished("stop")),
+    "a call without any field": turn(call(0, "f", "{}"), end=Finished("stop")),
     "a call that was cut": turn(call(0, "f", '{"a'), end=Finished("length")),
     "a word of calls without a call": turn(text(0, "a"), end=Finished("tool_calls")),
     "a text, then calls": turn(text(0, "a"), call(1, "f", "{}"), call(2, "g", "[]")),

@@ -181,7 +181,7 @@ STREAMS: dict[str, Stream] = {
         "output_item.added function_call_arguments.done output_item.done",
         "incomplete",
     ),
-    "a call that comes whole is streamed all the same": Stream(
+    "a call without deltas is streamed all the same": Stream(
         [
             Started("up"),
             ItemStarted(0, {**items.new_function_call("fc_1", call_id="call_1", name="f"), "arguments": '{"a":1}'}),
@@ -190,7 +190,7 @@ STREAMS: dict[str, Stream] = {
         ],
         _CALL,
     ),
-    "a call whose end says more than its deltas": Stream(
+    "a call whose end has more than its deltas": Stream(
         [
             Started("up"),
             ItemStarted(0, items.new_function_call("fc_1", call_id="call_1", name="f")),
@@ -343,7 +343,7 @@ STREAMS: dict[str, Stream] = {
         "strange output_item.added odd bare content_part.added output_text.done content_part.done output_item.done",
         official=False,
     ),
-    "kinds of items and parts nobody knows": Stream(
+    "unknown kinds of items and parts": Stream(
         [
             Started("up"),
             ItemStarted(0, {"id": "x_1", "type": "acme:thing", "status": "in_progress"}),

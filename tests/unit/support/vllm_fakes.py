@@ -154,7 +154,7 @@ class AsyncLLM:
         self.asked: list[EngineRequest] = []
         self.unfinished = 0
         self.hangs = False
-        """It never comes to an end."""
+        """An output that never ends."""
         self.output_handler: asyncio.Future[None] | None = None
         self.was_shut_down = False
         self._tokenizer = tokenizer or Tokenizer()

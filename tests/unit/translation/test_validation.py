@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[object, str | None, str, str]] = {
     "a string too long": ({"labels": {"a": "xxxx"}}, "labels.a", VALUE, "at most 3 characters are allowed."),
     "a string too short": ({"labels": {"a": ""}}, "labels.a", VALUE, "it must not be shorter than 1."),
     "a list too short": ({"words": []}, "words", VALUE, "it must not be shorter than 1."),
-    "a key nobody knows": ({"sealed": {"key": "", "x": 1}}, "sealed.x", "unknown_parameter", "'sealed.x'"),
+    "an unknown key": ({"sealed": {"key": "", "x": 1}}, "sealed.x", "unknown_parameter", "'sealed.x'"),
     "a rule of our own": ({"even": 3}, "even", VALUE, "it must be even"),
     "the first wrong field is named": ({"text": 1, "content": [{"type": "function"}]}, "text", TYPE, ""),
     "something JSON does not have": ({"text": b""}, "text", TYPE, "but got something else instead"),
@@ -125,7 +125,7 @@ def test_the_error_names_the_field_and_what_is_expected(body: object, param: str
 
 ACCEPTED: dict[str, object] = {
     "nothing": {},
-    "keys nobody knows": {"x": 1},
+    "unknown keys": {"x": 1},
     "null where a field is optional": {"count": None, "share": None},
     "an integer for a number": {"share": 1},
     "an entry without its type": {"loose": [{"depth": 1}]},

@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "models:\n  4: {provider: a}\n",
         "config.yaml:2: models.4: a key must be text; write '4'",
     ),
-    "a profile that nobody knows": (
+    "an unknown profile": (
         PROVIDERS + "models: {a: {provider: local, profile: deepsek}}\n",
         "config.yaml:2: models.a.profile: there is no profile deepsek; write one of deepseek, kimi",
     ),

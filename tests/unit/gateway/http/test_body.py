@@ -60,8 +60,8 @@ async def test_a_body_with_the_encoding_identity_is_read() -> None:
 
 
 REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
-    "too long, by what it says": (request([b"{}"], content_length=str(MB + 1)), BodyTooLarge, "1 MB"),
-    "too long, by what comes": (request([b" " * MB, b" "]), BodyTooLarge, "1 MB"),
+    "too long, by its header": (request([b"{}"], content_length=str(MB + 1)), BodyTooLarge, "1 MB"),
+    "too long, by its bytes": (request([b" " * MB, b" "]), BodyTooLarge, "1 MB"),
     "compressed": (request([b"{}"], content_encoding="gzip"), UnsupportedEncoding, "gzip"),
     "empty": (request([b""]), NotJson, "empty"),
     "cut": (request([b'{"a":']), NotJson, "not valid JSON"),

@@ -155,7 +155,7 @@ RUNNING = {
     "num_ctx": 8192,
     "keep_alive": "1h",
 }
-"""Parameters that say where and how a model runs."""
+"""Parameters about where and how a model runs."""
 
 
 def test_a_summary_is_not_limited_by_the_parameters_of_the_answer() -> None:

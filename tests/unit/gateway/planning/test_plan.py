@@ -40,7 +40,7 @@ def plan(
 RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
     "chat to chat": (CHAT, ("chat",), {}),
     "Responses to Responses": (RESPONSES, ("responses",), {}),
-    "either to an upstream that speaks both": (RESPONSES, ("chat", "responses"), {}),
+    "either to an upstream with both": (RESPONSES, ("chat", "responses"), {}),
     "function tools": (CHAT, ("chat",), {"tools": [{"type": "function", "function": {"name": "f"}}]}),
     "several choices": (CHAT, ("chat",), {"n": 2}),
     "audio output": (CHAT, ("chat",), {"modalities": ["text", "audio"], "audio": {"voice": "a", "format": "wav"}}),
@@ -66,7 +66,7 @@ SWITCHED = {"thinking_switch": "chat_template_kwargs"}
 TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
     "Responses to chat": (RESPONSES, ("chat",), {}, {}),
     "chat to Responses": (CHAT, ("responses",), {}, {}),
-    "either to an upstream that speaks neither": (CHAT, (), {}, {}),
+    "either to an upstream with neither": (CHAT, (), {}, {}),
     "think tags": (CHAT, ("chat",), {"parsing_format": "think_tags"}, {}),
     "calls in text": (CHAT, ("chat",), {"tool_parser": "hermes"}, {}),
     "tools in words": (CHAT, ("chat",), {"text_tool_calls": "hermes"}, {}),

@@ -31,17 +31,17 @@ PLAIN: dict[str, Json] = {
     "a stream": {"stream": True},
     "a stream with usage": {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": True}},
     "an answer of some length": {"max_tokens": 9},
-    "an answer of some length, said twice": {"max_tokens": 9, "max_completion_tokens": 8},
+    "an answer length, given twice": {"max_tokens": 9, "max_completion_tokens": 8},
     "a longer one than there is room for": {"max_completion_tokens": 200},
     "sampling": {"temperature": 0.5, "top_p": 0.1, "seed": 3, "stop": "x", "logit_bias": {"5": 1}},
-    "nothing said of the length": {"max_tokens": None, "temperature": None},
+    "no answer length": {"max_tokens": None, "temperature": None},
     "a conversation": {"messages": [SYSTEM, USER, ANSWER, USER]},
     "several system messages": {"messages": [SYSTEM, {**SYSTEM, "role": "developer"}, USER, SYSTEM]},
     "system messages alone": {"messages": [SYSTEM]},
 }
 
 OTHER: dict[str, Json] = {
-    "a key that nobody here knows": {"best_of": 2},
+    "an unknown key": {"best_of": 2},
     "a key without a value": {"tools": None},
     "several choices": {"n": 2},
     "log probabilities": {"logprobs": True},
@@ -56,7 +56,7 @@ OTHER: dict[str, Json] = {
     "a call without its output": {"messages": [USER, CALL]},
     "an output without its call": {"messages": [{"role": "tool", "tool_call_id": "c", "content": "1"}]},
     "a function's output": {"messages": [{"role": "function", "name": "f", "content": "1"}]},
-    "an answer that says nothing": {"messages": [USER, {"role": "assistant", "content": None}]},
+    "an empty answer": {"messages": [USER, {"role": "assistant", "content": None}]},
     "past reasoning": {"messages": [USER, {**ANSWER, "reasoning": "hm"}, USER]},
 }
 

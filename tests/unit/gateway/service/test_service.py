@@ -25,7 +25,7 @@ from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.faults import sound
 
 GIVEN: list[tuple[dict[str, Any], float]] = [({}, 0.7), ({"temperature": None}, 0.7), ({"temperature": 0.0}, 0.0)]
-"""(What the client says, what the upstream reads.)"""
+"""(value of the client, value sent upstream)"""
 
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)

@@ -224,7 +224,7 @@ def test_an_answer_is_constrained_to(fields: dict[str, Any], guide: OutputConstr
 BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
     "two of them": ({"text_format": FORM, "extra": {"grammar": "x"}}, "grammar"),
     "two kinds of one": ({"extra": {"structured_outputs": {"regex": "a", "choice": ["b"]}}}, "structured_outputs"),
-    "a kind nobody knows": ({"extra": {"structured_outputs": {"style": "a"}}}, "structured_outputs.style"),
+    "an unknown kind": ({"extra": {"structured_outputs": {"style": "a"}}}, "structured_outputs.style"),
     "no object": ({"extra": {"structured_outputs": "a"}}, "structured_outputs"),
     "a schema that is none": ({"extra": {"guided_json": "a"}}, "guided_json"),
     "a grammar that is none": ({"extra": {"grammar": ""}}, "grammar"),

@@ -93,7 +93,7 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
         [thinking_block("", "s1"), text_block("a")],
         [thought_item("", signed()), message_item("a")],
     ),
-    "thinking nobody may read": (
+    "unreadable thinking": (
         [*block(0, REDACTED), *block(1, text_block(), *text_deltas("a"))],
         [REDACTED, text_block("a")],
         [thought_item("", HIDDEN), message_item("a")],
@@ -169,7 +169,7 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
         [text_block("a"), {**SEARCH, "input": {"query": "b"}}, FOUND, text_block("c")],
         [message_item("a"), search_item("b", input={"query": "b"}), message_item("c", number=2)],
     ),
-    "results nobody asked for": (block(0, FOUND), [FOUND], []),
+    "results without a call": (block(0, FOUND), [FOUND], []),
 }
 
 

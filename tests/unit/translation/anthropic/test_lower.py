@@ -44,7 +44,7 @@ def enabled(budget: int) -> Json:
 
 
 THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
-    "nothing said": (NEW, {}, with_limit(), []),
+    "nothing configured": (NEW, {}, with_limit(), []),
     "a summary of nothing": (
         NEW, {"reasoning": {"summary": "auto"}}, with_limit(), [Loss("reasoning.summary", "dropped")]
     ),

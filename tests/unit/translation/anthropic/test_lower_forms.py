@@ -122,7 +122,7 @@ def test_an_answer_is_constrained_to_a_schema() -> None:
 
 CLOSED = Loss("s", "objects closed")
 DOCUMENT = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
-"""A part that goes as a document."""
+"""A part that becomes a document."""
 
 UNCITED = {
     "type": "document",

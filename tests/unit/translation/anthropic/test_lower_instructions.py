@@ -74,12 +74,12 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
     "an unknown item": ([user("a"), {"type": "computer_call"}], Unrepresentable, "input[1]"),
     "a stored image": ([user({"type": "input_image", "file_id": "f"})], Unrepresentable, "input[0].content[0]"),
     "a stored file": ([user({"type": "input_file", "file_id": "f"})], Unrepresentable, "input[0].content[0]"),
-    "an image nobody reads": (
+    "an unreadable image": (
         [user({"type": "input_image", "image_url": "data:image/tiff;base64,AAAA"})],
         Unrepresentable,
         "input[0].content[0].image_url",
     ),
-    "a file nobody reads": (
+    "an unreadable file": (
         [user(file("a", "application/msword"))],
         Unrepresentable,
         "input[0].content[0].file_data",
@@ -127,7 +127,7 @@ TURNS: dict[str, tuple[list[Json], bool]] = {
         False,
     ),
     "nobody has asked": ([entry("assistant", use("c1")), entry("user", result("c1"))], False),
-    "a user who speaks beside a result": (
+    "a user message beside a result": (
         [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"), text("b"))],
         True,
     ),

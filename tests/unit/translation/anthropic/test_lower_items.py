@@ -83,7 +83,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             entry("user", result("c2")),
         ],
     ),
-    "calls of one id are told apart, and ids have no odd characters": (
+    "calls of one id are distinguished, and ids have no odd characters": (
         [user("a"), call("f.x:0"), output("f.x:0"), call("f.x:0"), output("f.x:0")],
         [
             entry("user", text("a")),
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             entry("user", {"type": "tool_result", "tool_use_id": "c1"}),
         ],
     ),
-    "an output that says that it failed": (
+    "an output that is marked as failed": (
         [user("a"), call("c1"), failed("c1", "no such file")],
         [
             entry("user", text("a")),
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             entry("user", {**result("c1", text("(The tool failed and said nothing.)")), "is_error": True}),
         ],
     ),
-    "an output that says that it is complete": (
+    "an output that is marked as complete": (
         [user("a"), call("c1"), {**output("c1"), "status": "completed"}],
         [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"))],
     ),
@@ -157,7 +157,7 @@ def test_items_become_messages_of_the_api(items: list[Item], messages: list[Json
 
 
 LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
-    "results before what was said in between": (
+    "results before the text in between": (
         [user("a"), call("c1"), user("b"), output("c1")],
         [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1"), text("b"))],
         Loss("input", "message not between call and output"),
@@ -211,7 +211,7 @@ LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
         [entry("user", text("a")), entry("assistant", use("c1")), entry("user", result("c1", PNG_BLOCK))],
         Loss("input[2].status", "dropped"),
     ),
-    "an assistant who speaks first": (
+    "an assistant message first": (
         [assistant("Hi"), user("a")],
         [
             entry("user", text("(The conversation begins with the assistant's words.)")),

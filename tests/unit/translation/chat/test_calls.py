@@ -126,7 +126,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         [calls(call(0, id="a", name="f", arguments='{"x"')), calls(call(0, id="z", arguments=":1}"))],
         ONE,
     ),
-    "an id and a name that are both said again, the id another": (
+    "an id and a name that are both repeated, with another id": (
         [calls(call(0, id="a", name="f", arguments='{"x"')), calls(call(0, id="z", name="f", arguments=":1}"))],
         ONE,
     ),
@@ -145,7 +145,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         [calls(call(0, id="a", name="get_")), calls(call(0, name="weather", arguments="{}"))],
         [("a", "get_weather", "{}")],
     ),
-    "a name that is said again in each chunk": (
+    "a name that is repeated in each chunk": (
         [
             calls(call(0, id="a", name="f", arguments='{"x"')),
             calls(call(0, id="a", name="f", arguments=":1}")),
@@ -153,7 +153,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         ],
         ONE,
     ),
-    "a name that is said again before the arguments": (
+    "a name that is repeated before the arguments": (
         [calls(call(0, id="a", name="f")), calls(call(0, id="a", name="f", arguments='{"x":1}'))],
         ONE,
     ),
@@ -185,7 +185,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         [chunk({"tool_calls": [None, "f", {}, {"index": 0}]}), calls(call(0, id="a", name="f", arguments='{"x":1}'))],
         ONE,
     ),
-    "a call for a tool nobody declared": ([calls(call(0, id="a", name="rm -rf"))], [("a", "rm -rf", "{}")]),
+    "a call for an undeclared tool": ([calls(call(0, id="a", name="rm -rf"))], [("a", "rm -rf", "{}")]),
     "a whole completion whose calls share an id": (
         [completion({"content": None, "tool_calls": [call(id="a", name="f"), call(id="a", name="f")]})],
         [("a", "f", "{}"), ("a__2", "f", "{}")],

@@ -85,7 +85,7 @@ ENDINGS: dict[str, Json] = {
     "a text that ended in a way of its own": {"finish_reason": "stop", "native_finish_reason": "repetition"},
     "a text that ended for no reason": {"finish_reason": "stop"},
     "a call": {"finish_reason": "tool_calls"},
-    "a call an upstream says nothing about": {"finish_reason": "tool_calls"},
+    "a call without any field": {"finish_reason": "tool_calls"},
     "a call that was cut": {"finish_reason": "length"},
     "a word of calls without a call": {"finish_reason": "stop"},
 }

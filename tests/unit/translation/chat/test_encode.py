@@ -110,7 +110,7 @@ DELTAS: dict[str, tuple[list[Event], list[Json]]] = {
             {},
         ],
     ),
-    "arguments known at the start are said at the start": (
+    "arguments known at the start are sent at the start": (
         TURNS["items that came whole"],
         [
             {"role": "assistant", "content": None},

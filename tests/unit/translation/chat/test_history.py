@@ -81,7 +81,7 @@ CASES: dict[str, tuple[list[Json], list[Item]]] = {
         [assistant(content=None, refusal="no")],
         [message("assistant", {"type": "refusal", "refusal": "no"})],
     ),
-    "an answer that says nothing still takes its turn": (
+    "an empty answer is still a turn": (
         [assistant(content=None)],
         [message("assistant", output_text(""))],
     ),
@@ -139,7 +139,7 @@ CASES: dict[str, tuple[list[Json], list[Item]]] = {
     ),
     "reasoning by its other name": ([assistant(reasoning="r", tool_calls=[CALL])], [thought("r"), CALLED]),
     "reasoning alone": ([assistant(reasoning_content="r", content=None)], [thought("r")]),
-    "reasoning details are kept word for word": (
+    "reasoning details are preserved": (
         [assistant(content="a", reasoning="r", reasoning_details=[{"type": "reasoning.text", "signature": "s"}])],
         [
             {**thought("r"), "details": [{"type": "reasoning.text", "signature": "s"}]},

@@ -34,7 +34,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     "a stream": ({"stream": True}, {"stream": True}),
     "the limit": ({"max_completion_tokens": 5}, {"max_output_tokens": 5}),
     "the limit by its old name": ({"max_tokens": 5}, {"max_output_tokens": 5}),
-    "one limit said twice": (
+    "one limit given twice": (
         {"max_tokens": 5, "max_completion_tokens": 5},
         {"max_output_tokens": 5, "losses": ()},
     ),
@@ -57,7 +57,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto", "enabled": True, "exclude": None}},
         {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto"}, "thinking": True, "losses": ()},
     ),
-    "reasoning said twice": (
+    "reasoning given twice": (
         {
             "reasoning": {"effort": "low", "enabled": True, "exclude": True},
             "reasoning_effort": "high",
@@ -124,7 +124,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
             ]
         },
     ),
-    "web search as it comes": ({"web_search_options": {}}, {"tools": [{"type": "web_search"}]}),
+    "web search without options": ({"web_search_options": {}}, {"tools": [{"type": "web_search"}]}),
     "a tool choice in a word": ({"tool_choice": "none"}, {"tool_choice": "none"}),
     "a named function": (
         {"tool_choice": {"type": "function", "function": {"name": "f"}}},

@@ -58,11 +58,11 @@ PIECES: dict[str, tuple[list[Json], Json]] = {
         [{"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"}],
         {"content": "Hello"},
     ),
-    "a role that is repeated is said once": (
+    "a repeated role is sent once": (
         [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}],
         {"content": "ab"},
     ),
-    "calls are told apart by their index": (
+    "calls are distinguished by their index": (
         [
             {"tool_calls": [{"index": 0, **call("f", "")}]},
             {"tool_calls": [{"index": 1, **call("g", "{")}]},

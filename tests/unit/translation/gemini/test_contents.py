@@ -50,7 +50,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
         [user("Hi"), model(called("x")), user(returned("x")), model(called("y")), user(returned("y"))],
     ),
     "questions in a row": ([HI, message("user", "Are you there?")], [user("Hi", "Are you there?")]),
-    "what is said in a row": (
+    "consecutive messages": (
         [HI, message("assistant", "Yes"), message("user"), message("assistant", "?")],
         [user("Hi"), model("Yes", "?")],
     ),
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             user(returned("x", {"output": "b"})),
         ],
     ),
-    "a failure that is told": (
+    "a reported failure": (
         [call("x"), output("x", '{"error": {"code": 7}}')],
         [model(called("x")), user(returned("x", {"error": {"code": 7}}))],
     ),
@@ -171,7 +171,7 @@ def test_leading_system_messages_are_the_instruction() -> None:
 
 
 PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]]] = {
-    "an output that comes late": (
+    "a late output": (
         DEFAULT_PROFILE,
         [HI, call("x"), message("user", "Still there?"), output("x")],
         (

@@ -154,7 +154,7 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
             function_call(1, "f", "{}", "tc_1"),
         ],
     ),
-    "calls of one id are told apart": (
+    "calls of one id are distinguished": (
         [chunk(call("f", {}, id="x"), call("f", {}, id="x"), reason="STOP")],
         [function_call(1, "f", "{}", "x"), function_call(2, "f", "{}", "x__2")],
     ),
@@ -162,7 +162,7 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
         [chunk(call("f", id=7), reason="STOP")],
         [function_call(1, "f", "{}", "tc_1")],
     ),
-    "arguments that are no object are kept as they are": (
+    "arguments that are no object are preserved": (
         [chunk(call("f", [1]), reason="STOP")],
         [function_call(1, "f", "[1]", "tc_1")],
     ),

@@ -26,7 +26,7 @@ CITATIONS: dict[str, tuple[Json, list[Json]]] = {
     "bytes are counted as characters": (grounded({"startIndex": 0, "endIndex": 7}, 0), [cited(0, 5)]),
     "a segment is found by its words": (grounded({"endIndex": 3, "text": "aus"}, 0), [cited(6, 9)]),
     "words that are not there": (grounded({"endIndex": 7, "text": "von"}, 0), [cited(0, 5)]),
-    "words where they are said to be": (grounded({"endIndex": 7, "text": "Grüße"}, 0), [cited(0, 5)]),
+    "words at their reported place": (grounded({"endIndex": 7, "text": "Grüße"}, 0), [cited(0, 5)]),
     "past the end": (grounded({"startIndex": 99, "endIndex": 999}, 0), [cited(9, 9)]),
     "the end before the start": (grounded({"startIndex": 7, "endIndex": 2}, 0), [cited(5, 5)]),
     "numbers that are none": (grounded({"startIndex": "x", "endIndex": None}, 0), [cited(0, 0)]),

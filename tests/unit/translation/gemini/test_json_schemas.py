@@ -21,7 +21,7 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         [],
     ),
     "keywords that say nothing": ({"$schema": "https://…", "$comment": "c", **A}, A, []),
-    "keywords without a place are told once": (
+    "keywords without a place are reported once": (
         {"properties": {"a": {"pattern": "x", "minLength": 1}, "b": {"pattern": "y"}}},
         {"properties": {"a": {}, "b": {}}},
         ["pattern dropped", "minLength dropped"],

@@ -146,7 +146,7 @@ def test_tools_that_must_not_be_called_make_way_for_a_format() -> None:
 REFUSED: dict[str, tuple[Json, str]] = {
     "several choices": ({"sampling": {"n": 2}}, "n"),
     "biases": ({"sampling": {"logit_bias": {"1": 5}}}, "logit_bias"),
-    "a format nobody knows": ({"text_format": {"type": "grammar"}}, "text.format.type"),
+    "an unknown format": ({"text_format": {"type": "grammar"}}, "text.format.type"),
 }
 
 

@@ -36,7 +36,7 @@ ROUNDS: dict[str, tuple[list[Item], list[list[int]]]] = {
         [[0, 1, 2, 3, 4], [5]],
     ),
     "calls one after the other": ([call("a"), output("a"), call("b"), output("b")], [[0, 1], [2, 3]]),
-    "an output that comes late": ([call("a"), message("user"), output("a")], [[0, 2], [1]]),
+    "a late output": ([call("a"), message("user"), output("a")], [[0, 2], [1]]),
     "an output of nobody's call": ([output("a"), message("user")], [[0], [1]]),
     "a shell's output that names its call in its id": (
         [{"type": "local_shell_call", "call_id": "a"}, {"type": "local_shell_call_output", "id": "a"}],

@@ -40,7 +40,7 @@ LONG: dict[str, tuple[str | list[Json], str | list[Json], list[Loss]]] = {
     ),
     "an image": ([text("a"), image(99), text("b")], [text("a"), note("An image of 110 bytes"), text("b")], LEFT_OUT),
     "a file": ([{"type": "input_file", "file_data": "x" * 99}], [note("A file of 109 bytes")], LEFT_OUT),
-    "what nobody knows": ([{"type": "odd", "odd": ["x"], "more": "x" * 99}], [note("A part of 102 bytes")], LEFT_OUT),
+    "unknown what": ([{"type": "odd", "odd": ["x"], "more": "x" * 99}], [note("A part of 102 bytes")], LEFT_OUT),
     "an image of chat": (
         [{"type": "image_url", "image_url": {"url": "x" * 99}}],
         [note("An image of 108 bytes", "text")],

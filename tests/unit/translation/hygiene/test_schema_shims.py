@@ -16,7 +16,7 @@ SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
         {"required": [], "properties": {"a": {"required": []}, "required": {"type": "string"}}},
         {"properties": {"a": {}, "required": {"type": "string"}}},
     ),
-    "a required that says something": ("no_empty_required", {"required": ["a"]}, {"required": ["a"]}),
+    "a required list with names": ("no_empty_required", {"required": ["a"]}, {"required": ["a"]}),
     "a $schema": (
         "no_schema_key",
         {"$schema": "https://…", "$defs": {"b": {"$schema": "https://…"}}, "items": {"$schema": "https://…"}},

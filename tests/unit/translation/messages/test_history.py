@@ -162,7 +162,7 @@ RESULTS: dict[str, tuple[Json, Item]] = {
         output([text("a"), {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]),
     ),
     "a failure": (result("no such file", is_error=True), output("Error: no such file", status="failed")),
-    "a failure that says so": (
+    "a marked failure": (
         result("<tool_use_error>no</tool_use_error>", is_error=True),
         output("<tool_use_error>no</tool_use_error>", status="failed"),
     ),

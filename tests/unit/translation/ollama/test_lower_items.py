@@ -95,7 +95,7 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
         [user("a"), system("b")],
         [],
     ),
-    "all kept": (
+    "all preserved": (
         [message("system", "a"), message("system", "b")],
         Profile(system_messages="keep"),
         [system("a"), system("b")],
@@ -166,19 +166,19 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
         ],
         [],
     ),
-    "what is said before a call": (
+    "text before a call": (
         [message("assistant", "a"), call(), output()],
         DEFAULT_PROFILE,
         [assistant_message("a", tool_calls=[called(a=1)]), tool()],
         [],
     ),
-    "what a user says between a call and its output": (
+    "a user message between a call and its output": (
         [call(), message("user", "b"), output()],
         DEFAULT_PROFILE,
         [assistant_message("", tool_calls=[called(a=1)]), tool(), user("b")],
         ["input=message not between call and output"],
     ),
-    "what is said between a call and its output": (
+    "text between a call and its output": (
         [call(), message("assistant", "a"), message("assistant", "b"), output()],
         DEFAULT_PROFILE,
         [assistant_message("a\n\nb", tool_calls=[called(a=1)]), tool()],

@@ -67,7 +67,7 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
             }
         ],
     ),
-    "logprobs and citations are kept with their text": (
+    "logprobs and citations stay with their text": (
         [
             ItemStarted(0, MESSAGE),
             PartStarted(0, 0, items.new_output_text()),
@@ -117,7 +117,7 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
             }
         ],
     ),
-    "reasoning that was cut says so": (
+    "truncated reasoning is incomplete": (
         [ItemStarted(0, items.new_reasoning("rs_1")), ItemEnded(0, status="incomplete")],
         [{**items.new_reasoning("rs_1"), "status": "incomplete"}],
     ),
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
         [ItemStarted(0, {**MESSAGE, "content": [{**items.new_output_text(), "text": "a"}]}), ItemEnded(0)],
         [{**MESSAGE, "status": "completed", "content": [{**items.new_output_text(), "text": "a"}]}],
     ),
-    "nouns nobody knows are what the upstream made of them": (
+    "unknown nouns are preserved": (
         [
             ItemStarted(0, SEARCH),
             Progressed(0, "searching"),

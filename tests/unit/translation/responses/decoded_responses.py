@@ -49,7 +49,7 @@ def message(text: str, item_id: str = "msg_up", **keys: Any) -> Item:
 
 
 MADE_UP: list[Event] = [ItemStarted(0, items.new_message("msg_1")), PartStarted(0, 0, TEXT), Delta(0, 0, "Hi")]
-"""A message nobody announced."""
+"""A message without a start event."""
 
 
 def without(event: Json, *keys: str) -> Json:

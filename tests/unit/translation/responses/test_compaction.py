@@ -73,7 +73,7 @@ DAMAGED = {
     "nested too deep": checked(b'{"summary":"a","lead":[],"after_users":false,"rest":[' + DEEP + b"]}"),
     "no text for a summary": resealed(summary=1),
     "no list": resealed(rest=None),
-    "an item nobody knows": resealed(rest=[{"type": "who"}]),
+    "an unknown item": resealed(rest=[{"type": "who"}]),
     "an item that refers to another": resealed(rest=[{"id": "msg_1"}]),
     "an item that is sealed itself": resealed(lead=[OURS]),
 }

@@ -190,7 +190,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             ),
         ],
     ),
-    "a summary nobody announced": (
+    "an unannounced summary": (
         [native("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="hm")],
         [
             ItemStarted(0, items.new_reasoning("rs_1")),
@@ -233,7 +233,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             ItemEnded(0, {**CALL, "arguments": "{}", "status": "incomplete"}, "incomplete"),
         ],
     ),
-    "a call nobody announced": (
+    "an unannounced call": (
         [
             native("function_call_arguments.delta", output_index=0, delta="{"),
             native("function_call_arguments.done", output_index=0, arguments="{}"),
@@ -246,7 +246,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             ItemEnded(0, {**CALL, "arguments": "{}"}),
         ],
     ),
-    "a call whose end says nothing": (
+    "a call with an empty end": (
         [added(CALL), native("function_call_arguments.done", output_index=0)],
         [ItemStarted(0, CALL), PartEnded(0, None), ItemEnded(0)],
     ),
@@ -266,7 +266,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             Opaque("responses", native("web_search_call.completed", output_index=0), 0),
         ],
     ),
-    "kinds of items and parts nobody knows": (
+    "unknown kinds of items and parts": (
         [
             done({"type": "acme:thing", "id": "x", "content": [{"type": "hologram", "shape": "cat"}]}),
             native("hologram.turned", output_index=0),

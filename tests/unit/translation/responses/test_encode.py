@@ -142,8 +142,8 @@ def test_the_arguments_are_done_under_the_name_of_the_function() -> None:
     ("name", "deltas"),
     {
         "a call without arguments gets an empty object": ["{}"],
-        "a call that comes whole is streamed all the same": ['{"a":1}'],
-        "a call whose end says more than its deltas": ['{"a":1}'],
+        "a call without deltas is streamed all the same": ['{"a":1}'],
+        "a call whose end has more than its deltas": ['{"a":1}'],
         "a call cut off before its arguments gets none": [],
     }.items(),
 )

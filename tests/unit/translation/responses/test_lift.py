@@ -115,7 +115,7 @@ SAMPLING: dict[str, tuple[Json, Json | None]] = {
         {"include": ["message.output_text.logprobs"], "top_logprobs": 0},
         {"logprobs": True, "top_logprobs": 0},
     ),
-    "rivals that would not be shown": ({"top_logprobs": 3}, {}),
+    "alternatives that would not be sent": ({"top_logprobs": 3}, {}),
 }
 
 
@@ -274,7 +274,7 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
     "truncation, which is done here": ({"truncation": "auto"}, []),
     "compaction, which is done here": ({"context_management": [{"type": "compaction"}]}, []),
     "a cap on hosted tools": ({"max_tool_calls": 3}, [Loss("max_tool_calls", "dropped")]),
-    "rivals that would not be shown": ({"top_logprobs": 3}, [Loss("top_logprobs", "not included")]),
+    "alternatives that would not be sent": ({"top_logprobs": 3}, [Loss("top_logprobs", "not included")]),
     "padding, which is done here": ({"stream": True, "stream_options": {"include_obfuscation": True}}, []),
     "defaults of reasoning": ({"reasoning": {"context": "auto", "mode": "standard"}}, []),
     "modes of reasoning": (

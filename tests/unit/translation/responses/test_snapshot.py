@@ -61,7 +61,7 @@ def test_a_completed_response_has_its_time_and_usage() -> None:
     {
         "stop": (Finished("stop"), "completed", None),
         "tool calls": (Finished("tool_calls"), "completed", None),
-        "a reason nobody knows": (Finished("other", "eos_banana"), "completed", None),
+        "an unknown reason": (Finished("other", "eos_banana"), "completed", None),
         "the token limit": (Finished("length"), "incomplete", {"reason": "max_output_tokens"}),
         "a content filter": (Finished("content_filter"), "incomplete", {"reason": "content_filter"}),
         "a reason only the upstream knows": (
@@ -88,7 +88,7 @@ def test_a_completed_response_has_its_time_and_usage() -> None:
     ids=[
         "stop",
         "tool calls",
-        "a reason nobody knows",
+        "an unknown reason",
         "the token limit",
         "a content filter",
         "a reason only the upstream knows",

@@ -114,7 +114,7 @@ LEFT_OUT: dict[str, Json] = {
     "programs": {"type": "programmatic_tool_calling"},
     "tool search by the server": {"type": "tool_search"},
     "a shell in a container": {"type": "shell", "environment": {"type": "container_auto"}},
-    "a kind nobody has heard of": {"type": "teleport"},
+    "an unknown kind": {"type": "teleport"},
 }
 
 
@@ -333,7 +333,7 @@ REFUSED_CHOICES: dict[str, Json] = {
     "a function that is not there": {"type": "function", "name": "nope"},
     "a function that is not in that namespace": {"type": "function", "name": "add", "namespace": "nope"},
     "a function that is in two namespaces": {"type": "function", "name": "twice"},
-    "only tools nobody can run": {**ALLOWED, "mode": "required", "tools": [WEB]},
+    "only tools without an executor": {**ALLOWED, "mode": "required", "tools": [WEB]},
 }
 
 

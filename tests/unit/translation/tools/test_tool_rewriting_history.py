@@ -19,7 +19,7 @@ HISTORY: dict[str, tuple[Json, Json]] = {
         {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "exec", "input": 'say "hi"'},
         {"name": "exec", "arguments": {"input": 'say "hi"'}},
     ),
-    "a call of a custom tool that is gone": (
+    "a call of a removed custom tool": (
         {"type": "custom_tool_call", "call_id": "c", "name": "gone", "namespace": "functions", "input": "x"},
         {"name": "functions__gone", "arguments": {"input": "x"}},
     ),

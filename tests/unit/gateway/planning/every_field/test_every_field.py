@@ -116,7 +116,7 @@ HONOURED: Final[dict[tuple[str, str], str]] = {
     ("harmony", "thinking"): "gpt-oss thinks unless told not to",
     ("harmony", "parallel_tool_calls"): "gpt-oss makes one call at a time",
 }
-"""(upstream, field) -> why there is nothing to say and nothing to lose."""
+"""(upstream, field) -> why the field is neither sent nor lost."""
 
 
 def _names(param: str | None, place: str) -> bool:
@@ -280,7 +280,7 @@ EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
     "ollama": frozenset({"role", "id", "tool_call_id", "tool_name"}),
     "gemini": frozenset({"role", "id"}),
 }
-"""Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
+"""Ids and statuses of items. Outputs have cases; for other items no API passes them to its model."""
 
 NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
     "chat": {

@@ -57,7 +57,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             STOP,
         ],
     ),
-    "reasoning sent in two fields is said once": (
+    "reasoning sent in two fields is one text": (
         [
             chunk({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text"}]}),
             text_chunk("yes"),
@@ -124,7 +124,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [text_chunk("yes"), chunk(finish="content_filter")],
         [STARTED, *message(0, "yes", status="incomplete"), Finished("content_filter", "content_filter")],
     ),
-    "an unknown finish reason is kept as it came": (
+    "an unknown finish reason is preserved": (
         [text_chunk("yes"), chunk(finish="tired")],
         [STARTED, *message(0, "yes"), Finished("other", "tired")],
     ),
@@ -151,7 +151,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
         [STARTED, *function(0, "f", "{}", call_id="tc_1"), Finished("tool_calls", "function_call")],
     ),
-    "usage after the finish reason is kept": (
+    "usage after the finish reason counts": (
         [text_chunk("yes"), chunk(finish="stop"), usage_only(**USAGE)],
         [
             STARTED,
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             Finished("stop", "stop", COUNTS),
         ],
     ),
-    "usage beside the finish reason or in the choice is kept": (
+    "usage beside the finish reason or in the choice counts": (
         [
             {
                 "model": "m",
@@ -240,7 +240,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [{"id": "c1", "model": "m", "choices": [{"error": {"code": 429, "message": "slow down"}}, {"delta": {}}]}],
         [STARTED, Failed("rate_limited", "slow down")],
     ),
-    "a finish reason that says it broke off is a failure": (
+    "a finish reason about a truncation is a failure": (
         [text_chunk("ye"), chunk(finish="error")],
         [STARTED, *message(0, "ye")[:-2], Failed("upstream_error", "the upstream broke off its reply")],
     ),
@@ -256,7 +256,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             Failed("upstream_truncated", "the upstream's reply broke off before it was finished"),
         ],
     ),
-    "a stream that says nothing is a failure": (
+    "an empty stream is a failure": (
         [],
         [Failed("upstream_truncated", "the upstream's reply broke off before it was finished")],
     ),
@@ -340,7 +340,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [completion({"content": "yes"}, None)],
         [STARTED, *message(0, "yes"), Finished("stop")],
     ),
-    "a stream that repeats the whole message at its end says it once": (
+    "a stream that repeats the whole message at its end has it once": (
         [text_chunk("yes"), completion({"content": "yes"})],
         [STARTED, *message(0, "yes"), STOP],
     ),

@@ -236,7 +236,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}],
         ["input=reasoning dropped", "input=reasoning dropped"],
     ),
-    "reasoning nobody here can read": (
+    "unreadable reasoning": (
         DEFAULT_PROFILE,
         [{"type": "reasoning", "summary": [], "encrypted_content": "x"}, assistant("a")],
         [{"role": "assistant", "content": "a"}],
@@ -264,7 +264,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         [{"role": "user", "content": "a"}],
         ["input=reasoning dropped"],
     ),
-    "a refusal is what was said": (
+    "a refusal is text": (
         DEFAULT_PROFILE,
         [assistant({"type": "refusal", "refusal": "no"})],
         [{"role": "assistant", "content": "no"}],

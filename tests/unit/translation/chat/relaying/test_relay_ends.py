@@ -41,7 +41,7 @@ FAILURES: dict[str, tuple[bytes, str, str]] = {
         "upstream_error",
         "boom",
     ),
-    "a finish reason that says it broke off": (
+    "a finish reason about a truncation": (
         wire(text_chunk("a"), chunk(finish="error")),
         "upstream_error",
         "the upstream broke off its reply",
@@ -203,13 +203,13 @@ ENDINGS: dict[str, tuple[Json, Any, bool, Json]] = {
     ),
     "a cut after calls is a cut": (CALLING, "length", False, {"finish_reason": "length"}),
     "a vendor's word for a cut is chat's": ({"content": "a"}, "model_length", False, {"finish_reason": "length"}),
-    "what is no word is a stop, and said beside it": (
+    "a value that is no word is a stop, and reported beside it": (
         {"content": "a"},
         ["eos"],
         False,
         {"finish_reason": "stop", "native_finish_reason": "['eos']"},
     ),
-    "a word nobody knows is a stop, and said beside it": (
+    "an unknown word is a stop, and reported beside it": (
         {"content": "a"},
         "eos",
         False,
@@ -256,7 +256,7 @@ def test_a_whole_completion_without_a_reason_stopped() -> None:
         (completion({"content": "a"}, finish="error"), "the upstream broke off its reply"),
         ({"choices": [{"message": {}, "error": {"message": "no more"}}]}, "no more"),
     ],
-    ids=["its reason says so", "its error says so"],
+    ids=["its reason shows it", "its error shows it"],
 )
 def test_a_whole_completion_that_broke_off_is_a_failure(answer: Json, message: str) -> None:
     assert failure_of(answer) == Failed("upstream_error", message)
@@ -299,13 +299,13 @@ def test_an_unsent_end_can_still_become_a_failure() -> None:
 ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
     "text": ([*map(orjson.dumps, [*TEXT[:3], text_chunk('"c\\'), text_chunk(""), text_chunk("d"), TEXT[-1]])], {}, 4),
     "another name": ([*map(orjson.dumps, TEXT)], {"model": "ours"}, 2),
-    "a name said twice": (
+    "a name given twice": (
         [orjson.dumps(each).replace(b'"choices"', b'"model":"m","choices"') for each in TEXT],
         {"model": "ours"},
         0,
     ),
     "reasoning": ([*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 4), *TEXT])], {}, 5),
-    "reasoning to be said in another field": (
+    "reasoning for another field": (
         [*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 3), TEXT[-1]])],
         {"reasoning_fields": frozenset({"reasoning_content"})},
         0,

@@ -81,13 +81,13 @@ SYSTEMS: dict[str, tuple[str, list[Json], list[Json], list[Loss]]] = {
         [BOTH, QUESTION],
         [Loss("messages", "system messages merged")],
     ),
-    "a late one alone is said first where no others are taken": (
+    "a late one alone is sent first if no others are accepted": (
         "merge_all",
         [QUESTION, SYSTEM],
         [SYSTEM, QUESTION],
         [Loss("messages", "system messages merged")],
     ),
-    "all are kept for an upstream that takes any": (
+    "all are sent to an upstream that accepts any": (
         "keep",
         [SYSTEM, SYSTEM, QUESTION],
         [SYSTEM, SYSTEM, QUESTION],
@@ -126,7 +126,7 @@ BODIES: dict[str, tuple[Json, Json, Json]] = {
     "the upstream's name for the model": ({}, {}, {}),
     "no nulls": ({"temperature": None}, {}, {}),
     "nothing that is the gateway's": ({"thinking": None, "extensions": False}, {}, {}),
-    "parameters nobody knows": ({"top_k": 5}, {}, {"top_k": 5}),
+    "unknown parameters": ({"top_k": 5}, {}, {"top_k": 5}),
     "the older limit for an upstream of that age": ({"max_completion_tokens": 9}, {}, {"max_tokens": 9}),
     "the newer limit for OpenAI": (
         {"max_tokens": 9},
@@ -229,7 +229,7 @@ TOOL_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments
 SIGNED = {**TOOL_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 ANOTHER = {**TOOL_CALL, "id": "b"}
 CALLED: dict[str, tuple[Json, Json, Json]] = {
-    "nothing is said beside calls unless it has to be": ({}, {}, {}),
+    "no text is sent beside calls unless required": ({}, {}, {}),
     "reasoning, though there is none": ({"empty_reasoning": True}, {}, {"reasoning_content": ""}),
     "reasoning in the field it is replayed in": (
         {"empty_reasoning": True, "replay_reasoning": "reasoning_details"},

@@ -49,11 +49,11 @@ TEXTS: dict[str, tuple[str, list[object]]] = {
     ),
     "bad JSON after a call of the block": (f"<tool_call>{WRITTEN_F}{{oops}}</tool_call>", [F, BROKEN]),
     "a tag in bad JSON": ('<tool_call>{"name": "f", x <b> </tool_call>.', [BROKEN, "."]),
-    "a string that nobody closed": (
+    "an unclosed string": (
         f'<tool_call>{{"name": "f", "arguments": {{"a": "x}}}}</tool_call> and <tool_call>{WRITTEN_G}</tool_call>.',
         [BROKEN, " and ", G, "."],
     ),
-    "a key that nobody closed": (f'<tool_call>{{"name</tool_call><tool_call>{WRITTEN_G}</tool_call>', [BROKEN, G]),
+    "an unclosed key": (f'<tool_call>{{"name</tool_call><tool_call>{WRITTEN_G}</tool_call>', [BROKEN, G]),
     "no name": ('<tool_call>{"arguments": {}}</tool_call>', [BROKEN]),
     "a name that is no string": ('<tool_call>{"name": 5}</tool_call>', [BROKEN]),
     "a name that is no text": ('<tool_call>{"name": "\\ud800"}</tool_call>', [BROKEN]),

@@ -41,7 +41,7 @@ def failed(*reads: bytes) -> Json:
 
 CUTS: dict[str, bytes] = {
     "before the end": CREATED + CONTENT,
-    "before the end, though it says it is done": CREATED + CONTENT + sse.DONE_FRAME,
+    "before the end, after [DONE]": CREATED + CONTENT + sse.DONE_FRAME,
     "inside the end": CREATED + CONTENT + END[:-40],
     "inside a delta": CREATED + CONTENT + b'event: response.output_text.delta\ndata: {"delta":"Hi',
 }
