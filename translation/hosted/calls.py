@@ -30,8 +30,9 @@ def describe_unknown_tool(name: str) -> str:
 class HostedCall:
     """A call of a hosted tool in a response. `tool` is None if the model called a tool that does not exist.
 
-    `call_id` pairs the call with its output for the model, which calls it `model_name`. `item_id` and `index` are those
-    of its item. `index` is NO_ITEM as long as the call has no item, because it may become a request for an approval.
+    `call_id` pairs the call with its output for the model, which knows the tool as `model_name`. `item_id` and `index`
+    belong to its item. `index` is NO_ITEM as long as the call has no item, because it may become a request for an
+    approval.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ def build_approved_call(
 ) -> HostedCall:
     """Returns a call that the client approved, or gave input to, with `item_id` for its item.
 
-    If its tool `is_changed`, the approval does not count; a call that asked for input is settled then.
+    If its tool `is_changed`, the approval is not valid; a call that asked for input is settled then.
     """
     name = catalogue.name_of(approval.key)
     call = HostedCall(

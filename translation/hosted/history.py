@@ -54,8 +54,7 @@ class ApprovedCall(NamedTuple):
 
 
 class ResolvedHistory(NamedTuple):
-    """An input in terms of function calls. `listed` has the last list of tools of each server, by its label, without
-    lists that failed.
+    """An input in terms of function calls.
 
     `listed` has the last list of tools of each server, by its label, without lists that failed. `sources` are the items
     that became function calls, by the `call_id`. `open_ids` are the ids of the calls that were neither run nor denied.
