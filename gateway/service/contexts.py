@@ -157,7 +157,7 @@ class ContextService:
 
         Raises what `count_message_tokens` raises.
         """
-        counted = {**find_counted_request(body), "model": model}
+        counted = {**find_counted_request(body, model), "model": model}
         token_count, losses = await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)
         return TokenCount({"totalTokens": token_count}, losses)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini_endpoint.model_names import require_path_model
 from translation.gemini_endpoint.schema.embedded import (
     EMBED_FIELDS,
     SETTINGS,
@@ -14,7 +15,6 @@ from translation.gemini_endpoint.schema.embedded import (
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-_MODEL_PREFIX: Final = "models/"
 _DIMENSIONS: Final = "outputDimensionality"
 
 
@@ -29,7 +29,7 @@ def lift_embed_content(body: Json, model: str, losses: list[Loss]) -> Json:
 def lift_batch_embed_contents(body: Json, model: str, losses: list[Loss]) -> Json:
     """Returns the `/v1/embeddings` body for a `batchEmbedContents` body. Losses are appended to `losses`."""
     batch = read_batch_request(body)
-    _check_model(batch.get("model"), model, "model")
+    require_path_model(batch.get("model"), model, "model")
     losses += [Loss(f"{key:.50}", "dropped") for key in batch if key not in ("model", "requests")]
     requests = [(f"requests[{index}].", request) for index, request in enumerate(batch["requests"])]
     return _lift_requests(requests, model, losses)
@@ -41,7 +41,7 @@ def _lift_requests(requests: Sequence[tuple[str, Json]], model: str, losses: lis
     dimensions: list[int | None] = []
     reported = set(losses)
     for prefix, request in requests:
-        _check_model(request.get("model"), model, f"{prefix}model")
+        require_path_model(request.get("model"), model, f"{prefix}model")
         texts.append(_read_text(request["content"], f"{prefix}content"))
         settings: Json = {**request, **request.get("embedContentConfig", {})}
         dimensions.append(settings.get(_DIMENSIONS))
@@ -57,13 +57,6 @@ def _lift_requests(requests: Sequence[tuple[str, Json]], model: str, losses: lis
     if dimensions[0] is not None:
         lifted["dimensions"] = dimensions[0]
     return lifted
-
-
-def _check_model(named: str | None, model: str, param: str) -> None:
-    if named is not None and named.removeprefix(_MODEL_PREFIX) != model.removeprefix(_MODEL_PREFIX):
-        raise InvalidRequest(
-            f"The model of the request, '{named:.100}', is not that of the path, '{model:.100}'.", param=param
-        )
 
 
 def _read_text(content: Json, param: str) -> str:

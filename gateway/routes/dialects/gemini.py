@@ -42,6 +42,7 @@ def build_gemini_routes(service: Service) -> APIRouter:
     async def generate_content(model: str, request: Request) -> Response:
         """Generate a reply: one JSON object."""
         _adopt_query_key(request)
+        _require_json(request)
         params = {"model": model, "stream": False}
         return await service.serve_create(GEMINI, request.scope, request.receive, path_params=params)
 
@@ -55,6 +56,7 @@ def build_gemini_routes(service: Service) -> APIRouter:
     async def count_tokens(model: str, request: Request) -> Response:
         """Counts the tokens of a request's input, as the model's upstream counts them."""
         _adopt_query_key(request)
+        _require_json(request)
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
@@ -116,6 +118,7 @@ async def _fetch_embeddings(
     service: Service, model: str, request: Request, lift: Callable[[Json, str, list[Loss]], Json]
 ) -> Embeddings:
     _adopt_query_key(request)
+    _require_json(request)
     principal = service.authenticate(request)
     losses: list[Loss] = []
     body, _, weight = await service.read_sized_body(request)
@@ -128,6 +131,13 @@ def _adopt_query_key(request: Request) -> None:
     key = read_single_value(request.query_params, "key")
     if key and not find_key(headers_of(request.scope)):
         set_header(request.scope, GOOGLE_KEY_HEADER, key.encode())
+
+
+def _require_json(request: Request) -> None:
+    """Raises InvalidRequest if a request asks for a whole reply in another form than JSON."""
+    form = read_single_value(request.query_params, "alt")
+    if form not in (None, "", "json"):
+        raise InvalidRequest(f"Invalid value for 'alt': {form!r:.80}. A whole reply is JSON: send 'json'.", param="alt")
 
 
 def _requests_events(request: Request) -> bool:

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any, Final
 
 from translation.errors import InvalidRequest
+from translation.gemini_endpoint.model_names import require_path_model
 from translation.gemini_endpoint.schema.request import InputParams, check_parts
 from translation.representation.json_types import Json
 from translation.validation import build_adapter, check_body
@@ -12,10 +13,10 @@ _WHOLE_REQUESTS: Final = ("generateContentRequest", "generate_content_request")
 """The key of a whole request for an answer, in both spellings."""
 
 
-def find_counted_request(body: Json) -> Json:
+def find_counted_request(body: Json, model: str) -> Json:
     """Returns the request whose tokens are to be counted: the body itself, or the one in it.
 
-    Raises InvalidRequest for a body that has both.
+    Raises InvalidRequest for a body that has both, and for a request that names another model than `model`.
     """
     key = next((key for key in _WHOLE_REQUESTS if body.get(key) is not None), None)
     if key is None:
@@ -25,6 +26,7 @@ def find_counted_request(body: Json) -> Json:
     whole: Any = body[key]
     if not isinstance(whole, dict):
         raise InvalidRequest(f"Invalid type for '{key}': expected an object.", param=key, code="invalid_type")
+    require_path_model(whole.get("model"), model, f"{key}.model")
     return whole
 
 

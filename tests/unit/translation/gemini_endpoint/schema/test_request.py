@@ -107,12 +107,15 @@ def test_a_part_may_have_only_a_signature() -> None:
 
 
 def test_the_counted_request_is_the_body_or_inside_it() -> None:
-    assert counted.find_counted_request({"contents": [HI]}) == {"contents": [HI]}
-    assert counted.find_counted_request({"generate_content_request": {"contents": [HI]}}) == {"contents": [HI]}
+    assert counted.find_counted_request({"contents": [HI]}, "m") == {"contents": [HI]}
+    assert counted.find_counted_request({"generate_content_request": {"contents": [HI]}}, "m") == {"contents": [HI]}
     with pytest.raises(InvalidRequest, match="not both"):
-        counted.find_counted_request({"contents": [HI], "generateContentRequest": {}})
+        counted.find_counted_request({"contents": [HI], "generateContentRequest": {}}, "m")
     with pytest.raises(InvalidRequest, match="expected an object"):
-        counted.find_counted_request({"generateContentRequest": 3})
+        counted.find_counted_request({"generateContentRequest": 3}, "m")
+    with pytest.raises(InvalidRequest, match=r"'models/n'.*'m'") as refused:
+        counted.find_counted_request({"generateContentRequest": {"model": "models/n", "contents": [HI]}}, "m")
+    assert refused.value.param == "generateContentRequest.model"
     counted.validate_counted({"model": "m", "contents": [HI]})
     with pytest.raises(InvalidRequest):
         counted.validate_counted({"model": "m", "contents": [{"parts": [{}]}]})
