@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.integration.over_chat import gateway_over_chat
+from tests.mcp_server import mcp_server
 from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
 from tests.upstream import Script, ScriptedUpstream, error_reply
 from tests.upstream.builders import (
@@ -282,27 +283,6 @@ async def test_lists_of_models_under_v1_have_the_form_of_the_client() -> None:
     assert refused["error"]["status"] == "NOT_FOUND"
 
 
-NOT_SERVED = {
-    "an upload": ("POST", "/upload/v1beta/files"),
-    "files": ("GET", "/v1/files"),
-    "a cache": ("POST", "/v1beta/cachedContents"),
-    "a cache of the newer version": ("POST", "/v1/cachedContents"),
-    "a batch": ("POST", "/v1/models/org/m:8b:batchGenerateContent"),
-    "a deletion": ("DELETE", "/v1/models/org/m:8b"),
-}
-
-
-@pytest.mark.parametrize(("method", "path"), NOT_SERVED.values(), ids=NOT_SERVED)
-async def test_what_is_not_served_is_an_error_of_the_api(method: str, path: str) -> None:
-    async with gateway() as (client, _):
-        url = str(client.base_url).removesuffix("/v1beta/") + path
-        reply = await client.request(method, url, headers={"x-goog-api-client": "google-genai-sdk"})
-    error = reply.json()["error"]
-    assert (error["code"], error["status"]) in ((404, "NOT_FOUND"), (405, "UNIMPLEMENTED"))
-    assert error["code"] == reply.status_code
-    assert path in error["message"]
-
-
 async def test_tokens_are_counted_by_the_upstream_only() -> None:
     async with gateway() as (client, upstream):
         upstream.on("/tokenize", Reply(body=b'{"count": 21}'))
@@ -376,17 +356,12 @@ async def test_the_lengths_of_lists_are_bounded() -> None:
     assert fields == ["contents", "tools"]
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "streamGenerateContent?alt=proto",
-        "generateContent?alt=proto",
-        "generateContent?alt=sse",
-        "countTokens?alt=media",
-    ],
-)
-async def test_other_forms_of_a_reply_are_refused(method: str) -> None:
-    async with gateway() as (client, _):
-        refused = await post(client, {}, method)
-    assert refused.status_code == 400
-    assert "'alt'" in refused.json()["error"]["message"]
+async def test_tools_of_the_operator_run_and_their_calls_stay_here() -> None:
+    with mcp_server() as server:
+        tools = {"mcp": {"servers": {"adder": {"url": server.url, "approval": "never", "prefix": ""}}}}
+        models = {"org/m:8b": {"provider": "p", "model": "m", "tools": {"mcp": ["adder"]}}}
+        scripts = (chat_calls(("add", '{"a":1,"b":2}')), chat_text("It is 3."))
+        async with gateway(*scripts, tools=tools, models=models, egress={"allow": ["127.0.0.1"]}) as (client, upstream):
+            reply = await post(client, {}, STREAM)
+    assert check_content_stream(reply.content)["candidates"][0]["content"]["parts"] == [{"text": "It is 3."}]
+    assert upstream.requests[1].json["messages"][-1]["role"] == "tool"
