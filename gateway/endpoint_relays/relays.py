@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope
 
 from gateway.endpoint_relays.byte_reply import EVENT_STREAM, ByteReply, guard_client
 from gateway.endpoint_relays.form_upload import FormLimits, FormUpload
-from gateway.endpoint_relays.reply_usage import ReplyUsage
+from gateway.endpoint_relays.reply_usage import read_reply_usage
 from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
@@ -78,10 +78,10 @@ class EndpointRelays:
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
-        bind_usage(ReplyUsage(whole).find())
         parsed = orjson.loads(whole)
         if not isinstance(parsed, dict):
             raise _build_garbled_error(route, "is not a JSON object")
+        bind_usage(read_reply_usage(parsed.get("usage")))
         return parsed
 
     async def relay_form(

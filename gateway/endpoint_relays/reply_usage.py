@@ -15,6 +15,9 @@ _TAIL_BYTES: Final = 4 * 1024
 
 _KEY: Final = b'"usage"'
 
+_MAX_PLACES: Final = 16
+"""How many places with the key are examined. In a hostile reply there are thousands."""
+
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -30,30 +33,37 @@ class ReplyUsage:
 
     def find(self) -> Usage | None:
         """Returns the last counts of the reply; None if there are none where they are looked for."""
-        reported = _find_counts(self._tail) or self._counts_of_head
-        if not reported:
-            return None
-        usage = read_usage(reported)
-        if usage.input is None and usage.output is None:
-            # Rerankers count the query and the documents together.
-            usage = Usage(input=read_count(reported.get("total_tokens")))
-        return usage
+        return read_reply_usage(_find_counts(self._tail) or self._counts_of_head)
+
+
+def read_reply_usage(reported: object) -> Usage | None:
+    """Returns the counts of a reply's `usage`; None if it is no object, or an empty one."""
+    if not isinstance(reported, dict) or not reported:
+        return None
+    usage = read_usage(reported)
+    if usage.input is None and usage.output is None:
+        # Rerankers count the query and the documents together.
+        usage = Usage(input=read_count(reported.get("total_tokens")))
+    return usage
 
 
 def _find_counts(text: bytes) -> dict[str, Any] | None:
     """Returns the last object with the key `usage` in a piece of JSON or of events."""
     end = len(text)
-    while (start := text.rfind(_KEY, 0, end)) >= 0:
-        end = start
-        if text[start - 1 : start] == b"\\":
+    for _ in range(_MAX_PLACES):
+        end = text.rfind(_KEY, 0, end)
+        if end < 0:
+            return None
+        if text[end - 1 : end] == b"\\":
             continue  # the text of an answer, in which quotes are escaped
-        before, _, value = text[start + len(_KEY) :].partition(b":")
+        start = end + len(_KEY)
+        before, _, value = text[start : start + _TAIL_BYTES].partition(b":")
         value = value.lstrip()
         if before.strip() or not value.startswith(b"{"):
             continue
         try:
             counts, _ = _DECODER.raw_decode(value.decode(errors="replace"))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if counts:
             return dict(counts)

@@ -38,6 +38,8 @@ REPLIES: dict[str, tuple[bytes, tuple[int | None, int | None] | None]] = {
     "no counts in them": (orjson.dumps({"text": "Hi", "usage": {}}), None),
     "a text about counts": (orjson.dumps({"text": '{"usage": {"prompt_tokens": 5}}'}), None),
     "a key that is a value": (b'["usage", {"prompt_tokens": 5}]', None),
+    "many keys that are none": (b'{"usage": {"prompt_tokens": 5}, "a": [' + b'"usage", ' * 100 + b"1]}", None),
+    "lists that are nested too deep": (b'{"usage":{"a":' + b"[" * 1500 + b"]" * 1500 + b"}}", None),
     "counts that were cut off": (b'{"usage": {"prompt_tokens": 5', None),
 }
 
