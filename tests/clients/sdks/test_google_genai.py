@@ -83,6 +83,11 @@ async def test_an_answer_fits_its_schema(do: Do, answer: Answer, upstream: Scrip
     assert schema["schema"]["properties"] == {"total": {"title": "Total", "type": "integer"}}
 
 
+async def test_an_answer_may_be_a_list_or_one_of_several_values(do: Do, answer: Answer) -> None:
+    answer(chat_text('{"value":[{"total":42}]}'), chat_text('{"value":"down"}'))
+    assert await do("values") == {"totals": [42], "direction": "DOWN"}
+
+
 async def test_images_are_sent_in_the_alphabet_that_upstreams_read(
     do: Do, answer: Answer, upstream: ScriptedUpstream
 ) -> None:

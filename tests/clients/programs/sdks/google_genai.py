@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from enum import Enum
 from typing import Any
 
 from google import genai
@@ -18,6 +19,11 @@ PROMPT = os.environ.get("PROMPT", "Go on.")
 
 class Total(BaseModel):
     total: int
+
+
+class Direction(Enum):
+    UP = "up"
+    DOWN = "down"
 
 
 def add(a: int, b: int) -> int:
@@ -70,6 +76,14 @@ def chat() -> Any:
     ]
     second = session.send_message("And on.")
     return {"thoughts": thoughts, "text": second.text, "contents": len(session.get_history(curated=True))}
+
+
+def values() -> Any:
+    listed = types.GenerateContentConfig(response_mime_type="application/json", response_schema=list[Total])
+    totals: Any = CLIENT.models.generate_content(model=MODEL, contents=PROMPT, config=listed).parsed
+    chosen = types.GenerateContentConfig(response_mime_type="text/x.enum", response_schema=Direction)
+    direction: Any = CLIENT.models.generate_content(model=MODEL, contents=PROMPT, config=chosen).parsed
+    return {"totals": [total.total for total in totals], "direction": direction.name}
 
 
 def parsed() -> Any:
