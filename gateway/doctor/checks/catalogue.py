@@ -86,6 +86,11 @@ CHECKS: Final = (
     FeatureCheck("messages_text", "Messages: text", message_probes.probe_text),
     FeatureCheck("messages_streaming", "Messages: streaming, in order", message_probes.probe_streaming, ("streaming",)),
     FeatureCheck("messages_tools", "Messages: call and result", message_probes.probe_call_and_result, ("tools",)),
+    FeatureCheck(
+        "messages_tools_parallel", "Messages: several at once", message_probes.probe_several_calls, ("tools",)
+    ),
     FeatureCheck("messages_thinking", "Messages: thinking", message_probes.probe_thinking, ("reasoning",), "thinking"),
+    FeatureCheck("messages_count", "Messages: token count", message_probes.probe_count),
+    FeatureCheck("messages_errors", "Messages: errors", message_probes.probe_malformed_request),
 )
 """The first check runs first. If it gets no response at all, the others are skipped."""

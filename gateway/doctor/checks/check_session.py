@@ -39,6 +39,8 @@ _RESPONSES: Final = _Endpoint("/v1/responses", "max_output_tokens", has_event_na
 _CHAT: Final = _Endpoint("/v1/chat/completions", "max_completion_tokens", has_event_names=False)
 _MESSAGES: Final = _Endpoint("/v1/messages", "max_tokens", has_event_names=True, stores=False)
 
+_COUNTING: Final = _Endpoint("/v1/messages/count_tokens", "max_tokens", has_event_names=False, stores=False)
+
 _CODES_OF_TYPES: Final = {
     "invalid_request_error": UNSUPPORTED_PARAMETER,
     "rate_limit_error": "rate_limit_exceeded",
@@ -127,6 +129,10 @@ class CheckSession:
     def create_message(self, **body: Any) -> Json:
         """Requests a whole message. Raises like `create_response`."""
         return self._post(_MESSAGES, body)
+
+    def count_message_tokens(self, **body: Any) -> Json:
+        """Requests the number of input tokens of a message. Raises like `create_response`."""
+        return self._post(_COUNTING, body)
 
     def stream_message(self, **body: Any) -> ReceivedStream:
         """Requests the stream of a message and reads it to its end. Raises like `stream_response`."""

@@ -246,6 +246,16 @@ DIALECTS: Mapping[str, tuple[Callable[[Request], ModelRequest], Callable[..., Sc
 }
 
 
+COUNTS: Mapping[str, Json] = {
+    "/responses/input_tokens": {"input_tokens": 9},
+    "/chat/completions/input_tokens": {"input_tokens": 9},
+    "/messages/count_tokens": {"input_tokens": 9},
+    "/tokenize": {"count": 9},
+    "countTokens": {"totalTokens": 9},
+}
+"""Path, or its last part, of an endpoint that counts tokens -> its reply."""
+
+
 async def answer(exchange: Exchange) -> None:
     """Returns the model's reply, in the dialect of the path."""
     request = exchange.request
@@ -256,6 +266,9 @@ async def answer(exchange: Exchange) -> None:
     if path == "/models":
         listed = [{"id": name, "max_model_len": WINDOW} for name in sorted(MODELS)]
         await json_reply({"object": "list", "data": listed})(exchange)
+        return
+    if (count := COUNTS.get(path) or COUNTS.get(path.rpartition(":")[2])) is not None:
+        await json_reply(count)(exchange)
         return
     read, write = (read_gemini, write_gemini) if "/models/" in path else DIALECTS[path]
     stream = request.streams or (path == "/api/chat" and request.json["stream"])

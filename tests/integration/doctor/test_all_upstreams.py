@@ -29,7 +29,15 @@ BACKENDS: dict[str, tuple[ProviderType, Json]] = {
     "on ollama": ("ollama", {"tools_forced": "refused", "chat_tools_forced": "refused"}),
     "on vllm": ("vllm", {}),
     "on llama_server": ("llama_server", {}),
-    "on harmony": ("harmony", {"tools_parallel": "refused", "images": "refused", "prefix_cache": "pass"}),
+    "on harmony": (
+        "harmony",
+        {
+            "tools_parallel": "refused",
+            "messages_tools_parallel": "skipped",
+            "images": "refused",
+            "prefix_cache": "pass",
+        },
+    ),
 }
 """Name -> the type of its upstream, and the checks that do not pass although the model has no faults."""
 

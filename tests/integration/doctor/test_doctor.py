@@ -79,6 +79,7 @@ def test_an_embedded_engine_and_the_scripted_model_are_examined_whole(tmp_path: 
     assert 0 < tiny["first_token_s"] < 60
     assert {name for name, verdict in verdicts(report, 1).items() if verdict != "pass"} == {
         "tools_parallel",
+        "messages_tools_parallel",
         "images",
         "errors",
         "overflow",
@@ -120,7 +121,7 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     done = doctor(only(EMBEDDED, "scripted"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split() == ["FEATURE", "scripted"]
-    assert done.stdout.splitlines()[-1] == "1 model: 25 passed, 0 failed, 0 refused, 5 skipped"
+    assert done.stdout.splitlines()[-1] == "1 model: 27 passed, 0 failed, 0 refused, 6 skipped"
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
 
@@ -188,7 +189,7 @@ def test_an_unreachable_server_fails_at_once_and_is_reported(tmp_path: Path) -> 
     done = doctor({"providers": {"gone": gone}, "models": {"m": {"provider": "gone"}}}, tmp_path)
     assert done.returncode == 1
     assert "fail Text: 502 upstream_unreachable" in done.stdout
-    assert "1 model: 0 passed, 1 failed, 0 refused, 29 skipped" in done.stdout
+    assert "1 model: 0 passed, 1 failed, 0 refused, 32 skipped" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_an_unreachable_server_fails_at_once_and_is_reported(tmp_path: Path) -> 
 )
 def test_results_that_are_not_saved_are_printed_nevertheless(file: str | None, words: str, tmp_path: Path) -> None:
     done = doctor({**only(EMBEDDED, "scripted"), "server": {"doctor_report": file}}, tmp_path)
-    assert (done.returncode, "25 passed" in done.stdout) == (0, True)
+    assert (done.returncode, "27 passed" in done.stdout) == (0, True)
     assert words in done.stderr
     assert bool(done.stderr) == bool(words)
     assert [file.name for file in tmp_path.iterdir()] == ["config.yaml"]

@@ -37,7 +37,7 @@ async def test_a_silent_upstream_is_abandoned_after_one_request(tmp_path: Path) 
         done = await examined(config, tmp_path, "--timeout", "1")
         assert "fail Text: the reply did not end within 1 s" in done.stdout
         assert "--timeout" in done.stdout
-        assert "skipped 29 features: the check Text got no reply" in done.stdout
+        assert "skipped 32 features: the check Text got no reply" in done.stdout
         assert (done.returncode, len(upstream.requests)) == (1, 1)
 
 
@@ -76,7 +76,7 @@ async def test_no_key_and_no_address_of_an_upstream_is_reported(tmp_path: Path) 
 async def test_results_are_printed_even_if_the_page_cannot_be_written(tmp_path: Path) -> None:
     config = {"providers": {"p": {"type": "scripted"}}, "models": {"m": {"provider": "p"}}}
     done = await examined(config, tmp_path, "--html", "/dev/full")
-    assert "25 passed" in done.stdout
+    assert "27 passed" in done.stdout
     assert done.stderr == "/dev/full cannot be written: No space left on device\n"
     assert done.returncode == 1
 

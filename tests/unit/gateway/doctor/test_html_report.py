@@ -105,7 +105,7 @@ def test_a_report_names_product_version_date_configuration_and_scores() -> None:
     page = render_html([FAILING, diagnosis("sound")], ORIGIN)
     for fact in ("responses-gateway 1.2.3", "2026-11-23T08:00:00Z", "<code>abc123</code>"):
         assert fact in page
-    assert "<td><b>26 of 29</b></td><td><b>29 of 29</b></td>" in page
+    assert "<td><b>29 of 32</b></td><td><b>32 of 32</b></td>" in page
     reply = json.loads(render_json([FAILING], ORIGIN))
     assert reply["product"] == "responses-gateway"
     assert (reply["product_version"], reply["date"], reply["config_digest"]) == (

@@ -88,7 +88,7 @@ async def test_undeclared_features_are_refused_by_name(upstream: ScriptedUpstrea
     refused = {name for name, verdict in verdicts(diagnosis).items() if verdict == "refused"}
     tools = {"tools", "tools_parallel", "tools_streamed", "tools_forced", "tools_hosted"}
     chat = {"chat_streaming", "chat_tools", "chat_tools_forced", "chat_json_schema"}
-    messages = {"messages_streaming", "messages_tools", "messages_thinking"}
+    messages = {"messages_streaming", "messages_tools", "messages_tools_parallel", "messages_thinking"}
     assert refused == tools | chat | messages | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
     assert finding(diagnosis, "images").detail.startswith("400 unsupported_parameter")
     assert finding(diagnosis, "reasoning").detail == "the reply reports a loss: reasoning=dropped"

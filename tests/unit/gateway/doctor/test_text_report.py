@@ -27,7 +27,7 @@ def test_other_verdicts_have_reasons_and_losses_are_listed() -> None:
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
     assert "  losses: stop=dropped" in text
-    assert text.endswith("1 model: 28 passed, 1 failed, 0 refused, 1 skipped")
+    assert text.endswith("1 model: 31 passed, 1 failed, 0 refused, 1 skipped")
 
 
 def test_failures_have_advice_and_equal_advice_is_given_once() -> None:
@@ -86,7 +86,7 @@ def test_the_json_report_has_everything_and_the_overall_result() -> None:
 
 def test_every_verdict_is_counted() -> None:
     assert count_verdicts([diagnosis("one", "tools"), diagnosis("two")]) == {
-        "pass": 57,
+        "pass": 63,
         "fail": 1,
         "refused": 0,
         "skipped": 2,
