@@ -25,7 +25,7 @@ CapabilitiesLookup: TypeAlias = Callable[[str], Capabilities]
 def build_gemini_model(model: Json, find_capabilities: CapabilitiesLookup) -> Json:
     """Returns the model object for a model of the catalogue.
 
-    `inputTokenLimit` is left out if the context window is not known. `outputTokenLimit` never is.
+    `inputTokenLimit` is left out if the context window is not known. No upstream reports an `outputTokenLimit`.
     """
     name = model["id"]
     capabilities = find_capabilities(name)
