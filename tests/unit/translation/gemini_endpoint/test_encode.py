@@ -13,6 +13,7 @@ from translation.gemini_endpoint.encode import GeminiEncoder
 from translation.gemini_endpoint.failures import build_status_body
 from translation.gemini_endpoint.reply_objects import build_usage_metadata, shows_thoughts, wants_logprobs
 from translation.gemini_endpoint.signatures import unpack_signature
+from translation.gemini_endpoint.value_replies import ValueForm
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -72,15 +73,27 @@ def whole_item(index: int, item: Json) -> list[Event]:
     return [ItemStarted(index, item), ItemEnded(index, item)]
 
 
-def both_ways(*events: Event, thoughts: bool = False, logprobs: bool = False, seal: ItemSeal | None = None) -> Json:
+def both_ways(
+    *events: Event,
+    thoughts: bool = False,
+    logprobs: bool = False,
+    value_form: ValueForm | None = None,
+    seal: ItemSeal | None = None,
+) -> Json:
     """The candidate of a reply to these events, which is the same streamed and collected."""
     batch = [Started(model="u"), *events]
     if not isinstance(batch[-1], Finished):
         batch.append(Finished("stop", "stop"))
     encoder = GeminiEncoder(
-        HEAD, form="events", thoughts=thoughts, logprobs=logprobs, build_error=build_error, seal=seal
+        HEAD,
+        form="events",
+        thoughts=thoughts,
+        logprobs=logprobs,
+        value_form=value_form,
+        build_error=build_error,
+        seal=seal,
     )
-    collector = ContentCollector(HEAD, thoughts=thoughts, seal=seal)
+    collector = ContentCollector(HEAD, thoughts=thoughts, value_form=value_form, seal=seal)
     collector.feed(batch)
     streamed = check_content_stream(feed_to_end(encoder, batch))
     whole = check_content_reply(orjson.loads(orjson.dumps(collector.result())))
@@ -120,6 +133,12 @@ def test_seals_are_on_the_part_after_the_thought() -> None:
     ]
     assert parts[3]["functionCall"] == {"id": "c1", "name": "f", "args": {"a": 1}}
     assert parts[5]["text"] == ""
+
+
+def test_a_value_is_sent_once_it_is_whole() -> None:
+    thought = text_item(0, "Hm.", kind="reasoning")
+    parts = parts_of(both_ways(*thought, *text_item(1, '{"value":"red"}'), thoughts=True, value_form="text"))
+    assert parts == [{"text": "Hm.", "thought": True}, {"text": "red"}]
 
 
 @pytest.mark.parametrize(("arguments", "fault"), [("{", "not valid JSON"), ("[1]", "not an object")])

@@ -132,6 +132,10 @@ def test_parameters_of_gemini_only_are_losses() -> None:
 REFUSED: dict[str, tuple[Json, str]] = {
     "a cache": ({"cachedContent": "cachedContents/1"}, "cachedContent"),
     "images": ({"generationConfig": {"responseModalities": ["IMAGE"]}}, "generationConfig.responseModalities"),
+    "the form of a newer API": (
+        {"generationConfig": {"responseFormat": {"type": "text"}}},
+        "generationConfig.responseFormat",
+    ),
     "an enumeration of nothing": (
         {"generationConfig": {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}}},
         "generationConfig.responseMimeType",

@@ -242,6 +242,12 @@ def test_arguments_that_are_no_object_are_within_one(texts: tuple[str, ...]) -> 
     assert reply_of(ItemStarted(0, whole), ItemEnded(0), STOP)["content"] == message["content"]
 
 
+def test_an_empty_delta_of_arguments_that_are_no_object_is_not_sent() -> None:
+    assert reply_of(*item(0, CALL, "oops", "", "!"), Finished("tool_calls"))["content"][0]["input"] == {
+        "raw_arguments": "oops!"
+    }
+
+
 def test_arguments_of_blanks_are_an_empty_object() -> None:
     assert reply_of(*item(0, CALL, " ", "\n"), STOP)["content"][0]["input"] == {}
     assert reply_of(*item(0, CALL, " {", " ", "}"), STOP)["content"][0]["input"] == {}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.messages.lift import lift
+from translation.messages.lift import lift, lift_count
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -331,6 +331,18 @@ def test_tokens_are_counted_without_a_limit() -> None:
     validate_count({"model": "m", "messages": HELLO, "tools": []})
     with pytest.raises(InvalidRequest, match=r"'messages\[0\]\.content'"):
         validate_count({"model": "m", "messages": [{"role": "user"}]})
+
+
+def test_a_compaction_does_not_change_the_count() -> None:
+    body: Json = {"model": "m", "messages": HELLO}
+    assert lift_count({**body, "compaction": {"type": "auto"}}) == lift(body)
+
+
+def test_a_limit_of_no_tokens_is_for_anthropic_alone() -> None:
+    assert turn_of(max_tokens=0, relayed=True).max_output_tokens == 0
+    with pytest.raises(InvalidRequest, match="'max_tokens': it must be at least 1") as refused:
+        turn_of(max_tokens=0)
+    assert refused.value.param == "max_tokens"
 
 
 def test_schemas_are_published() -> None:

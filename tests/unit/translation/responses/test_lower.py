@@ -140,7 +140,9 @@ OTHERS: Json = {"id": "x_1", "status": "completed", "unheard_of": 1}
 TEXT: Json = {"type": "output_text", "text": "a"}
 CITED: Json = {"type": "file_citation", "file_id": "file_1", "filename": "a.txt", "index": 1}
 
+REFUSAL: Item = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
 ITEMS: dict[str, tuple[Item, Item]] = {
+    "refusals remain refusals": (REFUSAL, REFUSAL),
     "messages lose their ids": ({**OTHERS, **USER}, USER),
     "citations of files without an id, which another API read": (
         {
