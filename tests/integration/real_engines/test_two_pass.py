@@ -8,12 +8,14 @@ from contextlib import closing
 from itertools import islice
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError, OpenAI
 
 from tests.integration.both_apis import Api, ChatApi, Reply, ResponsesApi, user
 from tests.integration.engines import CONTEXT, Engine
 from tests.serving import command
+from tests.unit.support.stream_checks.messages_order import check_message_stream
 
 BUDGET = 200
 WEATHER = {
@@ -379,3 +381,16 @@ def test_a_client_that_leaves_frees_the_engine(
         assert time.monotonic() < deadline, "the engine is still at work"
     assert load.steps - before < CONTEXT / 2, "the engine went on to the end"
     assert api.ask(user("Hi")).text == "Hello! How can I help you today?"
+
+
+def test_a_budget_is_exact_for_clients_of_messages(client: OpenAI) -> None:
+    asked = {"model": "tiny", "max_tokens": 1500, "messages": user("Think forever.")}
+    enabled = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    with httpx.Client(base_url=str(client.base_url), timeout=60) as messages:
+        whole = messages.post("messages", json=asked | enabled).json()
+        streamed = check_message_stream(messages.post("messages", json=asked | enabled | {"stream": True}).content)
+        disabled = messages.post("messages", json=asked | {"thinking": {"type": "disabled"}}).json()
+    for message in (whole, streamed):
+        assert [block["type"] for block in message["content"]] == ["thinking", "text"]
+        assert message["usage"]["output_tokens_details"]["thinking_tokens"] == 1024
+    assert [block["type"] for block in disabled["content"]] == ["text"]
