@@ -71,7 +71,7 @@ class EventEncoder(ABC):
         texts = self._texts
         for event in batch:
             if type(event) is not Delta:
-                self._writers[type(event)](self, event, frames)
+                self._write_event(event, frames)
                 continue
             text_frames = texts.get((event.index, event.part_index))
             if text_frames is None:
@@ -81,6 +81,10 @@ class EventEncoder(ABC):
                 append(event.text)
                 frames.append(frame_format % orjson.dumps(event.text))
         return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def _write_event(self, event: Event, frames: list[bytes]) -> None:
+        """Writes an event that is not a delta."""
+        self._writers[type(event)](self, event, frames)
 
     def conclude(self) -> bytes:
         """Returns the last frames, once, after `ended`. A second call returns empty bytes.

@@ -85,28 +85,19 @@ class MessagesEncoder(EventEncoder):
         self._held: dict[int, list[Event]] = {}
         """The events that wait for the end of the open block, by item."""
 
-    def feed(self, batch: Sequence[Event]) -> bytes:
-        """Returns the whole frames of one batch; empty bytes if the API has nothing for it."""
-        texts = self._texts
-        for event in batch:
-            if type(event) is not Delta or (event.index, event.part_index) not in texts:
-                return self._feed_in_order(batch)
-        return super().feed(batch)  # deltas of the open block
-
-    def _feed_in_order(self, batch: Sequence[Event]) -> bytes:
-        frames: list[bytes] = []
-        for event in batch:
-            self._write_or_hold(event, frames)
-            while self._held and self._open_key is None:
-                for held in self._held.pop(min(self._held)):
-                    self._write_or_hold(held, frames)
-        return b"".join(frames)
+    def _write_event(self, event: Event, frames: list[bytes]) -> None:
+        self._write_or_hold(event, frames)
+        while self._held and self._open_key is None:
+            for held in self._held.pop(min(self._held)):
+                self._write_or_hold(held, frames)
 
     def _write_or_hold(self, event: Event, frames: list[bytes]) -> None:
         if self._open_key is not None and isinstance(event, _BlockEvent) and self._must_wait(event, *self._open_key):
             self._held.setdefault(event.index, []).append(event)
+        elif isinstance(event, Delta):
+            frames.append(self.feed((event,)))
         else:
-            frames.append(super().feed((event,)))
+            super()._write_event(event, frames)
 
     def _must_wait(self, event: _BlockEvent, index: int, key: int | None) -> bool:
         """Whether an event belongs to another block than the open one, which has this item and key."""
@@ -187,9 +178,13 @@ class MessagesEncoder(EventEncoder):
 
         An `is_initial` text is in the object that was started already.
         """
-        entry = self._items[index]
         if not is_initial:
-            entry.state.add_delta(Delta(index, part_index, text))
+            delta = Delta(index, part_index, text)
+            if self._open_key is not None and self._must_wait(delta, *self._open_key):
+                self._held.setdefault(index, []).append(delta)
+                return
+            self._items[index].state.add_delta(delta)
+        entry = self._items[index]
         kind = entry.state.type
         if kind == "function_call":
             self._write_arguments(index, text, frames)

@@ -342,6 +342,19 @@ async def test_messages_clients_get_text_by_the_fast_path() -> None:
     assert (await collect_frames(server, make_reply(server, encoder), by_template=True))[1] == fast_reads
 
 
+@pytest.mark.parametrize(
+    # A brace alone does not tell whether arguments are an object: it waits for the next piece, which is decoded.
+    ("name", "undecided"),
+    [("arguments", 0), ("two calls", 1), ("calls in turns", 0), ("text, then a call", 1), ("reasoning", 0)],
+)
+async def test_messages_clients_get_calls_and_thinking_by_the_fast_path(name: str, undecided: int) -> None:
+    reads, fast_reads = AGENT_STREAMS[name]
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="text")
+    server = Server(list(reads))
+    reply = make_reply(server, encoder, normalizer())
+    assert (await collect_frames(server, reply, by_template=True))[1] == fast_reads - undecided
+
+
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
 async def test_the_fast_path_sends_the_same_bytes_for_every_split(texts: list[str], cuts: list[int]) -> None:
     (whole,) = reads_of([ROLE, *map(text_chunk, texts), text_chunk("end"), STOP], 99)
