@@ -40,6 +40,17 @@ def move_volatile_lines(messages: Sequence[Json], patterns: Sequence[str]) -> Se
     return messages if moved is None else moved
 
 
+def move_volatile_lines_of_system(
+    system: str | list[Json], messages: Sequence[Json], patterns: Sequence[str]
+) -> tuple[str | list[Json], Sequence[Json]]:
+    """Returns the `system` and the messages of a Messages request in the same way, and the same objects if nothing is
+    moved. A `system` that had nothing else is empty."""
+    lines: list[str] = []
+    rest = _split_content(system, tuple(patterns), lines)
+    moved = _move(messages, tuple(patterns), lines)
+    return (system, messages) if moved is None else (rest, moved)
+
+
 def _move(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) -> list[Json] | None:
     """Returns items or chat messages with volatile lines moved to the newest entry that is not from the assistant.
 

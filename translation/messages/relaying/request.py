@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, Final
 
+from translation.hygiene.volatile_lines import move_volatile_lines_of_system
 from translation.messages.history import CALL_CARRIER_PREFIX
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
@@ -25,9 +26,18 @@ _NAMES: Final = {"web_search_tool_result": "searches", "text": "citations"}
 """Type of a block -> its name in a loss. The others are thinking."""
 
 
-def relay_body(body: Json, _profile: Profile, *, model: str) -> LoweredRequest:
-    """Returns the upstream request body, for the upstream's `model` name. Nulls are left out."""
-    return LoweredRequest({**{key: value for key, value in body.items() if value is not None}, "model": model}, ())
+def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
+    """Returns the upstream request body, for the upstream's `model` name. Nulls are left out.
+
+    Volatile lines of the profile are moved, which Anthropic's own profile has none of.
+    """
+    relayed = {**{key: value for key, value in body.items() if value is not None}, "model": model}
+    if profile.volatile_lines:
+        system = relayed.pop("system", "")
+        system, relayed["messages"] = move_volatile_lines_of_system(system, relayed["messages"], profile.volatile_lines)
+        if system:
+            relayed["system"] = system
+    return LoweredRequest(relayed, ())
 
 
 def remove_sealed_blocks(

@@ -1,5 +1,6 @@
 """Streams and requests that are forwarded to and from an upstream with the same API."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -216,6 +217,28 @@ def test_a_request_is_forwarded_with_the_upstreams_model() -> None:
     body = {"model": "m", "max_tokens": 5, "messages": [], "new": 1, "system": None}
     lowered = relay_body(body, DEFAULT_PROFILE, model="claude")
     assert lowered.body == {"model": "claude", "max_tokens": 5, "messages": [], "new": 1}
+
+
+HEADER = "x-anthropic-billing-header: cc_version=1; cch=2;"
+MOVED = f"<system>\n{HEADER}\n</system>"
+SYSTEMS: dict[str, tuple[Any, Any]] = {
+    "a text": (f"{HEADER}\nBe kind.", "Be kind."),
+    "blocks": ([{"type": "text", "text": HEADER}, {"type": "text", "text": "b"}], [{"type": "text", "text": "b"}]),
+    "nothing else": (HEADER, None),
+}
+
+
+@pytest.mark.parametrize(("system", "rest"), SYSTEMS.values(), ids=SYSTEMS)
+def test_a_volatile_line_of_a_relayed_request_is_moved_unless_the_upstream_is_anthropic(system: Any, rest: Any) -> None:
+    profile = replace(DEFAULT_PROFILE, volatile_lines=("x-anthropic-billing-header:*",))
+    body: Json = {"model": "m", "system": system, "messages": [{"role": "user", "content": "Hi"}]}
+    moved = relay_body(body, profile, model="m").body
+    assert moved.get("system") == rest
+    assert moved["messages"] == [{"role": "user", "content": f"Hi\n\n{MOVED}"}]
+    assert relay_body(body, DEFAULT_PROFILE, model="m").body == body
+    plain: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    assert relay_body(plain, profile, model="m").body == plain
+    assert body["system"] == system
 
 
 def test_thinking_sealed_by_the_gateway_is_not_forwarded() -> None:
