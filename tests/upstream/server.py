@@ -116,6 +116,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+        if not self._upstream._server.is_serving():  # it was accepted just before the end
+            self.transport.abort()
+            return
         # Writable then means that everything written is with the kernel.
         self.transport.set_write_buffer_limits(high=0)
         self._upstream.accepted += 1

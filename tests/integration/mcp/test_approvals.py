@@ -222,6 +222,7 @@ async def test_an_approval_of_a_background_response_that_waits_for_its_turn(
     async with approving(calc, tmp_path, *scripts, background={"max_running": 1}) as gateway:
         response = await gateway.ask()
         running = await gateway.client.responses.create(model="m", input="Hang.", background=True)
+        await gateway.model.received(2)  # which gets the silence, and not the next response
         body: Any = {
             "model": "m",
             "input": [answer(request_of(response))],
