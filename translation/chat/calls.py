@@ -34,6 +34,8 @@ class _Call:
     is_open: bool = False
     is_ended: bool = False
     has_late_text: bool = False
+    examined_count: int = 0
+    """How many of the texts were there when it was last examined whether they are complete."""
 
 
 class CallAssembler:
@@ -147,7 +149,11 @@ class CallAssembler:
     def _end_complete_calls(self) -> list[Event]:
         events: list[Event] = []
         for call in self._calls:
-            if call.is_open and not (call.is_ended or call.is_custom) and is_complete_json("".join(call.texts)):
+            # Text may follow in thousands of pieces, so the same arguments are not examined again.
+            if not call.is_open or call.is_ended or call.is_custom or call.examined_count == len(call.texts):
+                continue
+            call.examined_count = len(call.texts)
+            if is_complete_json("".join(call.texts)):
                 call.is_ended = True
                 events += self._writer.close_call(call)
         return events

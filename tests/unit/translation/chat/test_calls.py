@@ -258,6 +258,16 @@ END_ORDERS: dict[str, tuple[list[Json], list[tuple[str, int]]]] = {
         ],
         [("starts", 0), ("starts", 1), ("ends", 0), ("ends", 1), ("starts", 2), ("ends", 2)],
     ),
+    "pieces of text between pieces of arguments": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"x"')),
+            *(text_chunk(piece) for piece in ("yes", ", ")),
+            calls(call(0, arguments=":1}")),
+            text_chunk("and"),
+            calls(call(1, id="b", name="g", arguments="{}")),
+        ],
+        [("starts", 0), ("starts", 1), ("ends", 0), ("ends", 1), ("starts", 2), ("ends", 2)],
+    ),
 }
 
 
