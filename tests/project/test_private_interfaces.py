@@ -151,7 +151,8 @@ def test_uvicorns_server_has_the_parts_that_the_gateways_server_uses() -> None:
 async def test_aiosqlites_connection_has_the_parts_that_the_driver_uses() -> None:
     async with aiosqlite.Connection(lambda: sqlite3.connect(":memory:"), 64) as connection:
         assert [name for name in CONNECTION if not hasattr(connection, name)] == []
-    assert hasattr(aiosqlite.core, "_STOP_RUNNING_SENTINEL")
+    for name in ("_STOP_RUNNING_SENTINEL", "_TxQueue", "_connection_worker_thread"):
+        assert hasattr(aiosqlite.core, name)
 
 
 async def test_asyncios_futures_have_the_flag_that_awaiting_tasks_read() -> None:

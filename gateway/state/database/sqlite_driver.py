@@ -6,11 +6,12 @@ between threads. Most of a transaction's time was spent on that.
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from threading import Thread
 from typing import Any, Final, Protocol, TypeVar
 
 import aiosqlite
-from aiosqlite.core import _STOP_RUNNING_SENTINEL
+from aiosqlite.core import _STOP_RUNNING_SENTINEL, _connection_worker_thread, _TxQueue
 
 BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
 """Takes the write lock at the start of the transaction.
@@ -32,7 +33,8 @@ class OneTripConnection(aiosqlite.Connection):
 
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, _ITERATION_ROWS)
-        self._thread.daemon = True  # a process that ends without closing it must not wait for it
+        # A process that ends without closing the connection must not wait for the thread.
+        self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)
         self.may_be_in_transaction = False
         """Whether a transaction was begun and is not known to have ended. Only its thread knows its actual state."""
 
@@ -96,6 +98,15 @@ class OneTripConnection(aiosqlite.Connection):
     def cursor(self) -> "OneTripCursor":  # type: ignore[override]  # the part of a cursor that SQLAlchemy uses
         """Returns a cursor at once; nothing needs to be awaited for it."""
         return OneTripCursor(self)
+
+
+def _run_calls(calls: _TxQueue) -> None:
+    """Runs the calls of a connection, in its thread, until it is stopped."""
+    is_stopped = False
+    while not is_stopped:
+        with suppress(RuntimeError):  # the event loop of a caller ended before the call did, so nobody waits for it
+            _connection_worker_thread(calls)
+            is_stopped = True
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -14,6 +14,7 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
+from gateway.state.database.sqlite_driver import OneTripConnection
 from gateway.state.database.tables import items, workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from gateway.state.sql.single_trip import CompiledStatement
@@ -142,6 +143,29 @@ async def test_a_caller_cancelled_while_another_process_writes_blocks_nobody(fil
     await database.run_transaction(adding("after"))
     assert await names(database) == {"after"}
     await database.aclose()
+
+
+def test_the_result_of_a_call_whose_event_loop_has_ended_is_dropped() -> None:
+    connection = OneTripConnection(lambda: sqlite3.connect(":memory:", check_same_thread=False))
+    begun, released = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        released.wait()
+
+    async def leave_a_call() -> None:
+        await connection
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connection.run_in_thread(work), 0.01)
+
+    asyncio.run(leave_a_call())
+    assert begun.is_set()
+    released.set()
+    connection.stop()
+    connection._thread.join(10)
+    assert not connection._thread.is_alive()
+    with pytest.raises(ValueError, match="no active connection"):
+        connection.raw_connection.close()  # it was closed by its thread
 
 
 async def test_an_empty_transaction_holds_no_lock(database: Database) -> None:
