@@ -22,6 +22,9 @@ from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
 
+_TIMER_STEP_S: Final = 0.001
+"""uvloop's timers count whole milliseconds, so that one may fire a little early."""
+
 
 class LoopClock:
     """Measures the time of one response from `start`. `seconds` is None if it has no limit."""
@@ -37,7 +40,10 @@ class LoopClock:
     @property
     def seconds_left(self) -> float:
         """The time that is left; not positive if it is over."""
-        return inf if self._ends_at == inf else self._ends_at - asyncio.get_running_loop().time()
+        if self._ends_at == inf:
+            return inf
+        left = self._ends_at - asyncio.get_running_loop().time()
+        return left if left > _TIMER_STEP_S else 0.0
 
 
 class CallRunner:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from itertools import count
 from typing import Any
 
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,3 +127,17 @@ async def _checked(batches: Any) -> AsyncIterator[Any]:
     async for batch in batches:
         assert batch, "no batch is empty"
         yield batch
+
+
+def test_the_time_is_over_once_a_timer_for_it_has_fired() -> None:
+    async def wait_for_the_end(seconds: float) -> float:
+        clock = LoopClock(seconds)
+        clock.start()
+        await asyncio.sleep(clock.seconds_left)
+        return clock.seconds_left
+
+    async def wait_often() -> list[float]:
+        return await asyncio.gather(*(wait_for_the_end(0.02 + number / 10_000) for number in range(50)))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert max(runner.run(wait_often())) <= 0, "the loop's timers count whole milliseconds"
