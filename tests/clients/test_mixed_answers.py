@@ -60,6 +60,18 @@ async def test_text_and_two_calls_are_understood_and_sent_back(
     check_history(upstream)
 
 
+@pytest.mark.parametrize("program", ["sdks/messages.mjs", "sdks/messages_tools.py"])
+async def test_text_and_two_calls_are_blocks_of_one_message(
+    program: str, clients: InstalledClients, front: Gateway, answer: Answer
+) -> None:
+    answer(mixed("add", '{"a":2,"b":40}', '{"a":1,"b":1}'))
+    environ = {"BASE_URL": front.url, "MODEL": "some-model", "PROMPT": "Add."}
+    got = await clients.run_program(program, "mixed", **environ)
+    text, *calls = got.get("content") or got["text"]
+    assert text == {"type": "text", "text": "Let me see."}
+    assert [(call["name"], call["input"]) for call in calls] == [("add", {"a": 2, "b": 40}), ("add", {"a": 1, "b": 1})]
+
+
 async def test_text_and_two_commands_are_understood_by_codex(
     codex: Codex, answer: Answer, upstream: ScriptedUpstream
 ) -> None:

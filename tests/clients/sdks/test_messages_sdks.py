@@ -68,6 +68,18 @@ async def test_clients_in_python_call_functions(
     assert await clients.run_program("sdks/messages_tools.py", case, **environ) == {"text": "It is 42."}
 
 
+async def test_an_optional_field_is_parsed_by_the_sdk(
+    clients: InstalledClients, front: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(chat_text('{"name":"Rome","country":null}'))
+    environ = {"BASE_URL": front.url, "MODEL": "some-model", "PROMPT": "Which city?"}
+    got = await clients.run_program("sdks/messages_tools.py", "parsed", **environ)
+    assert got == {"text": {"name": "Rome", "country": None}}
+    # OpenAI enforces only schemas that require every property.
+    sent = upstream.requests[0].json["response_format"]["json_schema"]
+    assert (sent["strict"], sent["schema"]["required"]) == (True, ["name", "country"])
+
+
 @pytest.mark.parametrize("case", ["anthropic", "langchain"])
 async def test_with_clients_in_python_a_real_model_calls_a_function(
     case: str, clients: InstalledClients, engine_gateway: Gateway

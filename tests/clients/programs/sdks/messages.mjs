@@ -35,6 +35,11 @@ const cases = {
     const { content } = await client.beta.messages.toolRunner({ ...asked, system: "Be brief.", tools: [add] });
     return { content, sent };
   },
+  async mixed() {
+    const add = { name: "add", input_schema: z.toJSONSchema(numbers) };
+    const { content } = await client.messages.stream({ ...asked, tools: [add] }).finalMessage();
+    return { content };
+  },
   async search() {
     const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 2 }];
     const { content, usage } = await client.messages.stream({ ...asked, tools }).finalMessage();
