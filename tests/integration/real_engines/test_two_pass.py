@@ -384,7 +384,7 @@ def test_a_client_that_leaves_frees_the_engine(
 
 
 def test_a_budget_is_exact_for_clients_of_messages(client: OpenAI) -> None:
-    asked = {"model": "tiny", "max_tokens": 1500, "messages": user("Think forever.")}
+    asked = {"model": "tiny", "max_tokens": 1500, "temperature": 0, "messages": user("Think forever.")}
     enabled = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     with httpx.Client(base_url=str(client.base_url), timeout=60) as messages:
         whole = messages.post("messages", json=asked | enabled).json()
