@@ -141,7 +141,16 @@ TEXT: Json = {"type": "output_text", "text": "a"}
 CITED: Json = {"type": "file_citation", "file_id": "file_1", "filename": "a.txt", "index": 1}
 
 REFUSAL: Item = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+MEDIA: Item = {
+    "type": "message",
+    "role": "user",
+    "content": [
+        {"type": "input_image", "image_url": "https://a/b.png", "detail": "low"},
+        {"type": "input_file", "file_id": "file_1"},
+    ],
+}
 ITEMS: dict[str, tuple[Item, Item]] = {
+    "images and files are sent as they are": (MEDIA, MEDIA),
     "refusals remain refusals": (REFUSAL, REFUSAL),
     "messages lose their ids": ({**OTHERS, **USER}, USER),
     "citations of files without an id, which another API read": (
