@@ -44,6 +44,7 @@ def test_the_script_prints_problems_and_fails(
     monkeypatch.setattr(check_names, "ROOT", tmp_path)
     monkeypatch.setattr(check_names, "SHARED_NAMES", ())
     monkeypatch.setattr(check_names, "WORD_EXCEPTIONS", {})
+    monkeypatch.setattr(check_names, "SMALL_MODULES", {"*.py": "they are examples"})
     with pytest.raises(SystemExit) as ended:
         check_names.main()
     assert ended.value.code == 1
@@ -108,10 +109,21 @@ def test_an_entry_of_the_table_is_needed() -> None:
 
 def test_files_and_folders_are_small() -> None:
     full = {f"full/m{number}.py": "" for number in range(16)} | {"full/__init__.py": ""}
-    assert list(check_names.check_sizes(modules(full | {"long.py": "\n" * 400}))) == []
-    assert lines_of(check_names.check_sizes(modules(full | {"full/m16.py": "", "long.py": "\n" * 401}))) == [
-        "long.py:401: The file has 401 lines",
+    assert list(check_names.check_sizes(modules(full | {"long.py": "\n" * 600}))) == []
+    assert lines_of(check_names.check_sizes(modules(full | {"full/m16.py": "", "long.py": "\n" * 601}))) == [
+        "long.py:601: The file has 601 lines",
         "full:1: The folder has 17 modules",
+    ]
+
+
+def test_a_small_module_needs_a_reason() -> None:
+    small = dict.fromkeys(("a/__init__.py", "a/__main__.py", "a/b/__main__.py", "a/small.py", "a/b.py"), "\n" * 29)
+    reasons = {"*/__main__.py": "Python runs it", "a/b.py": "why not", "a/full.py": "", "a/gone.py": ""}
+    found = modules(small | {"a/full.py": "\n" * 30})
+    assert lines_of(check_names.check_small_modules(found, reasons)) == [
+        "a/small.py:1: The module has 29 lines",
+        "scripts/check_names.py:1: SMALL_MODULES lists a/full.py, which matches no module under 30 lines.",
+        "scripts/check_names.py:1: SMALL_MODULES lists a/gone.py, which matches no module under 30 lines.",
     ]
 
 
